@@ -1,0 +1,82 @@
+"""Validation of arguments: every refusal is one line that names the argument, the rule and the value."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class InvalidValue(ValueError):
+    """A user's mistake: the message reads `name=value: expected rule` and fits on one line."""
+
+
+def require(condition: bool, name: str, value: object, rule: str) -> None:
+    """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
+    if not condition:
+        raise InvalidValue(f"{name}={value}: expected {rule}")
+
+
+def require_positive(name: str, value: float) -> float:
+    """Returns a finite number > 0 as a float, or raises."""
+    require(_is_number(value) and 0 < value < math.inf, name, value, "a number > 0")
+    return float(value)
+
+
+def require_non_negative(name: str, value: float) -> float:
+    """Returns a finite number >= 0 as a float, or raises."""
+    require(_is_number(value) and 0 <= value < math.inf, name, value, "a number >= 0")
+    return float(value)
+
+
+def require_probability(name: str, value: float) -> float:
+    """Returns a number in the open interval (0, 1) as a float, or raises."""
+    require(_is_number(value) and 0 < value < 1, name, value, "a number in (0, 1)")
+    return float(value)
+
+
+def require_count(name: str, value: int, *, minimum: int = 1) -> int:
+    """Returns a whole number of at least `minimum` as an int, or raises."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(whole and value >= minimum, name, value, f"a whole number >= {minimum}")
+    return int(value)
+
+
+def require_histogram(name: str, counts: Any, *, num_teachers: int) -> NDArray[np.int64]:
+    """Returns vote counts as int64 `[L]` or `[Q, L]`, each in 0..num_teachers, or raises.
+
+    Raises:
+        InvalidValue: counts that are not integers (a float array is refused, NaN or not), empty,
+            of another rank, or outside 0..num_teachers.
+    """
+    array = np.asarray(counts)
+    require(array.ndim in (1, 2), f"{name}.shape", array.shape, "[num_labels] or [num_queries, num_labels]")
+    require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
+    if not np.issubdtype(array.dtype, np.integer):
+        bad = array.ravel()[0]
+        raise InvalidValue(f"{name}.dtype={array.dtype}: expected integer vote counts, found {bad}")
+    low, high = int(array.min()), int(array.max())
+    require(low >= 0, name, low, f"counts in 0..{num_teachers}")
+    require(high <= num_teachers, name, high, f"counts in 0..{num_teachers}")
+    return array.astype(np.int64, copy=False)
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Returns `value` if it is among the choices, or raises naming the nearest."""
+    if value not in choices:
+        raise InvalidValue(f"{name}={value}: expected one of {', '.join(choices)}{nearest(value, choices)}")
+    return value
+
+
+def nearest(value: str, choices: tuple[str, ...]) -> str:
+    """A suffix such as ` (did you mean stable_top_k?)`, empty where nothing is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(value), choices, n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
