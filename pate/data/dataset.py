@@ -1,0 +1,139 @@
+"""What every data set looks like to the rest: three splits of labelled records, and names for the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require, require_choice
+
+Kind = Literal["features", "images"]
+_KINDS = ("features", "images")
+_RANKS = {"features": 2, "images": 4}
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Labelled records that play one role: the private pool, the public pool or the test set.
+
+    Attributes:
+        inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1].
+        labels: bool `[n, num_labels]`; any number of labels may hold for a record.
+        record_ids: int64 `[n]`, the name of each record in its source.
+        group_ids: int64 `[n]`, what must stay together: records of one person, one text, one source image.
+
+    Raises:
+        InvalidValue: an array of another dtype, rank or length.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+    record_ids: NDArray[np.int64]
+    group_ids: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        _require_array("inputs", self.inputs, np.float32, ranks=(2, 3, 4))
+        _require_array("labels", self.labels, np.bool_, ranks=(2,))
+        _require_array("record_ids", self.record_ids, np.int64, ranks=(1,))
+        _require_array("group_ids", self.group_ids, np.int64, ranks=(1,))
+        for name in ("labels", "record_ids", "group_ids"):
+            found = len(getattr(self, name))
+            require(found == len(self), f"len({name})", found, f"{len(self)}, one row for each input")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Split:
+        """Returns the given rows, in the given order, as a split of their own."""
+        return Split(self.inputs[rows], self.labels[rows], self.record_ids[rows], self.group_ids[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A private pool for the teachers, a public pool for queries and student, a test set for the report.
+
+    Formal guarantees:
+        * No record and no group is shared by two splits, and no split lists a record twice.
+        * All splits have the same input shape and one column for each name in `label_names`.
+
+    The public pool's order is part of the data set: the first `num_queries` of it are the queries, so a
+    reader shuffles it where its source is sorted. Nothing public (features, scaling, vocabulary) may be
+    fitted on private inputs or labels: no epsilon would cover it.
+
+    Attributes:
+        name: what the data set is called in configs and reports.
+        real: False for synthetic data, which every report says.
+        kind: "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1]).
+        label_names: one distinct name for each label.
+        private: the records that only epsilon may leak about.
+        public: unlabelled for the private pipeline; its labels serve measurements alone.
+        test: held out from everything until the report.
+
+    Raises:
+        InvalidValue: an unknown kind, an empty split, shapes that disagree, a record or group in two splits.
+    """
+
+    name: str
+    real: bool
+    kind: Kind
+    label_names: tuple[str, ...]
+    private: Split
+    public: Split
+    test: Split
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, _KINDS)
+        distinct = len(set(self.label_names)) == len(self.label_names) > 0
+        require(distinct, "label_names", self.label_names, "at least one name, each once")
+        for name, split in self._splits():
+            self._check_shapes(name, split)
+        for unit in ("record", "group"):
+            _require_disjoint(unit, [(name, getattr(s, f"{unit}_ids")) for name, s in self._splits()])
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels each record carries a bit for."""
+        return len(self.label_names)
+
+    def _splits(self) -> tuple[tuple[str, Split], ...]:
+        return ("private", self.private), ("public", self.public), ("test", self.test)
+
+    def _check_shapes(self, name: str, split: Split) -> None:
+        require(len(split) > 0, f"len({name})", len(split), "at least one record")
+        rank = _RANKS[self.kind]
+        require(
+            split.inputs.ndim == rank, f"{name}.inputs.ndim", split.inputs.ndim, f"{rank} for {self.kind}"
+        )
+        shape, wanted = split.inputs.shape[1:], self.private.inputs.shape[1:]
+        require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
+        found = split.labels.shape[1]
+        require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
+        repeated = first_repeated(split.record_ids)
+        require(repeated is None, f"{name}.record_ids", repeated, "each record once")
+
+
+def first_repeated(values: NDArray[np.int64]) -> int | None:
+    """Returns the smallest value that occurs more than once, or None where all are distinct."""
+    unique, counts = np.unique(values, return_counts=True)
+    repeated = unique[counts > 1]
+    return int(repeated[0]) if len(repeated) else None
+
+
+def _require_array(name: str, array: object, dtype: type, *, ranks: tuple[int, ...]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise InvalidValue(f"{name}={type(array).__name__}: expected a numpy array")
+    require(array.dtype == dtype, f"{name}.dtype", array.dtype, np.dtype(dtype).name)
+    require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
+
+
+def _require_disjoint(unit: str, ids: list[tuple[str, NDArray[np.int64]]]) -> None:
+    for position, (first, first_ids) in enumerate(ids):
+        for second, second_ids in ids[position + 1 :]:
+            shared = np.intersect1d(first_ids, second_ids)
+            if len(shared):
+                raise InvalidValue(
+                    f"{unit}_id={shared[0]}: expected in one split, found in {first} and {second}"
+                )

@@ -1,0 +1,181 @@
+"""The disjoint partition of the private pool into teachers, and the manifest that proves it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Split, first_repeated
+from pate.validation import InvalidValue, require, require_count
+
+_COLUMNS = ("record_ids", "group_ids", "teachers")
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Which teacher sees which private record.
+
+    The epsilon of everything downstream rests on this object: if a record reached two teachers, one record
+    would move two votes. It is therefore checked (`verify`), never assumed.
+
+    Formal guarantees, for a partition made by `draw`:
+        * Whole groups: all records of a group have the same teacher.
+        * Exchangeable: groups are dealt in a uniformly random order, looking neither at inputs, labels nor
+          group sizes. So replacing one group by another, of whatever size, can be coupled with a
+          partition that differs in one teacher only. Balancing by group size would break this: one record
+          more or less could move any number of other groups.
+        * No teacher is empty, and the numbers of groups of two teachers differ by at most one.
+
+    Attributes:
+        teacher_of: int64 `[num_private]`, the teacher of each row of the private split.
+        num_teachers: T; teachers are numbered 0..T-1.
+
+    Raises:
+        InvalidValue: not a vector of whole numbers in 0..num_teachers-1.
+    """
+
+    teacher_of: NDArray[np.int64]
+    num_teachers: int
+
+    def __post_init__(self) -> None:
+        require_count("num_teachers", self.num_teachers)
+        array = self.teacher_of
+        require(array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]")
+        require(array.dtype == np.int64, "teacher_of.dtype", array.dtype, "int64")
+        rule = f"teachers in 0..{self.num_teachers - 1}"
+        for extreme in (int(array.min()), int(array.max())):
+            require(0 <= extreme < self.num_teachers, "teacher_of", extreme, rule)
+
+    @classmethod
+    def draw(cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator) -> Partition:
+        """Deals whole groups to teachers in a random order.
+
+        Args:
+            group_ids: int64 `[num_private]`, the private split's groups.
+            num_teachers: T, at most the number of groups.
+            rng: the source of the order.
+
+        Raises:
+            InvalidValue: fewer groups than teachers.
+        """
+        require_count("num_teachers", num_teachers)
+        groups, group_of = np.unique(group_ids, return_inverse=True)  # [G], [num_private]
+        rule = f"at most {len(groups)}, the number of private groups"
+        require(num_teachers <= len(groups), "num_teachers", num_teachers, rule)
+        teacher_of_group = rng.permutation(np.arange(len(groups), dtype=np.int64) % num_teachers)
+        return cls(teacher_of_group[group_of], num_teachers)
+
+    def indices(self, teacher: int) -> NDArray[np.int64]:
+        """Returns the rows of the private split that belong to a teacher, ascending."""
+        require_count("teacher", teacher, minimum=0)
+        require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
+        return np.flatnonzero(self.teacher_of == teacher)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Returns how many records each teacher has, int64 `[num_teachers]`."""
+        return np.bincount(self.teacher_of, minlength=self.num_teachers)
+
+    def verify(self, split: Split) -> None:
+        """Checks that this is a disjoint partition of the split into teachers that all have records.
+
+        Raises:
+            InvalidValue: records missing or too many, a record or a group in two teachers, an empty teacher.
+        """
+        found = len(self.teacher_of)
+        require(found == len(split), "len(teacher_of)", found, f"{len(split)}, one teacher a record")
+        _require_one_teacher("record", split.record_ids, self.teacher_of)
+        _require_one_teacher("group", split.group_ids, self.teacher_of)
+        empty = np.flatnonzero(self.sizes() == 0)
+        if len(empty):
+            raise InvalidValue(f"teacher={empty[0]}: expected at least one record, found none")
+
+    def to_json(self, split: Split) -> str:
+        """Writes the manifest: record id, group id and teacher of every private record, and their digest.
+
+        The partition is verified first, so a manifest that exists is one that held. It names private
+        records: it belongs to the data's owner and no epsilon covers it.
+        """
+        self.verify(split)
+        columns = dict(zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True))
+        content = {name: column.tolist() for name, column in columns.items()}
+        digest = _digest(self.num_teachers, list(columns.values()))
+        return json.dumps({"num_teachers": self.num_teachers, "sha256": digest, **content})
+
+    @classmethod
+    def from_json(cls, text: str, split: Split) -> Partition:
+        """Reads a manifest and checks it against the split that it claims to partition.
+
+        Raises:
+            InvalidValue: not a manifest, its digest disagrees (it was edited), it lists other records or
+                groups than the split, or `verify` refuses what it says.
+        """
+        num_teachers, digest, columns = _parse(text)
+        records, groups, teachers = columns
+        _require_one_teacher("record", records, teachers)
+        repeated = first_repeated(records)
+        require(repeated is None, "manifest.record_ids", repeated, "each record once")
+        _require_same_records(records, split.record_ids)
+        require(
+            digest == _digest(num_teachers, columns), "manifest.sha256", digest, "the digest of its content"
+        )
+        rows = np.argsort(records)[np.searchsorted(np.sort(records), split.record_ids)]
+        moved = np.flatnonzero(groups[rows] != split.group_ids)
+        if len(moved):
+            record, group = split.record_ids[moved[0]], split.group_ids[moved[0]]
+            raise InvalidValue(
+                f"manifest.record={record}: expected group {group}, found {groups[rows][moved[0]]}"
+            )
+        partition = cls(teachers[rows], num_teachers)
+        partition.verify(split)
+        return partition
+
+
+def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[np.int64]) -> None:
+    order = np.lexsort((teacher_of, ids))
+    same_unit = ids[order][1:] == ids[order][:-1]
+    broken = np.flatnonzero(same_unit & (teacher_of[order][1:] != teacher_of[order][:-1]))
+    if len(broken):
+        first, second = teacher_of[order][broken[0] : broken[0] + 2]
+        raise InvalidValue(
+            f"{unit}={ids[order][broken[0]]}: expected one teacher, found {first} and {second}"
+        )
+
+
+def _require_same_records(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:
+    missing, unknown = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
+    if len(missing):
+        raise InvalidValue(f"manifest.record={missing[0]}: expected a teacher, found none")
+    if len(unknown):
+        raise InvalidValue(f"manifest.record={unknown[0]}: expected a record of the private split")
+
+
+def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
+    try:
+        content: Any = json.loads(text)
+        columns = [_integers(content[name]) for name in _COLUMNS]
+        num_teachers, digest = require_count("num_teachers", content["num_teachers"]), str(content["sha256"])
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise InvalidValue(
+            f"manifest={type(error).__name__}: expected the JSON that to_json writes"
+        ) from error
+    lengths = {len(column) for column in columns}
+    require(len(lengths) == 1, "manifest", sorted(lengths), "columns of one length")
+    return num_teachers, digest, columns
+
+
+def _integers(values: list[Any]) -> NDArray[np.int64]:
+    if not all(type(value) is int for value in values):
+        raise TypeError("not whole numbers")
+    return np.array(values, dtype=np.int64)
+
+
+def _digest(num_teachers: int, columns: list[NDArray[np.int64]]) -> str:
+    digest = hashlib.sha256(str(num_teachers).encode())
+    for column in columns:
+        digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,98 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Split
+from pate.validation import InvalidValue
+
+
+def split(ids: Any, groups: Any = None, *, shape: tuple[int, ...] = (3,), num_labels: int = 2) -> Split:
+    record_ids = np.asarray(ids, dtype=np.int64)
+    return Split(
+        inputs=np.zeros((len(record_ids), *shape), dtype=np.float32),
+        labels=np.zeros((len(record_ids), num_labels), dtype=np.bool_),
+        record_ids=record_ids,
+        group_ids=record_ids if groups is None else np.asarray(groups, dtype=np.int64),
+    )
+
+
+def dataset(**changes: Any) -> Dataset:
+    fields: dict[str, Any] = {
+        "name": "toy",
+        "real": False,
+        "kind": "features",
+        "label_names": ("round", "red"),
+        "private": split([0, 1, 2]),
+        "public": split([3, 4]),
+        "test": split([5]),
+    }
+    return Dataset(**(fields | changes))
+
+
+def test_a_data_set_counts_its_labels_and_records() -> None:
+    made = dataset()
+    assert made.num_labels == 2
+    assert [len(made.private), len(made.public), len(made.test)] == [3, 2, 1]
+
+
+def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
+    taken = split([10, 11, 12], [7, 8, 9]).take(np.array([2, 0]))
+    assert taken.record_ids.tolist() == [12, 10]
+    assert taken.group_ids.tolist() == [9, 7]
+    assert len(split([10, 11, 12]).take(slice(1))) == 1
+
+
+def test_a_record_in_two_splits_is_refused() -> None:
+    with pytest.raises(
+        InvalidValue, match=r"^record_id=2: expected in one split, found in private and test$"
+    ):
+        dataset(test=split([2], [9]))
+
+
+def test_a_group_in_two_splits_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"^group_id=4: expected in one split, found in public and test$"):
+        dataset(test=split([5], [4]))
+
+
+def test_a_record_listed_twice_in_a_split_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"^public\.record_ids=3: expected each record once$"):
+        dataset(public=split([3, 3]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "sounds"}, r"^kind=sounds: expected one of features, images"),
+        ({"label_names": ("red", "red")}, r"^label_names=.*: expected at least one name, each once"),
+        ({"label_names": ("red",)}, r"^private\.labels\.shape\[1\]=2: expected 1 label names"),
+        ({"test": split([])}, r"^len\(test\)=0: expected at least one record"),
+        ({"kind": "images"}, r"^private\.inputs\.ndim=2: expected 4 for images"),
+        ({"test": split([5], shape=(4,))}, r"^test\.inputs\.shape\[1:\]=\(4,\): expected \(3,\)"),
+        ({"public": split([3], num_labels=3)}, r"^public\.labels\.shape\[1\]=3: expected 2 label names"),
+    ],
+)
+def test_shapes_that_disagree_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        dataset(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"inputs": np.zeros((3, 2))}, r"^inputs\.dtype=float64: expected float32$"),
+        ({"inputs": [[0.0]]}, r"^inputs=list: expected a numpy array$"),
+        ({"inputs": np.zeros(3, dtype=np.float32)}, r"^inputs\.ndim=1: expected 2 or 3 or 4$"),
+        ({"labels": np.zeros((3, 2))}, r"^labels\.dtype=float64: expected bool$"),
+        (
+            {"labels": np.zeros((2, 2), dtype=np.bool_)},
+            r"^len\(labels\)=2: expected 3, one row for each input$",
+        ),
+        ({"record_ids": np.arange(3, dtype=np.int32)}, r"^record_ids\.dtype=int32: expected int64$"),
+        ({"group_ids": np.arange(4)}, r"^len\(group_ids\)=4: expected 3, one row for each input$"),
+    ],
+)
+def test_arrays_of_another_type_or_length_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        replace(split([0, 1, 2]), **changes)

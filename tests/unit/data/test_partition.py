@@ -1,0 +1,180 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Partition, Split
+from pate.validation import InvalidValue
+
+
+def split(groups: list[int], records: list[int] | None = None) -> Split:
+    group_ids = np.array(groups, dtype=np.int64)
+    record_ids = np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
+    inputs, labels = np.zeros((len(groups), 1), np.float32), np.zeros((len(groups), 1), np.bool_)
+    return Split(inputs, labels, record_ids, group_ids)
+
+
+def partition(teachers: list[int], num_teachers: int) -> Partition:
+    return Partition(np.array(teachers, dtype=np.int64), num_teachers)
+
+
+def test_draw_keeps_groups_whole_and_group_counts_level() -> None:
+    groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
+    drawn = Partition.draw(groups, 7, np.random.default_rng(0))
+    drawn.verify(split(groups.tolist()))
+    groups_of = [len(set(groups[drawn.indices(teacher)].tolist())) for teacher in range(7)]
+    assert sum(groups_of) == 50
+    assert max(groups_of) - min(groups_of) == 1
+
+
+def test_draw_without_groups_balances_the_sizes() -> None:
+    drawn = Partition.draw(np.arange(62_115), 400, np.random.default_rng(1))
+    assert sorted(set(drawn.sizes().tolist())) == [155, 156]
+
+
+def test_draw_does_not_look_at_group_sizes() -> None:
+    """Replacing a group by one of another size leaves every other group's teacher where it was."""
+    small = Partition.draw(np.array([0, 1, 2, 3, 4, 5]), 3, np.random.default_rng(5))
+    grown = Partition.draw(np.array([0, 1, 2, 2, 2, 2, 3, 4, 5]), 3, np.random.default_rng(5))
+    assert small.teacher_of.tolist() == grown.teacher_of[[0, 1, 2, 6, 7, 8]].tolist()
+
+
+def test_draw_is_uniform_over_teachers() -> None:
+    rng = np.random.default_rng(2)
+    hits = sum(Partition.draw(np.arange(6), 3, rng).teacher_of for _ in range(3000)) / 3000
+    # each mean of 3000 draws of a uniform teacher in {0, 1, 2} has standard deviation 0.015
+    assert np.abs(hits - 1.0).max() < 0.075
+
+
+def test_draw_depends_on_the_generator() -> None:
+    drawn = [Partition.draw(np.arange(200), 5, np.random.default_rng(seed)).teacher_of for seed in (0, 0, 1)]
+    assert np.array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])
+
+
+def test_as_many_teachers_as_groups_is_the_limit() -> None:
+    groups = np.array([4, 4, 9, 2])
+    assert Partition.draw(groups, 3, np.random.default_rng(0)).sizes().min() == 1
+    with pytest.raises(
+        InvalidValue, match=r"^num_teachers=4: expected at most 3, the number of private groups$"
+    ):
+        Partition.draw(groups, 4, np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match=r"^num_teachers=0: expected a whole number >= 1$"):
+        Partition.draw(groups, 0, np.random.default_rng(0))
+
+
+def test_indices_and_sizes_by_hand() -> None:
+    made = partition([1, 0, 1, 2], 3)
+    assert made.indices(1).tolist() == [0, 2]
+    assert made.sizes().tolist() == [1, 2, 1]
+    with pytest.raises(InvalidValue, match=r"^teacher=3: expected at most 2$"):
+        made.indices(3)
+
+
+@pytest.mark.parametrize(
+    ("teachers", "message"),
+    [
+        (np.array([0, 3]), r"^teacher_of=3: expected teachers in 0..1$"),
+        (np.array([-1, 0]), r"^teacher_of=-1: expected teachers in 0..1$"),
+        (np.array([0.0, 1.0]), r"^teacher_of\.dtype=float64: expected int64$"),
+        (np.zeros((2, 2), np.int64), r"^teacher_of\.shape=\(2, 2\): expected \[num_private\]$"),
+        (np.zeros(0, np.int64), r"^teacher_of\.shape=\(0,\): expected \[num_private\]$"),
+    ],
+)
+def test_impossible_assignments_are_refused(teachers: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        Partition(teachers, 2)
+
+
+@pytest.mark.parametrize(
+    ("made", "pool", "message"),
+    [
+        (
+            partition([0, 1, 1], 2),
+            split([1, 2, 3], records=[7, 8, 7]),
+            r"^record=7: expected one teacher, found 0 and 1$",
+        ),
+        (partition([0, 1, 1], 2), split([5, 6, 5]), r"^group=5: expected one teacher, found 0 and 1$"),
+        (partition([0, 1], 2), split([1, 2, 3]), r"^len\(teacher_of\)=2: expected 3, one teacher a record$"),
+        (partition([0, 2, 2], 3), split([1, 2, 3]), r"^teacher=1: expected at least one record, found none$"),
+    ],
+)
+def test_verify_refuses_what_is_no_partition(made: Partition, pool: Split, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        made.verify(pool)
+    with pytest.raises(InvalidValue, match=message):
+        made.to_json(pool)
+
+
+def test_the_manifest_brings_the_partition_back() -> None:
+    pool = split([5, 5, 6, 7])
+    made = Partition.draw(pool.group_ids, 3, np.random.default_rng(0))
+    back = Partition.from_json(made.to_json(pool), pool)
+    assert back.num_teachers == 3
+    assert back.teacher_of.tolist() == made.teacher_of.tolist()
+
+
+def test_the_manifest_follows_the_records_not_their_order() -> None:
+    text = partition([0, 0, 1, 2], 3).to_json(split([5, 5, 6, 7], records=[10, 11, 12, 13]))
+    back = Partition.from_json(text, split([7, 5, 6, 5], records=[13, 11, 12, 10]))
+    assert back.teacher_of.tolist() == [2, 0, 1, 0]
+
+
+def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content[name].__setitem__(row, value)
+
+
+def drop_last(content: dict[str, Any]) -> None:
+    for name in ("record_ids", "group_ids", "teachers"):
+        content[name].pop()
+
+
+def add_row(record: int, group: int, teacher: int) -> Callable[[dict[str, Any]], None]:
+    def add(content: dict[str, Any]) -> None:
+        for name, value in (("record_ids", record), ("group_ids", group), ("teachers", teacher)):
+            content[name].append(value)
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (set_item("teachers", 0, 2), r"^manifest\.sha256=[0-9a-f]{64}: expected the digest of its content$"),
+        (lambda content: content.update(num_teachers=4), r"^manifest\.sha256="),
+        (set_item("record_ids", 0, 101), r"^manifest\.record_ids=101: expected each record once$"),
+        (add_row(102, 6, 2), r"^record=102: expected one teacher, found 1 and 2$"),
+        (add_row(104, 8, 2), r"^manifest\.record=104: expected a record of the private split$"),
+        (drop_last, r"^manifest\.record=103: expected a teacher, found none$"),
+        (set_item("teachers", 0, 0.5), r"^manifest=TypeError: expected the JSON that to_json writes$"),
+        (set_item("teachers", 0, 2**70), r"^manifest=OverflowError: expected the JSON that to_json writes$"),
+        (
+            lambda content: content.pop("group_ids"),
+            r"^manifest=KeyError: expected the JSON that to_json writes$",
+        ),
+        (lambda content: content["teachers"].pop(), r"^manifest=\[3, 4\]: expected columns of one length$"),
+    ],
+)
+def test_a_tampered_manifest_is_refused(tamper: Callable[[dict[str, Any]], None], message: str) -> None:
+    pool = split([5, 5, 6, 7])
+    content = json.loads(partition([0, 0, 1, 2], 3).to_json(pool))
+    tamper(content)
+    with pytest.raises(InvalidValue, match=message):
+        Partition.from_json(json.dumps(content), pool)
+
+
+def test_a_manifest_cut_short_is_refused() -> None:
+    pool = split([5, 6])
+    text = partition([0, 1], 2).to_json(pool)
+    with pytest.raises(
+        InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"
+    ):
+        Partition.from_json(text[:-5], pool)
+
+
+def test_a_manifest_of_other_groups_is_refused() -> None:
+    text = partition([0, 1], 2).to_json(split([5, 6]))
+    with pytest.raises(InvalidValue, match=r"^manifest\.record=101: expected group 9, found 6$"):
+        Partition.from_json(text, split([5, 9]))
