@@ -1,0 +1,92 @@
+"""An .npz file whose main array is written and read a few rows at a time."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Header = dict[str, object]
+
+
+def write_archive(
+    path: Path,
+    scalars: Mapping[str, int],
+    name: str,
+    shape: tuple[int, ...],
+    blocks: Iterable[NDArray[np.uint8]],
+) -> None:
+    """Writes whole numbers and one uint8 array, given as blocks of its rows, as an .npz file.
+
+    The file appears under its name complete and flushed to the disk, or not at all. Equal arguments give
+    equal bytes: no time stamp goes in.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            for key, value in scalars.items():
+                with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w") as member:
+                    np.lib.format.write_array(member, np.array(value, np.int64))
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                header: _Header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+                for block in blocks:
+                    member.write(np.ascontiguousarray(block).data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    sync_folder(path.parent)
+
+
+def read_scalar(archive: zipfile.ZipFile, name: str) -> int:
+    """Reads one of the whole numbers."""
+    with archive.open(f"{name}.npy") as member:
+        return int(np.lib.format.read_array(member, allow_pickle=False))
+
+
+def read_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
+    """Reads the shape of the main array and checks that all of its bytes are in the file.
+
+    Raises:
+        ValueError: not a uint8 array in C order, or of another length than its header says.
+    """
+    with archive.open(f"{name}.npy") as member:
+        shape = _read_header(member)
+        length = member.tell() + int(np.prod(shape))
+    found = archive.getinfo(f"{name}.npy").file_size
+    if found != length:
+        raise ValueError(f"{name} has {found} bytes where its header promises {length}")
+    return shape
+
+
+def read_blocks(path: Path, name: str, rows: int) -> Iterator[NDArray[np.uint8]]:
+    """Yields the main array, up to `rows` rows of it at a time."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        shape = _read_header(member)
+        for first in range(0, shape[0], rows):
+            count = min(rows, shape[0] - first)
+            data = member.read(count * int(np.prod(shape[1:])))
+            yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
+
+
+def sync_folder(folder: Path) -> None:
+    """Flushes a folder's entries, so that a rename in it survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_header(member: IO[bytes]) -> tuple[int, ...]:
+    np.lib.format.read_magic(member)
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+    if dtype != np.uint8 or fortran_order:
+        raise ValueError(f"expected uint8 in C order, found {dtype}")
+    return shape

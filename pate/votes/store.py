@@ -1,0 +1,141 @@
+"""Teacher votes on disk, one bit each."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require, require_count
+from pate.votes.archive import read_blocks, read_scalar, read_shape, write_archive
+from pate.votes.histogram import histogram, require_teacher_votes
+
+_BLOCK_BYTES = 32 * 2**20  # of unpacked votes held at once
+
+
+@dataclass(frozen=True)
+class VoteStore:
+    """A complete file of teacher votes: no epsilon covers it, it stays with the owner of the data.
+
+    An .npz with `packed` uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one
+    query, `numpy.packbits`, big-endian, zero padded) and `num_labels`. Votes are written and read a block
+    of teachers at a time, so memory grows with neither the teachers nor the file.
+
+    Made by `VoteStore.write` or `VoteStore.open`.
+
+    Attributes:
+        path: the file.
+        num_teachers: N.
+        num_queries: Q.
+        num_labels: L.
+    """
+
+    path: Path
+    num_teachers: int
+    num_queries: int
+    num_labels: int
+
+    @classmethod
+    def write(
+        cls,
+        path: Path | str,
+        blocks: Iterable[NDArray[np.bool_]],
+        *,
+        num_teachers: int,
+        num_queries: int,
+        num_labels: int,
+    ) -> VoteStore:
+        """Writes the votes of teachers 0, 1, … in order; the file appears when it is complete.
+
+        Args:
+            path: where; its folder is made, a file there is replaced.
+            blocks: bool `[c, num_queries, num_labels]` each, together num_teachers teachers.
+            num_teachers: N.
+            num_queries: Q.
+            num_labels: L.
+
+        Raises:
+            InvalidValue: a block of another shape or dtype, or too few or too many teachers; nothing
+                is left under `path` then that was not there before.
+        """
+        shape = tuple(
+            require_count(name, value)
+            for name, value in (
+                ("num_teachers", num_teachers),
+                ("num_queries", num_queries),
+                ("num_labels", num_labels),
+            )
+        )
+        packed_shape = (num_teachers, num_queries, -(-num_labels // 8))
+        write_archive(Path(path), {"num_labels": num_labels}, "packed", packed_shape, _pack(blocks, shape))
+        return cls(Path(path), num_teachers, num_queries, num_labels)
+
+    @classmethod
+    def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
+        """Opens a vote file and checks that it is whole.
+
+        Args:
+            path: the file.
+            num_teachers: refuse a file of another number of teachers.
+
+        Raises:
+            InvalidValue: no such file, a torn or foreign file, or another number of teachers.
+        """
+        path = Path(path)
+        require(path.is_file(), "votes", path, "an existing vote file")
+        try:
+            with zipfile.ZipFile(path) as archive:
+                num_labels, shape = read_scalar(archive, "num_labels"), read_shape(archive, "packed")
+        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
+            raise InvalidValue(f"votes={path}: expected a vote file ({_one_line(error)})") from error
+        consistent = len(shape) == 3 and min(shape) > 0 and num_labels > 0 and shape[2] == -(-num_labels // 8)
+        require(consistent, "packed.shape", shape, f"[N, Q, ceil({num_labels} / 8)], none of them 0")
+        if num_teachers is not None:
+            require(shape[0] == num_teachers, "num_teachers", shape[0], f"{num_teachers} teachers in {path}")
+        return cls(path, shape[0], shape[1], num_labels)
+
+    def blocks(self) -> Iterator[NDArray[np.bool_]]:
+        """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows.
+
+        Raises:
+            InvalidValue: bits set behind the last label, or bytes that fail the file's checksum.
+        """
+        rows = max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))
+        try:
+            for packed in read_blocks(self.path, "packed", rows):
+                bits = np.unpackbits(packed, axis=-1)
+                stray = bits[..., self.num_labels :].any()
+                require(not stray, "packed", self.path, f"no bits behind label {self.num_labels - 1}")
+                yield bits[..., : self.num_labels].view(np.bool_)
+        except zipfile.BadZipFile as error:
+            raise InvalidValue(f"votes={self.path}: expected a whole file ({_one_line(error)})") from error
+
+    def teacher_votes(self) -> NDArray[np.bool_]:
+        """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
+        return np.concatenate(list(self.blocks()))
+
+    def histogram(self) -> NDArray[np.int64]:
+        """Counts of votes, int64 `[num_queries, num_labels]`."""
+        counts = np.zeros((self.num_queries, self.num_labels), np.int64)
+        for block in self.blocks():
+            counts += histogram(block)
+        return counts
+
+
+def _pack(blocks: Iterable[NDArray[np.bool_]], shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
+    written = 0
+    for block in blocks:
+        votes = require_teacher_votes("votes", block)
+        require(votes.shape[1:] == shape[1:], "votes.shape", votes.shape, f"[c, {shape[1]}, {shape[2]}]")
+        written += len(votes)
+        require(written <= shape[0], "num_teachers", shape[0], f"room for the {written} teachers given")
+        yield np.packbits(votes, axis=-1)
+    require(written == shape[0], "num_teachers", shape[0], f"the {written} teachers given")
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

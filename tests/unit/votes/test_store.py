@@ -1,0 +1,151 @@
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from pate.validation import InvalidValue
+from pate.votes import VoteStore, histogram, store
+
+
+def make_votes(num_teachers=10, num_queries=6, num_labels=13):
+    return np.random.default_rng(1).random((num_teachers, num_queries, num_labels)) < 0.4
+
+
+def write(path, votes, block=4, **overrides):
+    shape = dict(zip(("num_teachers", "num_queries", "num_labels"), votes.shape, strict=True))
+    blocks = (votes[i : i + block] for i in range(0, len(votes), block))
+    return VoteStore.write(path, blocks, **{**shape, **overrides})
+
+
+@pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_round_trip(tmp_path, num_labels, block):
+    votes = make_votes(num_labels=num_labels)
+    written = write(tmp_path / "run" / "votes.npz", votes, block)
+    opened = VoteStore.open(written.path, num_teachers=10)
+    assert opened == written
+    assert (opened.teacher_votes() == votes).all()
+    assert (opened.histogram() == votes.sum(axis=0)).all()
+
+
+def test_one_bit_a_vote_and_readable_with_plain_numpy(tmp_path):
+    votes = make_votes(num_labels=40)
+    write(tmp_path / "votes.npz", votes)
+    with np.load(tmp_path / "votes.npz") as file:
+        assert file["packed"].shape == (10, 6, 5)
+        assert (np.unpackbits(file["packed"], axis=-1, count=int(file["num_labels"])) == votes).all()
+
+
+def test_equal_votes_give_equal_bytes_however_they_were_cut(tmp_path):
+    votes = make_votes()
+    write(tmp_path / "a.npz", votes, block=1)
+    write(tmp_path / "b.npz", votes, block=7)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
+    votes = make_votes(num_teachers=9)
+    opened = write(tmp_path / "votes.npz", votes)
+    monkeypatch.setattr(store, "_BLOCK_BYTES", 4 * 6 * 13)
+    assert [len(block) for block in opened.blocks()] == [4, 4, 1]
+    assert (opened.histogram() == histogram(votes)).all()
+
+
+def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_BLOCK_BYTES", 2**20)
+    blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
+    tracemalloc.start()
+    try:
+        opened = VoteStore.write(
+            tmp_path / "votes.npz", blocks, num_teachers=2000, num_queries=500, num_labels=40
+        )
+        assert (opened.histogram() == 2000).all()
+        assert tracemalloc.get_traced_memory()[1] < 8e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_failed_write_keeps_the_file_that_was_there(tmp_path):
+    votes = make_votes()
+    path = write(tmp_path / "votes.npz", votes).path
+    before = path.read_bytes()
+    with pytest.raises(InvalidValue, match="num_teachers=11: expected the 10 teachers given"):
+        write(path, votes, num_teachers=11)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"num_teachers": 9}, "num_teachers=9: expected room for the 10 teachers given"),
+        ({"num_queries": 5}, r"votes\.shape=\(4, 6, 13\): expected \[c, 5, 13\]"),
+        ({"num_labels": 12}, r"votes\.shape=\(4, 6, 13\): expected \[c, 6, 12\]"),
+        ({"num_labels": 0}, "num_labels=0: expected a whole number >= 1"),
+    ],
+)
+def test_refuses_votes_of_another_shape(tmp_path, overrides, message):
+    with pytest.raises(InvalidValue, match=message):
+        write(tmp_path / "votes.npz", make_votes(), **overrides)
+    assert not (tmp_path / "votes.npz").exists()
+
+
+def test_refuses_confidences(tmp_path):
+    with pytest.raises(InvalidValue, match=r"votes\.dtype=float64: expected bool votes"):
+        write(tmp_path / "votes.npz", make_votes().astype(float))
+
+
+def test_refuses_a_missing_file_and_another_number_of_teachers(tmp_path):
+    with pytest.raises(InvalidValue, match=r"votes=.*votes\.npz: expected an existing vote file"):
+        VoteStore.open(tmp_path / "votes.npz")
+    path = write(tmp_path / "votes.npz", make_votes()).path
+    with pytest.raises(InvalidValue, match="num_teachers=10: expected 20 teachers"):
+        VoteStore.open(path, num_teachers=20)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 200, -1])
+def test_refuses_a_torn_file(tmp_path, kept):
+    path = write(tmp_path / "votes.npz", make_votes()).path
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(InvalidValue, match="expected a vote file"):
+        VoteStore.open(path)
+
+
+def test_refuses_a_foreign_archive(tmp_path):
+    np.savez(tmp_path / "other.npz", votes=np.zeros(3))
+    with pytest.raises(InvalidValue, match="expected a vote file"):
+        VoteStore.open(tmp_path / "other.npz")
+    np.savez(tmp_path / "flat.npz", packed=np.zeros((3, 4), np.uint8), num_labels=np.array(13))
+    with pytest.raises(InvalidValue, match=r"packed\.shape=\(3, 4\): expected \[N, Q, ceil\(13 / 8\)\]"):
+        VoteStore.open(tmp_path / "flat.npz")
+    np.savez(tmp_path / "wide.npz", packed=np.zeros((3, 4, 2)), num_labels=np.array(13))
+    with pytest.raises(InvalidValue, match="expected uint8 in C order, found float64"):
+        VoteStore.open(tmp_path / "wide.npz")
+
+
+def test_refuses_bits_behind_the_last_label(tmp_path):
+    np.savez(tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13))
+    with pytest.raises(InvalidValue, match="expected no bits behind label 12"):
+        VoteStore.open(tmp_path / "votes.npz").histogram()
+
+
+def test_a_flipped_bit_fails_the_checksum(tmp_path):
+    votes = make_votes(num_teachers=2000, num_labels=8)
+    path = write(tmp_path / "votes.npz", votes).path
+    data = bytearray(path.read_bytes())
+    position = bytes(data).index(np.packbits(votes, axis=-1).tobytes()) + 9000
+    data[position] ^= 1
+    path.write_bytes(bytes(data))
+    opened = VoteStore.open(path)  # looks at the shape only
+    with pytest.raises(InvalidValue, match=r"expected a whole file \(Bad CRC-32"):
+        opened.histogram()
+
+
+def test_importing_votes_needs_numpy_alone():
+    script = (
+        "import sys, pate.votes\n"
+        "sys.exit(' '.join({'torch', 'scipy', 'sklearn', 'hydra', 'joblib'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
