@@ -44,15 +44,17 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
     return int(value)
 
 
-def require_histogram(name: str, counts: Any, *, num_teachers: int) -> NDArray[np.int64]:
-    """Returns vote counts as int64 `[L]` or `[Q, L]`, each in 0..num_teachers, or raises.
+def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.int64]:
+    """Returns vote counts as int64 `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, or raises.
 
     Raises:
         InvalidValue: counts that are not integers (a float array is refused, NaN or not), empty,
             of another rank, or outside 0..num_teachers.
     """
     array = np.asarray(counts)
-    require(array.ndim in (1, 2), f"{name}.shape", array.shape, "[num_labels] or [num_queries, num_labels]")
+    shapes = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
+    allowed = shapes if rank is None else {rank: shapes[rank]}
+    require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()))
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
     if not np.issubdtype(array.dtype, np.integer):
         bad = array.ravel()[0]
@@ -61,6 +63,12 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int) -> NDArray[n
     require(low >= 0, name, low, f"counts in 0..{num_teachers}")
     require(high <= num_teachers, name, high, f"counts in 0..{num_teachers}")
     return array.astype(np.int64, copy=False)
+
+
+def require_generator(rng: Any) -> np.random.Generator:
+    """Returns the generator, or raises: a seed would give every call the same noise."""
+    require(isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed")
+    return rng  # type: ignore[no-any-return]
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

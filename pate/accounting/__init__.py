@@ -1,0 +1,57 @@
+"""The price of privacy: events as values, accountants, conversions, calibration and the ledger (numpy and scipy only)."""
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.calibration import calibrate
+from pate.accounting.conversion import (
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_to_epsilon,
+    zcdp_to_epsilon_classic,
+)
+from pate.accounting.events import (
+    ApproximateEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PureDpEvent,
+    SelfComposedEvent,
+    ZCdpEvent,
+)
+from pate.accounting.ledger import BudgetExceeded, Ledger, LedgerEntry
+from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
+from pate.accounting.serialization import event_from_json, event_to_json
+
+__all__ = [
+    "DEFAULT_ORDERS",
+    "Accountant",
+    "Adjacency",
+    "ApproximateEvent",
+    "BoundedRangeEvent",
+    "BudgetExceeded",
+    "ComposedEvent",
+    "Event",
+    "GaussianEvent",
+    "Ledger",
+    "LedgerEntry",
+    "NoOpEvent",
+    "NoisyMaxGaussianEvent",
+    "NonPrivateEvent",
+    "OneBitEvent",
+    "PureDpEvent",
+    "RdpAccountant",
+    "SelfComposedEvent",
+    "ZCdpEvent",
+    "calibrate",
+    "event_from_json",
+    "event_to_json",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "zcdp_to_epsilon",
+    "zcdp_to_epsilon_classic",
+]

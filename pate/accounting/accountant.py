@@ -1,0 +1,54 @@
+"""What every accountant offers: compose events, then read off epsilon or delta."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
+
+from pate.accounting.events import Event
+from pate.validation import InvalidValue, require_probability
+
+
+class Accountant(ABC):
+    """Composes events and converts what was spent into (epsilon, delta).
+
+    Every figure is an upper bound for the adjacency that the events were made for.
+
+    Attributes:
+        name: as in the configuration and in reports.
+        failure_prob: the sum of the failure probabilities of what was composed.
+    """
+
+    name: ClassVar[str]
+    failure_prob: float
+
+    @abstractmethod
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds an event, `count` times, and returns the accountant itself.
+
+        Raises:
+            InvalidValue: an event that this accountant cannot price; then nothing was added.
+        """
+
+    @abstractmethod
+    def get_epsilon(self, target_delta: float) -> float:
+        """The epsilon spent at `target_delta`.
+
+        Raises:
+            InvalidValue: failure probabilities alone reach `target_delta`.
+        """
+
+    @abstractmethod
+    def get_delta(self, target_epsilon: float) -> float:
+        """The delta spent at `target_epsilon`."""
+
+    def remaining_delta(self, target_delta: float) -> float:
+        """What failure probabilities leave of `target_delta`, > 0, or raises."""
+        require_probability("target_delta", target_delta)
+        left = target_delta - self.failure_prob
+        if left <= 0:
+            raise InvalidValue(
+                f"failure_prob: {self.failure_prob:.3g} in all uses up target_delta={target_delta}: "
+                "expected the sum over all queries to stay below it"
+            )
+        return left

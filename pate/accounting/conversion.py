@@ -1,0 +1,81 @@
+"""Conversions between notions of privacy: Renyi, zero-concentrated, Gaussian, and (epsilon, delta).
+
+Every function returns an upper bound on what it names. The formula `rho + sqrt(2 rho log(1/delta))` printed as
+Theorem 11 of Zhu & Wang (2022) is false and deliberately absent (docs/proofs/conversion.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr, ndtr
+
+from pate.validation import require_non_negative, require_probability
+
+Array = NDArray[np.float64]
+
+
+def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
+    """The epsilon that each order alone gives: `[len(orders)]`, the smallest is a valid bound.
+
+    epsilon = rdp + log(1 - 1/a) - (log delta + log a) / (a - 1), floored at 0 (Canonne, Kamath & Steinke 2020,
+    Proposition 12; Balle et al. 2020). Never above the classic rdp + log(1/delta) / (a - 1).
+    """
+    return np.maximum(rdp + conversion_penalty(orders, target_delta=target_delta), 0.0)
+
+
+def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
+    """What each order adds to its Renyi divergence to make an epsilon: `[len(orders)]`, falling in the order."""
+    require_probability("target_delta", target_delta)
+    return np.log1p(-1 / orders) - (math.log(target_delta) + np.log(orders)) / (orders - 1)
+
+
+def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
+    """The delta that each order alone gives at an epsilon: `[len(orders)]`, at most 1."""
+    require_non_negative("target_epsilon", target_epsilon)
+    log_delta = (orders - 1) * (rdp - target_epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    return np.exp(np.minimum(log_delta, 0.0))
+
+
+def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
+    """The best epsilon of a rho-zCDP release over all real orders."""
+    require_non_negative("rho", rho)
+    if rho == 0:
+        return 0.0
+    log_excess = math.log(math.sqrt(math.log(1 / target_delta) / rho))
+
+    def epsilon(log_order_less_one: float) -> float:
+        order = np.array([1 + math.exp(log_order_less_one)])
+        return float(rdp_to_epsilons(order, rho * order, target_delta=target_delta)[0])
+
+    best = minimize_scalar(epsilon, bounds=(log_excess - 8, log_excess + 3), method="bounded", options={"xatol": 1e-10})
+    return float(best.fun)
+
+
+def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
+    """The simple bound rho + 2 sqrt(rho log(1/delta)) of Bun & Steinke (2016): valid, looser."""
+    require_non_negative("rho", rho)
+    require_probability("target_delta", target_delta)
+    return rho + 2 * math.sqrt(rho * math.log(1 / target_delta))
+
+
+def gaussian_delta(mu: float, *, epsilon: float) -> float:
+    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018)."""
+    if mu == 0:
+        return 0.0
+    near, far = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
+    return max(0.0, float(ndtr(near) - math.exp(epsilon + log_ndtr(far))))
+
+
+def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
+    """The exact epsilon of a Gaussian release; Q releases with std s each have mu * sqrt(Q)."""
+    require_non_negative("mu", mu)
+    require_probability("target_delta", target_delta)
+    if gaussian_delta(mu, epsilon=0.0) <= target_delta:
+        return 0.0
+    upper = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / target_delta))
+    root = brentq(lambda e: gaussian_delta(mu, epsilon=e) - target_delta, 0.0, upper, xtol=1e-13, rtol=1e-14)
+    return float(root)

@@ -1,0 +1,276 @@
+"""Events: what a release costs, as immutable values that know no accountant and never see a vote.
+
+The rules that every event keeps:
+
+* An event is a function of public parameters only. Two releases with the same parameters have equal events.
+* An event states an upper bound for the adjacency under which its maker computed the sensitivity; composing
+  events made under different adjacencies has no meaning, and the ledger refuses it.
+* Zero noise is a legitimate value and costs infinity; a negative one is an error.
+* An accountant that does not know an event raises; it never skips one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pate.validation import InvalidValue, require, require_count, require_non_negative
+
+
+class Event(ABC):
+    """The price of a release, a value."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dp_event(self) -> Any:
+        """The matching event of Google's dp-accounting.
+
+        Raises:
+            InvalidValue: dp-accounting has no such event.
+            ModuleNotFoundError: dp-accounting is not installed (`pip install 'pate[pld]'`).
+        """
+
+
+class LeafEvent(Event):
+    """An event without parts."""
+
+    __slots__ = ()
+
+    def to_dp_event(self) -> Any:
+        """Raises `InvalidValue`: dp-accounting prices no event of this kind."""
+        raise InvalidValue(f"event={type(self).__name__}: expected an event that dp-accounting has")
+
+
+@dataclass(frozen=True, slots=True)
+class NoOpEvent(LeafEvent):
+    """Nothing was released: costs nothing."""
+
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.NoOpDpEvent`."""
+        import dp_accounting
+
+        return dp_accounting.NoOpDpEvent()
+
+
+@dataclass(frozen=True, slots=True)
+class NonPrivateEvent(LeafEvent):
+    """Something was released without protection: costs infinity."""
+
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.NonPrivateDpEvent`."""
+        import dp_accounting
+
+        return dp_accounting.NonPrivateDpEvent()
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent(LeafEvent):
+    """A vector released with Gaussian noise.
+
+    Attributes:
+        noise_multiplier: noise std / l2 sensitivity, >= 0; 0 costs infinity.
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        require_non_negative("noise_multiplier", self.noise_multiplier)
+
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.GaussianDpEvent`."""
+        import dp_accounting
+
+        return dp_accounting.GaussianDpEvent(self.noise_multiplier)
+
+
+@dataclass(frozen=True, slots=True)
+class ZCdpEvent(LeafEvent):
+    """A rho-zCDP release: Renyi divergence of order a at most rho * a, for all a > 1.
+
+    Attributes:
+        rho: >= 0; infinity is allowed.
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        _require_price("rho", self.rho)
+
+
+@dataclass(frozen=True, slots=True)
+class PureDpEvent(LeafEvent):
+    """An epsilon-DP release (Laplace or exponential noise, permute-and-flip).
+
+    Attributes:
+        epsilon: >= 0; infinity is allowed.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _require_price("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRangeEvent(LeafEvent):
+    """A release whose log-likelihood ratios between neighbours span at most `epsilon`.
+
+    The exponential mechanism (Gumbel noise, argmax) with utility range w and scale beta has epsilon = w / beta.
+    Implies epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
+
+    Attributes:
+        epsilon: the range, >= 0; infinity is allowed.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _require_price("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMaxGaussianEvent(LeafEvent):
+    """The index of the largest of several values with Gaussian noise (report noisy max).
+
+    Attributes:
+        noise_multiplier: noise std / the most by which one value moves, >= 0; values may move in opposite ways.
+        num_candidates: how many values compete, >= 1.
+    """
+
+    noise_multiplier: float
+    num_candidates: int
+
+    def __post_init__(self) -> None:
+        require_non_negative("noise_multiplier", self.noise_multiplier)
+        require_count("num_candidates", self.num_candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class OneBitEvent(LeafEvent):
+    """One released bit whose probability depends on an integer statistic.
+
+    Attributes:
+        logits: log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing.
+        reach: the most by which the statistic moves between neighbours, >= 1.
+    """
+
+    logits: tuple[float, ...]
+    reach: int
+
+    def __post_init__(self) -> None:
+        require_count("reach", self.reach)
+        require(len(self.logits) > 0, "logits", "()", "at least one number")
+        rising = all(low <= high for low, high in zip(self.logits, self.logits[1:], strict=False))
+        require(rising and not any(map(math.isnan, self.logits)), "logits", "…", "numbers that never decrease")
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent(Event):
+    """An event whose price holds except with a small probability, which is added to delta.
+
+    Attributes:
+        event: the price outside the failure.
+        failure_prob: in [0, 1). Outputs of neighbours are conditioned on events of exactly this probability.
+    """
+
+    event: Event
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        _require_event("event", self.event)
+        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
+
+    def to_dp_event(self) -> Any:
+        """Raises `InvalidValue` unless nothing can fail: dp-accounting has no such event."""
+        if self.failure_prob == 0:
+            return self.event.to_dp_event()
+        raise InvalidValue("event=ApproximateEvent: expected an event that dp-accounting has")
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedEvent(Event):
+    """Several releases, each possibly chosen after seeing the ones before.
+
+    Attributes:
+        events: in any order; none at all costs nothing.
+    """
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        for event in self.events:
+            if not isinstance(event, Event):
+                _require_event("events", event)
+
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.ComposedDpEvent`."""
+        import dp_accounting
+
+        return dp_accounting.ComposedDpEvent([event.to_dp_event() for event in self.events])
+
+
+@dataclass(frozen=True, slots=True)
+class SelfComposedEvent(Event):
+    """The same release several times, with fresh noise each time.
+
+    Attributes:
+        event: one of them.
+        count: how many, >= 0.
+    """
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        _require_event("event", self.event)
+        require_count("count", self.count, minimum=0)
+
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.SelfComposedDpEvent`."""
+        import dp_accounting
+
+        return dp_accounting.SelfComposedDpEvent(self.event.to_dp_event(), self.count)
+
+
+def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
+    """The parts of an event that have no parts, with how often each occurs.
+
+    Raises:
+        InvalidValue: something in the tree is not an event.
+    """
+    pending = [(event, count)]
+    while pending:
+        node, times = pending.pop()
+        if isinstance(node, LeafEvent):
+            yield node, times
+        elif isinstance(node, ComposedEvent):
+            pending.extend((part, times) for part in node.events)
+        elif isinstance(node, SelfComposedEvent):
+            pending.append((node.event, times * node.count))
+        elif isinstance(node, ApproximateEvent):
+            pending.append((node.event, times))
+        else:
+            raise InvalidValue(f"event={type(node).__name__}: expected an event of pate.accounting")
+
+
+def failure_probability(event: Event) -> float:
+    """The sum of the failure probabilities in an event: a part of delta that no noise can buy back."""
+    if isinstance(event, ApproximateEvent):
+        return event.failure_prob + failure_probability(event.event)
+    if isinstance(event, SelfComposedEvent):
+        return event.count * failure_probability(event.event)
+    if isinstance(event, ComposedEvent):
+        return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
+    return 0.0
+
+
+def _require_event(name: str, value: object) -> None:
+    require(isinstance(value, Event), name, type(value).__name__, "an event of pate.accounting")
+
+
+def _require_price(name: str, value: float) -> None:
+    require(value >= 0, name, value, "a number >= 0")

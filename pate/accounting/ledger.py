@@ -1,0 +1,166 @@
+"""The ledger: what has been spent on one private data set, on disk before anything is released.
+
+One JSON object a line, appended and synchronised to disk before `charge` returns, so that a crash at any moment
+leaves every release priced. A line cut off by a crash was never acknowledged, hence nothing was drawn for it; it is
+dropped when the ledger is opened again. The first line names the adjacency and delta under which all others are priced.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.events import Event
+from pate.accounting.rdp import RdpAccountant
+from pate.accounting.serialization import event_from_json, event_to_json
+from pate.validation import InvalidValue, require_positive, require_probability
+
+
+class BudgetExceeded(InvalidValue):
+    """A charge would have taken the ledger above its budget; nothing was charged."""
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One charge.
+
+    Attributes:
+        key: identifies the release: charging the same key and event again costs nothing, since a release drawn again
+            from the same votes and the same noise is the same release.
+        event: its price.
+        description: for people.
+        epsilon: the total of the ledger up to and including this charge.
+    """
+
+    key: str
+    event: Event
+    description: str
+    epsilon: float
+
+
+class Ledger:
+    """An append-only record of charges, in memory or on disk.
+
+    Args:
+        path: the file, made if missing; None keeps the ledger in memory.
+        adjacency: what all events are priced for.
+        target_delta: in (0, 1).
+        accountant: makes an empty accountant.
+        max_epsilon: a charge that would exceed it is refused; None for no limit.
+
+    Raises:
+        InvalidValue: the file was written for another adjacency or delta, or is not a ledger.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        target_delta: float,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+        max_epsilon: float | None = None,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.adjacency = Adjacency.parse(adjacency)
+        self.target_delta = require_probability("target_delta", target_delta)
+        self.max_epsilon = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
+        self._accountant = accountant
+        self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
+        self.entries: list[LedgerEntry] = []
+        if self.path is not None:
+            self._open(self.path)
+
+    @property
+    def epsilon(self) -> float:
+        """The total spent, at `target_delta`."""
+        return self._total([entry.event for entry in self.entries])
+
+    def charge(self, event: Event, *, adjacency: Adjacency, key: str, description: str = "") -> LedgerEntry:
+        """Writes a charge and returns it; only after this may anything be drawn.
+
+        Raises:
+            BudgetExceeded: the total would exceed `max_epsilon`.
+            InvalidValue: the event was made for another adjacency, or the key stands for another event.
+        """
+        if adjacency != self.adjacency:
+            raise InvalidValue(f"adjacency={adjacency}: expected {self.adjacency}, as this ledger counts")
+        for entry in self.entries:
+            if entry.key == key:
+                if entry.event != event:
+                    raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
+                return entry
+        total = self._total([entry.event for entry in self.entries] + [event])
+        if self.max_epsilon is not None and total > self.max_epsilon:
+            raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected at least {total:.4g}, the total with this release")
+        entry = LedgerEntry(key, event, description, total)
+        if self.path is not None:
+            _append(self.path, _entry_to_json(entry))
+        self.entries.append(entry)
+        return entry
+
+    def _total(self, spent: list[Event]) -> float:
+        accountant = self._accountant()
+        for event in spent:
+            accountant.compose(event)
+        return accountant.get_epsilon(self.target_delta) if spent else 0.0
+
+    def _open(self, path: Path) -> None:
+        lines = _complete_lines(path) if path.exists() else []
+        if not lines:
+            _append(path, self._header, truncate=True)
+            return
+        records = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
+        if records[0] != self._header:
+            raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
+        self.entries = [
+            LedgerEntry(r["key"], event_from_json(r["event"]), r["description"], _epsilon_from_json(r["epsilon"]))
+            for r in records[1:]
+        ]
+
+
+def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
+    epsilon = entry.epsilon if math.isfinite(entry.epsilon) else "inf"
+    return asdict(entry) | {"event": event_to_json(entry.event), "epsilon": epsilon}
+
+
+def _epsilon_from_json(value: float | str) -> float:
+    return float(value)
+
+
+def _append(path: Path, record: dict[str, Any], *, truncate: bool = False) -> None:
+    """Writes one line and waits until it is on disk, the folder's entry for a new file included."""
+    with open(path, "wb" if truncate else "ab") as file:
+        file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    if truncate:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _complete_lines(path: Path) -> list[bytes]:
+    """The lines that end in a line break; a torn last line is cut off the file."""
+    content = path.read_bytes()
+    complete = content[: content.rfind(b"\n") + 1]
+    if len(complete) < len(content):
+        os.truncate(path, len(complete))
+    return complete.splitlines()
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except ValueError as error:
+        raise InvalidValue(f"ledger={path}: expected JSON on line {number}") from error
+    return record

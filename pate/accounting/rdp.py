@@ -1,0 +1,172 @@
+"""The Renyi accountant: adds curves over a grid of orders and converts once."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
+from pate.accounting.events import (
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    LeafEvent,
+    NoisyMaxGaussianEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PureDpEvent,
+    ZCdpEvent,
+    failure_probability,
+    leaves,
+)
+from pate.accounting.renyi import bounded_range_rdp, noisy_max_gaussian_rdp, one_bit_rdp, pure_dp_rdp
+from pate.validation import InvalidValue, require
+
+Array = NDArray[np.float64]
+LeafCounts = dict[LeafEvent, int]
+
+DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
+"""Orders from 1.001 to a million, 4.6% apart in a - 1."""
+
+_REFINEMENT = 24
+
+
+class RdpAccountant(Accountant):
+    """Adds Renyi curves; the default accountant.
+
+    The epsilon is the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a valid bound.
+    On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a stability table
+    is cheap at its own order alone. Failure probabilities of approximate events are taken from delta first.
+
+    Args:
+        orders: orders > 1 to use, and no others; None for the default grid and its refinement.
+
+    Attributes:
+        orders: `[A]` the grid.
+        rdp: `[A]` what has been spent at each.
+        failure_prob: what approximate events have taken from delta.
+    """
+
+    name = "rdp"
+
+    def __init__(self, orders: Iterable[float] | Array | None = None) -> None:
+        self._refine = orders is None
+        grid = DEFAULT_ORDERS if orders is None else orders
+        self.orders = np.array(grid if isinstance(grid, np.ndarray) else list(grid), dtype=np.float64)
+        require(self.orders.ndim == 1 and self.orders.size > 0, "orders", "…", "at least one order")
+        require(bool(np.all((self.orders > 1) & np.isfinite(self.orders))), "orders", "…", "finite numbers > 1")
+        self.rdp: Array = np.zeros_like(self.orders)
+        self.failure_prob = 0.0
+        self._spent: LeafCounts = defaultdict(int)
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        spent = count_leaves(event, count=count)
+        self.rdp = self.rdp + rdp_curve(spent, self.orders)
+        self.failure_prob += count * failure_probability(event)
+        for leaf, times in spent.items():
+            self._spent[leaf] += times
+        return self
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The smallest epsilon over the orders; infinity where something was released without noise."""
+        return self._best(target_delta)[0]
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The smallest delta over the orders, failure probabilities included, at most 1."""
+        deltas = rdp_to_deltas(self.orders, self.rdp, target_epsilon=target_epsilon)
+        return min(1.0, float(deltas.min()) + self.failure_prob)
+
+    def best_order(self, target_delta: float) -> float:
+        """The order at which `get_epsilon` attains its value."""
+        return self._best(target_delta)[1]
+
+    def _best(self, target_delta: float) -> tuple[float, float]:
+        """The smallest epsilon and its order."""
+        left = self.remaining_delta(target_delta)
+        epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=left)
+        best = int(np.argmin(epsilons))
+        if not self._refine or not 0 < epsilons[best] < math.inf:
+            return float(epsilons[best]), float(self.orders[best])
+        low, high = self.orders[max(best - 1, 0)], self.orders[min(best + 1, len(self.orders) - 1)]
+        near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
+        near_epsilons = rdp_to_epsilons(near, rdp_curve(self._spent, near), target_delta=left)
+        nearest = int(np.argmin(near_epsilons))
+        if near_epsilons[nearest] >= epsilons[best]:
+            return float(epsilons[best]), float(self.orders[best])
+        return float(near_epsilons[nearest]), float(near[nearest])
+
+
+def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
+    """How often each distinct part without parts occurs in an event."""
+    counts: LeafCounts = defaultdict(int)
+    for leaf, times in leaves(event, count=count):
+        counts[leaf] += times
+    return counts
+
+
+def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
+    """The Renyi curve of a multiset of events, `[len(orders)]`.
+
+    Raises:
+        InvalidValue: an event of a kind that has no Renyi curve.
+    """
+    kinds: dict[type[LeafEvent], list[LeafEvent]] = defaultdict(list)
+    for leaf, count in counts.items():
+        if count > 0:
+            kinds[type(leaf)].append(leaf)
+    unknown = [kind.__name__ for kind in kinds if kind not in _CURVES]
+    if unknown:
+        raise InvalidValue(f"event={unknown[0]}: expected an event with a Renyi curve")
+    total = np.zeros_like(orders)
+    for kind, members in kinds.items():
+        times = np.array([counts[member] for member in members], dtype=np.float64)
+        total += _CURVES[kind](members, times, orders)
+    return total
+
+
+def _gaussian(events: list[Any], counts: Array, orders: Array) -> Array:
+    multipliers = np.fromiter((event.noise_multiplier for event in events), dtype=np.float64, count=len(events))
+    if (multipliers == 0).any():
+        return np.full_like(orders, np.inf)
+    return orders * math.fsum(counts / (2 * multipliers**2))
+
+
+def _zcdp(events: list[Any], counts: Array, orders: Array) -> Array:
+    return orders * math.fsum(count * event.rho for count, event in zip(counts, events, strict=True))
+
+
+def _one_by_one(curve: Callable[[Any, Array], Array]) -> Callable[[list[Any], Array, Array], Array]:
+    """Lifts the curve of one event to many; curves are remembered, as the same event comes again and again."""
+
+    @lru_cache(maxsize=512)
+    def remembered(event: LeafEvent, orders: bytes) -> Array:
+        return curve(event, np.frombuffer(orders))
+
+    def many(events: list[Any], counts: Array, orders: Array) -> Array:
+        key = orders.tobytes()
+        return np.asarray(sum(count * remembered(event, key) for event, count in zip(events, counts, strict=True)))
+
+    return many
+
+
+_CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
+    NoOpEvent: lambda events, counts, orders: np.zeros_like(orders),
+    NonPrivateEvent: lambda events, counts, orders: np.full_like(orders, np.inf),
+    GaussianEvent: _gaussian,
+    ZCdpEvent: _zcdp,
+    PureDpEvent: _one_by_one(lambda event, orders: pure_dp_rdp(event.epsilon, orders)),
+    BoundedRangeEvent: _one_by_one(lambda event, orders: bounded_range_rdp(event.epsilon, orders)),
+    NoisyMaxGaussianEvent: _one_by_one(
+        lambda event, orders: noisy_max_gaussian_rdp(event.noise_multiplier, event.num_candidates, orders)
+    ),
+    OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
+}

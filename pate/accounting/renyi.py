@@ -1,0 +1,121 @@
+"""Renyi divergences in closed form: the curves behind the events, each `[len(orders)]` at orders > 1."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_ndtr
+
+Array = NDArray[np.float64]
+
+_GRID_SIZE = 4001
+_MAX_SHIFT = 60.0
+
+
+def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
+    """D_a(Bern(p) || Bern(q)) from logarithms, broadcast over all arguments; exact for tiny p."""
+    ones = orders * log_p - (orders - 1) * log_q
+    zeros = orders * log_not_p - (orders - 1) * log_not_q
+    return np.maximum(np.logaddexp(ones, zeros) / (orders - 1), 0.0)
+
+
+def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
+    """The largest D_a between one bit's laws at two statistics that differ by at most `reach`.
+
+    The logits never decrease, so the pairs exactly `reach` apart (or at the end) are the worst, either way round.
+    """
+    farther = np.minimum(np.arange(len(logits)) + reach, len(logits) - 1)
+    pairs = np.unique(np.stack([logits, logits[farther]]), axis=1)
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    if pairs.shape[1] == 0:
+        return np.zeros_like(orders)
+    log_p, log_q = log_expit(pairs)[:, :, None]
+    log_not_p, log_not_q = log_expit(-pairs)[:, :, None]
+    forward = bernoulli_rdp(log_p, log_not_p, log_q, log_not_q, orders)
+    backward = bernoulli_rdp(log_q, log_not_q, log_p, log_not_p, orders)
+    return np.asarray(np.maximum(forward, backward).max(axis=0))
+
+
+def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
+    """The largest D_a of any epsilon-DP pair: that of randomised response (Kairouz, Oh & Viswanath 2015)."""
+    if math.isinf(epsilon):
+        return np.full_like(orders, np.inf)
+    if epsilon == 0:
+        return np.zeros_like(orders)
+    yes, no = np.array(log_expit(epsilon)), np.array(log_expit(-epsilon))
+    return bernoulli_rdp(yes, no, no, yes, orders)
+
+
+def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
+    """The largest D_a of any pair whose log-ratio spans at most `epsilon` (Dong, Durfee & Rogers 2020).
+
+    The supremum over where the span lies is attained at
+    exp(t) = (a-1)(1 - exp(-a e)) / (a (exp(-e) - exp(-a e))). Where a * e is so small that the closed form would
+    cancel, the bound a e**2 / 8 is returned, which is above it by O(e**4).
+    """
+    if math.isinf(epsilon):
+        return np.full_like(orders, np.inf)
+    if epsilon == 0:
+        return np.zeros_like(orders)
+    bound = orders * epsilon**2 / 8
+    more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
+    shift = np.log1p(-1 / orders) + np.log(more) + epsilon - np.log(less)
+    log_moment = (orders - 1) * shift + np.log(more) - np.log(orders) - math.log(-math.expm1(-epsilon))
+    exact = log_moment / (orders - 1)
+    return np.where((orders - 1) * orders * epsilon**2 < 1e-7, bound, np.minimum(exact, np.minimum(bound, epsilon)))
+
+
+def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
+    """An upper bound for the argmax of values with Gaussian noise, each moved by at most one sensitivity.
+
+    With M the maximum of `num_candidates - 1` standard normals and D = 2 / noise_multiplier, the release is dominated
+    by the pair (M + D, M) and, the other way, by (M, M + D); either divergence bounds both directions, so the
+    smaller one does (docs/proofs/gap_selection.md). Never above a D**2 / 2 + log(num_candidates) / (a - 1), the
+    bound of Corollary 9 of Zhu & Wang (2022), which serves alone where a * D is too large to integrate.
+    """
+    if num_candidates == 1:
+        return np.zeros_like(orders)
+    if noise_multiplier == 0:
+        return np.full_like(orders, np.inf)
+    shift = 2 / noise_multiplier
+    bound = orders * shift**2 / 2 + math.log(num_candidates) / (orders - 1)
+    near = orders * shift <= _MAX_SHIFT
+    if near.any():
+        grid_bound = _shifted_maximum_rdp(num_candidates - 1, shift, orders[near])
+        bound[near] = np.minimum(bound[near], grid_bound)
+    return bound
+
+
+def _shifted_maximum_rdp(count: int, shift: float, orders: Array) -> Array:
+    """The smaller of D_a(M + D || M) and D_a(M || M + D), M the largest of `count` standard normals."""
+    low, high = -12 - orders * shift, 12 + orders * shift  # [A]
+    points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
+    steps = (high - low) / (_GRID_SIZE - 1)
+    moved, still = _log_density_of_maximum(points - shift, count), _log_density_of_maximum(points, count)
+    forward = _log_integral(orders * moved - (orders - 1) * still, steps)
+    backward = _log_integral(orders * still - (orders - 1) * moved, steps)
+    return np.maximum(np.minimum(forward, backward) / (orders - 1), 0.0)
+
+
+def _log_density_of_maximum(x: Array, count: int) -> Array:
+    """log of count * phi(x) * Phi(x)**(count - 1)."""
+    log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+    return np.asarray(math.log(count) + log_phi + (count - 1) * log_ndtr(x))
+
+
+def _log_integral(log_values: Array, steps: Array) -> Array:
+    """log of the trapezoid sum down axis 0 (the integrand vanishes at both ends)."""
+    peak = log_values.max(axis=0)
+    return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
+
+
+def log_odds(log_p: Array, log_not_p: Array) -> Array:
+    """Log odds from the two logarithms."""
+    return log_p - log_not_p
+
+
+def probability(logits: Array) -> Array:
+    """Probabilities from log odds."""
+    return np.asarray(expit(logits))

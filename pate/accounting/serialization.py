@@ -1,0 +1,53 @@
+"""Events as JSON, for the ledger: what is read back equals what was written (an infinity is a string)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from pate.accounting import events
+from pate.accounting.events import Event
+from pate.validation import InvalidValue
+
+_KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in vars(events).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, events.LeafEvent)
+}
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """A dictionary of plain values, with the event's class name under `kind`."""
+    return {"kind": type(event).__name__} | {
+        field.name: _value_to_json(getattr(event, field.name)) for field in fields(event)  # type: ignore[arg-type]
+    }
+
+
+def event_from_json(data: dict[str, Any]) -> Event:
+    """The event that `event_to_json` wrote.
+
+    Raises:
+        InvalidValue: a kind that does not exist.
+    """
+    values = dict(data)
+    kind = values.pop("kind", None)
+    if kind not in _KINDS:
+        raise InvalidValue(f"kind={kind}: expected one of {', '.join(sorted(_KINDS))}")
+    return _KINDS[kind](**{name: _value_from_json(value) for name, value in values.items()})
+
+
+def _value_to_json(value: Any) -> Any:
+    if isinstance(value, Event):
+        return event_to_json(value)
+    if isinstance(value, tuple):
+        return [_value_to_json(part) for part in value]
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _value_from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return event_from_json(value)
+    if isinstance(value, list):
+        return tuple(_value_from_json(part) for part in value)
+    return float(value) if isinstance(value, str) else value

@@ -1,0 +1,114 @@
+"""What every aggregator offers: a price that never sees votes, and a release that is priced before it exists."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
+from pate.aggregators.release import Release
+from pate.validation import require_count, require_generator, require_histogram
+
+Bits = NDArray[np.bool_]
+
+_QUERIES_AT_ONCE = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregator(ABC):
+    """Turns vote counts into labels under a price.
+
+    A frozen dataclass whose fields are public parameters; votes and the generator are call arguments, so the price
+    cannot depend on them.
+
+    Attributes:
+        adjacency: what one change means; it sets thresholds and price alike.
+    """
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @abstractmethod
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The price of aggregating that many queries, answered or refused."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
+
+    def calibrated(
+        self,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+    ) -> Self:
+        """The same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
+
+        Raises:
+            InvalidValue: no noise reaches the target, or failure probabilities use up delta.
+        """
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        factor = calibrate(
+            lambda noise: self.scaled(noise).event_for(**shape),
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            accountant=accountant,
+        )
+        return self.scaled(factor)
+
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """What the mechanism's own paper would print; not a bound. None where the paper's accounting gives nothing."""
+        return None
+
+    @abstractmethod
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        """Labels `[q, L]` and answered `[q]` for some of the queries."""
+
+    def aggregate(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        key: str | None = None,
+    ) -> Release:
+        """Releases labels for all queries.
+
+        Args:
+            votes: integers `[Q, L]` in 0..num_teachers: how many teachers vote for each label; anything that
+                `numpy.asarray` takes.
+            num_teachers: T, public.
+            rng: fresh noise for every query comes from it.
+            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing.
+            key: names this release in the ledger; the same key, votes and generator state give the same release, which
+                is charged once. By default every call is a new release.
+
+        Raises:
+            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+        """
+        require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
+        num_queries, num_labels = counts.shape
+        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        if ledger is not None:
+            ledger.charge(event, adjacency=self.adjacency, key=key or uuid.uuid4().hex, description=repr(self))
+        labels = np.zeros((num_queries, num_labels), dtype=np.bool_)
+        answered = np.zeros(num_queries, dtype=np.bool_)
+        for start in range(0, num_queries, _QUERIES_AT_ONCE):
+            rows = slice(start, start + _QUERIES_AT_ONCE)
+            labels[rows], answered[rows] = self._draw(counts[rows], num_teachers=num_teachers, rng=rng)
+        return Release(labels, answered, event, self.adjacency)

@@ -1,0 +1,183 @@
+"""StableTopK: a private choice of k, then the top-k labels if their set is stable."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ComposedEvent, Event, SelfComposedEvent, zcdp_to_epsilon_classic
+from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.table_choice import best_table
+from pate.mechanisms.gap_selection import GapSelection, Regularizer
+from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
+from pate.mechanisms.stability_test import StabilityTest
+from pate.validation import InvalidValue, require_choice, require_positive, require_probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableTopK(Aggregator):
+    """Chooses k by noisy max over the gaps of the sorted histogram, then releases the top-k set if the gap passes.
+
+    A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need
+    no test.
+
+    Formal guarantees, per query, refused or not:
+        * Outside a failure of probability `failure_prob`, the cost is that of the selection (`GapSelection`) composed
+          with one bit (`StabilityTest`), for the stated adjacency.
+        * Failure probabilities of all queries add up and are taken from delta.
+
+    Attributes:
+        selection_scale: scale of the selection noise in votes: beta of a Gumbel, std of a Gaussian, b of a Laplace, mean
+            of an exponential; > 0.
+        selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
+        test: "gaussian", "laplace" or "table".
+        test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
+        table_order: Renyi order that the table is made for, > 1; for "table".
+        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
+        table: a ready table instead of an order and a budget.
+        failure_prob: probability that an unstable set is released, per query.
+        padded: whether k = 0 and k = L are possible answers.
+        regularizer: added to each candidate's gap: a function of k or numbers.
+        selection_share: the part of the Renyi budget that calibration of a table gives to the selection, in (0, 1).
+
+    Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
+
+    >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
+    >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
+    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0))
+    >>> release.labels[0], release.answered
+    (array([ True,  True, False, False]), array([ True, False]))
+    """
+
+    selection_scale: float
+    selection_noise: str = "gumbel"
+    test: str = "gaussian"
+    test_std: float | None = None
+    table_order: float | None = None
+    table_budget: float | None = None
+    table: StabilityTable | None = None
+    failure_prob: float = 1e-9
+    padded: bool = True
+    regularizer: Regularizer | None = None
+    selection_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("selection_scale", self.selection_scale)
+        require_choice("test", self.test, ("gaussian", "laplace", "table"))
+        require_probability("failure_prob", self.failure_prob)
+        require_probability("selection_share", self.selection_share)
+        if self.test != "table":
+            require_positive("test_std", _given("test_std", self.test_std, self.test))
+        elif self.table is None:
+            require_positive("table_budget", _given("table_budget", self.table_budget, self.test))
+            _given("table_order", self.table_order, self.test)
+        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
+            self.gap_selection(num_labels=2, num_teachers=1)
+
+    def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
+        """The first step, for votes of that shape."""
+        return GapSelection(
+            noise_scale=self.selection_scale,
+            noise=self.selection_noise,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+            padded=self.padded,
+            regularizer=self.regularizer,
+            adjacency=self.adjacency,
+        )
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The second step, for that many teachers."""
+        if self.test == "table":
+            return StabilityTest.from_table(
+                self._table(num_teachers), num_teachers=num_teachers, adjacency=self.adjacency
+            )
+        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
+        return make(
+            test_std=float(self.test_std or 0),
+            failure_prob=self.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
+        )
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """Selection and test, once a query."""
+        selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
+        test = self.stability_test(num_teachers=num_teachers)
+        return SelfComposedEvent(ComposedEvent((selection.event, test.event)), num_queries)
+
+    def scaled(self, factor: float) -> StableTopK:
+        """Selection noise and test noise multiplied by `factor`; a table's budget divided by its square."""
+        if self.table is not None:
+            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
+        return replace(
+            self,
+            selection_scale=self.selection_scale * factor,
+            test_std=None if self.test_std is None else self.test_std * factor,
+            table_budget=None if self.table_budget is None else self.table_budget / factor**2,
+        )
+
+    def calibrated(self, *, target_epsilon: float, target_delta: float, num_queries: int, **others: Any) -> StableTopK:
+        """The least noise for a target; with a table, the best order and the split of its budget are found first."""
+        target = {"target_epsilon": target_epsilon, "target_delta": target_delta, "num_queries": num_queries}
+        base = best_table(self, **target) if self.test == "table" else self
+        return super(StableTopK, base).calibrated(**target, **others)
+
+    def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
+        """The formula behind the paper's 3.6: both steps as sensitivity-1 Gaussians, classic zCDP conversion.
+
+        Defined for Gaussian noise in both steps only. Not a bound for either adjacency (docs/proofs/gap_selection.md).
+        """
+        if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
+            return None
+        rho = num_queries * (1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2))
+        left = target_delta - num_queries * self.failure_prob
+        return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
+
+    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+        """The exact law for one histogram `[L]`: probability of each released set of labels, None for a refusal."""
+        selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
+        ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
+        law: dict[tuple[int, ...] | None, float] = {None: 0.0}
+        for k, chosen in zip(selection.candidates, selection.probabilities(votes), strict=True):
+            passed = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
+            labels = tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())
+            law[labels] = law.get(labels, 0.0) + float(chosen) * passed
+            law[None] += float(chosen) * (1 - passed)
+        return law
+
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
+        ranking = Ranking.of(votes)
+        k = selection.draw(ranking, rng)
+        answered = rng.random(len(k)) < self._pass_probs(ranking, k, num_teachers)
+        return ranking.top(np.where(answered, k, 0)), answered
+
+    def _pass_probs(self, ranking: Ranking, k: NDArray[np.int64], num_teachers: int) -> NDArray[np.float64]:
+        """The probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
+        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
+        probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
+        return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
+
+    def _table(self, num_teachers: int) -> StabilityTable:
+        if self.table is not None:
+            return self.table
+        return optimal_stability_table(
+            order=float(self.table_order or 0),
+            rdp_budget=float(self.table_budget or 0),
+            failure_prob=self.failure_prob,
+            num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
+        )
+
+
+def _given(name: str, value: float | None, test: str) -> float:
+    if value is None:
+        raise InvalidValue(f"{name}=None: expected a number, test={test} needs it")
+    return value
+
