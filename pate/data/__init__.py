@@ -2,5 +2,6 @@
 
 from pate.data.dataset import Dataset, Split
 from pate.data.partition import Partition
+from pate.data.wordnet import WordNet40
 
-__all__ = ["Dataset", "Partition", "Split"]
+__all__ = ["Dataset", "Partition", "Split", "WordNet40"]

@@ -1,0 +1,47 @@
+"""Makes pate/data/wordnet/wordnet40.npz again, byte for byte, from WordNet 3.0's data.noun.
+
+On Debian: `apt-get install wordnet-base`, then `python scripts/build_wordnet.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+
+from pate.data.wordnet.archive import write_archive
+from pate.data.wordnet.build import Recipe
+from pate.data.wordnet.wordnet40 import ARCHIVE
+from pate.validation import InvalidValue
+
+
+def main() -> int:
+    """Builds the archive; returns 0, or 2 after one line about what is wrong with the dictionary."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dictionary", type=Path, nargs="?", default=Path("/usr/share/wordnet/data.noun"))
+    parser.add_argument("--output", type=Path, default=ARCHIVE, help="the file to write (%(default)s)")
+    arguments = parser.parse_args()
+    try:
+        lines = _read(arguments.dictionary)
+        write_archive(arguments.output, Recipe().build(lines))
+    except InvalidValue as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    digest = hashlib.sha256(arguments.output.read_bytes()).hexdigest()
+    sys.stdout.write(f"{arguments.output}: {arguments.output.stat().st_size:,} bytes, sha256 {digest}\n")
+    return 0
+
+
+def _read(dictionary: Path) -> list[str]:
+    try:
+        return dictionary.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        rule = "a readable data.noun of WordNet 3.0 (on Debian: apt-get install wordnet-base)"
+        raise InvalidValue(f"dictionary={dictionary}: expected {rule}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
