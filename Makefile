@@ -1,0 +1,40 @@
+# Everything a contributor runs; `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export OMP_NUM_THREADS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check bench docs clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## the environment in .venv, once
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+run: $(STAMP) ## the main job on the embedded data: teachers, votes, release, student, report
+	$(BIN)/pate-train
+
+test: $(STAMP) ## the whole test suite
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+check: $(STAMP) ## format, lint, types, import contracts, docs; tests are `make test`, run first
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
+
+bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+docs: $(STAMP) ## the documentation, in site/
+	$(BIN)/mkdocs build --strict
+
+clean: ## what the commands above made, but no outputs
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,48 @@
+"""What all commands share: run a Hydra app, and say a user's mistake in one line with exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.config.mistakes import explain
+from pate.validation import InvalidValue
+
+USER_MISTAKE = 2
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
+    """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
+
+    A disk that is full or a file that cannot be read is one line and exit code 1; Ctrl-C is one line and exit code
+    130. Anything else is a fault of ours and keeps its traceback.
+    """
+    register_configs()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
+    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(task)
+    try:
+        app()
+    except (HydraException, OmegaConfBaseException) as error:
+        _stop(explain(error), USER_MISTAKE)
+    except InvalidValue as error:
+        _stop(str(error), USER_MISTAKE)
+    except KeyboardInterrupt:
+        _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
+    except OSError as error:
+        _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)
+
+
+def _stop(message: str, code: int) -> None:
+    one_line = " ".join(message.split())
+    Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)
+    sys.exit(code)

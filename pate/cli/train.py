@@ -1,0 +1,96 @@
+"""pate-train: from private records to a private student, or onwards from where a run stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from pate.cli.app import run_app
+from pate.cli.progress import ConsoleMonitor
+from pate.config import build, build_aggregator
+from pate.pipeline import Plan, train
+from pate.report import print_report
+
+_NOISE_KEYS = ("selection_scale", "test_std", "table_order", "table_budget", "noise_std")
+_PRIVATE_KEYS = ("root", "path", "seed")
+_NOT_PUBLISHED = ("seed", "output_dir")
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(train_from_config, "train")
+
+
+def train_from_config(config: DictConfig) -> None:
+    """Runs or continues the configured run and prints its report."""
+    if _noise_is_given(HydraConfig.get().overrides.task):
+        config.target_epsilon = None
+    settings = _settings(config)
+    output_dir = Path(config.output_dir or _default_folder(settings))
+    report = train(_plan(config, settings), output_dir, ConsoleMonitor())
+    print_report(report, output_dir / "report.html")
+
+
+def _plan(config: DictConfig, settings: dict[str, Any]) -> Plan:
+    allowed = list(config.allowed_targets)
+
+    def make(group: str, **arguments: Any) -> Any:
+        return build(config[group], allowed_targets=allowed, **arguments)
+
+    teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
+    return Plan(
+        load_dataset=make("data").load,
+        teacher=build(teacher, allowed_targets=allowed),
+        num_teachers=config.teacher.num_teachers,
+        engine=make("engine"),
+        aggregator=build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed),
+        student=make("student"),
+        num_queries=config.num_queries,
+        target_delta=config.target_delta,
+        target_epsilon=config.target_epsilon,
+        max_epsilon=config.max_epsilon,
+        accountant=lambda: make("accountant"),
+        seed=config.seed,
+        settings=settings,
+        public_settings=_public_settings(config),
+    )
+
+
+def _settings(config: DictConfig) -> dict[str, Any]:
+    """All that a run depends on, as plain values; where it is written is not part of it."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    if not isinstance(settings, dict):
+        raise TypeError("a composed configuration is a dictionary")
+    return {str(key): value for key, value in settings.items() if key != "output_dir"}
+
+
+def _public_settings(config: DictConfig) -> str:
+    """The configuration as YAML without seeds and without the owner's paths."""
+    public = {key: value for key, value in _settings(config).items() if key not in _NOT_PUBLISHED}
+    for group, node in public.items():
+        if isinstance(node, dict):
+            public[group] = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS}
+    return OmegaConf.to_yaml(OmegaConf.create(public))
+
+
+def _default_folder(settings: dict[str, Any]) -> str:
+    """outputs/DATA-AGGREGATOR-HASH: the same settings find the same folder, so the same command continues."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    names = [str(settings[group]["_target_"]).rpartition(".")[2].lower() for group in ("data", "aggregator")]
+    return "outputs/" + "-".join([*names, digest])
+
+
+def _noise_is_given(overrides: list[str]) -> bool:
+    """Whether the command line names noise and no target: then the noise is taken as it is."""
+    keys = {override.partition("=")[0].lstrip("+") for override in overrides}
+    return "target_epsilon" not in keys and any(f"aggregator.{key}" in keys for key in _NOISE_KEYS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""A user's mistakes in a configuration, each in one line."""
+
+from __future__ import annotations
+
+import re
+
+from pate.config.location import CONFIG_FOLDER
+from pate.validation import nearest
+
+
+def explain(error: Exception) -> str:
+    """One line that names the key or group, the rule and the value."""
+    text = str(error)
+    missing = re.search(r"Could not find '([^']+)'|In '[^']*': Could not find '([^']+)'", text)
+    if missing:
+        group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
+        known = tuple(sorted(path.stem for path in (CONFIG_FOLDER / group).glob("*.yaml")))
+        if group and known:
+            return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}"
+    unknown = re.search(r"Could not override '([^']+)'", text)
+    if unknown:
+        return f"{unknown.group(1)}: expected a key of the configuration{_key_hint(text)}; --help lists them"
+    typed = re.search(r"full_key: (\S+)", text)
+    if typed:
+        return f"{typed.group(1)}: {text.splitlines()[0]}"
+    return text
+    
+
+def _key_hint(text: str) -> str:
+    match = re.search(r"Key '([^']+)' is not in struct|Key '([^']+)' not in '([^']+)'", text)
+    return f" ({match.group(0)})" if match else ""

@@ -1,0 +1,126 @@
+"""Schemas: what each YAML may say and of which type, taken from the dataclasses that it configures."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from dataclasses import dataclass, field
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+from pate.aggregators import GaussianVotes, StableTopK
+from pate.data import CelebA, DigitsGrid, WordNet40, Yeast
+from pate.student import LinearStudent, MLPStudent
+from pate.teachers import (
+    LinearTeacher,
+    MLPTeacher,
+    ProcessesEngine,
+    SequentialEngine,
+    SklearnTeacher,
+    StackedEngine,
+)
+
+_PLAIN = (str, int, float, bool)
+_GROUPS: dict[str, dict[str, type]] = {
+    "aggregator": {"stable_top_k": StableTopK, "gaussian_votes": GaussianVotes},
+    "data": {"wordnet": WordNet40, "digits_grid": DigitsGrid, "yeast": Yeast, "celeba": CelebA},
+    "teacher": {"linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
+    "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
+    "student": {"linear": LinearStudent, "mlp": MLPStudent},
+}
+_SET_ELSEWHERE = {"aggregator": ("adjacency",)}
+
+
+@dataclass
+class SharedConfig:
+    """What all commands share.
+
+    Attributes:
+        adjacency: replace_one or add_remove.
+        target_delta: in (0, 1).
+        num_queries: Q.
+        allowed_targets: prefixes that `_target_` may begin with, beside pate. and sklearn.
+    """
+
+    aggregator: Any = MISSING
+    accountant: Any = MISSING
+    adjacency: str = "replace_one"
+    target_delta: float = 1e-6
+    num_queries: int = 600
+    target_epsilon: float | None = None
+    allowed_targets: list[str] = field(default_factory=list)
+
+
+@dataclass
+class TrainConfig(SharedConfig):
+    """pate-train.
+
+    Attributes:
+        max_epsilon: ask only as many queries as this pays for.
+        seed: None draws noise from the operating system.
+        output_dir: None names the folder after the settings.
+    """
+
+    data: Any = MISSING
+    teacher: Any = MISSING
+    engine: Any = MISSING
+    student: Any = MISSING
+    max_epsilon: float | None = None
+    seed: int | None = None
+    output_dir: str | None = None
+
+
+@dataclass
+class AccountConfig(SharedConfig):
+    """pate-account.
+
+    Attributes:
+        num_labels: L.
+        num_teachers: T.
+        format: text or json.
+    """
+
+    num_labels: int = 40
+    num_teachers: int = 400
+    format: str = "text"
+
+
+def register_configs() -> None:
+    """Makes every schema known to Hydra, under the group `schema`."""
+    store = ConfigStore.instance()
+    store.store(group="schema", name="train", node=TrainConfig)
+    store.store(group="schema", name="account", node=AccountConfig)
+    for group, members in _GROUPS.items():
+        for name, cls in members.items():
+            extra: list[tuple[str, Any, Any]] = [("num_teachers", int, 400)] if group == "teacher" else []
+            node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
+            store.store(group=f"schema/{group}", name=name, node=node)
+
+
+def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:
+    """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
+    hints = get_type_hints(cls)
+    fields: list[tuple[str, Any, Any]] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *(extra or [])]
+    for item in dataclasses.fields(cls):
+        if item.init and item.name not in without:
+            fields.append((item.name, _config_type(hints[item.name]), _default(item)))
+    return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default is not dataclasses.MISSING:
+        return item.default
+    return MISSING
+
+
+def _config_type(hint: Any) -> Any:
+    """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
+    if hint in _PLAIN:
+        return hint
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        if len(parts) == 1 and parts[0] in _PLAIN:
+            return parts[0] | None
+    return Any

@@ -1,0 +1,346 @@
+"""The whole way, stage by stage: partition, teachers, votes, release, student, report.
+
+The only module that knows all stages. Each stage leaves a file and is skipped where the file is there, so a run that
+was stopped continues with the same call; the release is priced and in the ledger before its noise is drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, Event, Ledger, RdpAccountant
+from pate.accounting.calibration import largest_count
+from pate.aggregators import Aggregator, Release
+from pate.data import Dataset, Partition, Split
+from pate.outcome import Outcome, Prediction
+from pate.randomness import Randomness
+from pate.report import Report, RunFigures, RunWriter, write_card, write_html
+from pate.run_folder import RunFolder, replace_arrays, replace_text
+from pate.student import Student, StudentModel
+from pate.teachers import CheckpointStore, Engine, Part, Teacher, cast_votes
+from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.votes import VoteStore
+
+Advance = Callable[[int], None]
+
+
+class Monitor(Protocol):
+    """Whoever watches a run."""
+
+    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """Announces a stage of `total` steps; the callable tells how many are done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that a run depends on.
+
+    Attributes:
+        load_dataset: reads the data set.
+        teacher: the recipe for teachers.
+        num_teachers: T.
+        engine: how teachers are trained.
+        aggregator: how votes become labels.
+        student: the recipe for the student.
+        num_queries: how many public samples are asked, the first ones of the public pool.
+        target_delta: in (0, 1).
+        target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
+        max_epsilon: only as many queries are asked as this pays for.
+        accountant: makes an empty accountant.
+        seed: None draws secrets from the operating system.
+        settings: the configuration, plain values; a folder of other settings is refused.
+        public_settings: the part of it that may be published.
+    """
+
+    load_dataset: Callable[[], Dataset]
+    teacher: Teacher
+    num_teachers: int
+    engine: Engine
+    aggregator: Aggregator
+    student: Student
+    num_queries: int
+    target_delta: float
+    target_epsilon: float | None = None
+    max_epsilon: float | None = None
+    accountant: Callable[[], Accountant] = RdpAccountant
+    seed: int | None = None
+    settings: dict[str, Any]
+    public_settings: str = ""
+
+    def __post_init__(self) -> None:
+        require_count("teacher.num_teachers", self.num_teachers)
+        require_count("num_queries", self.num_queries)
+        require_probability("target_delta", self.target_delta)
+        for name in ("target_epsilon", "max_epsilon"):
+            if getattr(self, name) is not None:
+                require_positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the release will cost, known before any data is read but its shape.
+
+    Attributes:
+        aggregator: with its noise solved for.
+        num_queries: how many are asked.
+        event: the price.
+        epsilon: at the target delta.
+    """
+
+    aggregator: Aggregator
+    num_queries: int
+    event: Event
+    epsilon: float
+
+
+def train(plan: Plan, output_dir: Path, monitor: Monitor) -> Report:
+    """Runs a plan in a folder, or continues it there, and returns its report.
+
+    A finished run is not repeated: its report is returned as it is, and nothing more is spent.
+
+    Raises:
+        InvalidValue: a plan that cannot work, said before anything is spent; a folder of another run.
+    """
+    folder = RunFolder(output_dir)
+    with folder.opened(plan.settings):
+        if folder.report.exists():
+            return Report.from_json(folder.report.read_text())
+        return _Run(plan, folder, monitor).report()
+
+
+class _Run:
+    """One run: its stages as properties, each computed or read back once."""
+
+    def __init__(self, plan: Plan, folder: RunFolder, monitor: Monitor) -> None:
+        self.plan, self.folder, self.monitor = plan, folder, monitor
+        self.randomness = Randomness(folder.path, plan.seed)
+        self.started = time.monotonic()
+        self.events = RunWriter(folder.path / "tensorboard")
+        self.curves: dict[str, list[dict[str, float]]] = {}
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        with self.monitor.stage("reading the data"):
+            return self.plan.load_dataset()
+
+    @cached_property
+    def price(self) -> Price:
+        return price(self.plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
+
+    @cached_property
+    def queries(self) -> Split:
+        return self.dataset.public.take(slice(0, self.price.num_queries))
+
+    @cached_property
+    def partition(self) -> Partition:
+        """Drawn once, kept as a manifest, and checked against the data every time."""
+        path, private = self.folder.path / "partition.json", self.dataset.private
+        if not path.exists():
+            drawn = Partition.draw(private.group_ids, self.plan.num_teachers, self.randomness.generator("partition"))
+            replace_text(path, drawn.to_json(private))
+        partition = Partition.from_json(path.read_text())
+        partition.verify(private)
+        require(partition.num_teachers == self.plan.num_teachers, "partition.num_teachers", partition.num_teachers,
+                f"{self.plan.num_teachers}")
+        return partition
+
+    @cached_property
+    def votes(self) -> VoteStore:
+        """The votes of all teachers on all queries, trained first where they are missing."""
+        path, total = self.folder.path / "votes.npz", self.plan.num_teachers
+        if path.exists():
+            return VoteStore.open(path, num_teachers=total)
+        store = CheckpointStore(self.folder.path / "teachers")
+        self._train_teachers(store)
+        with self.monitor.stage("casting votes", total) as advance:
+
+            def blocks() -> Any:
+                for first, confidences in cast_votes(self.plan.teacher, store, total, self.queries.inputs):
+                    yield confidences >= 0.5
+                    advance(first + len(confidences))
+
+            shape = {"num_queries": len(self.queries), "num_labels": self.dataset.num_labels}
+            return VoteStore.write(path, blocks(), num_teachers=total, **shape)
+
+    @cached_property
+    def histogram(self) -> NDArray[np.int64]:
+        return self.votes.histogram()
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(
+            self.folder.ledger,
+            adjacency=self.price.aggregator.adjacency,
+            target_delta=self.plan.target_delta,
+            accountant=self.plan.accountant,
+        )
+
+    @cached_property
+    def release(self) -> Release:
+        """Charged, then drawn, then on disk; the noise's secret is destroyed last."""
+        path, aggregator = self.folder.release / "release.npz", self.price.aggregator
+        if path.exists():
+            with np.load(path) as arrays:
+                release = Release(arrays["labels"], arrays["answered"], self.price.event, aggregator.adjacency)
+        else:
+            with self.monitor.stage("releasing labels"):
+                release = aggregator.aggregate(
+                    self.histogram,
+                    num_teachers=self.plan.num_teachers,
+                    rng=self.randomness.generator("noise"),
+                    ledger=self.ledger,
+                    key=self._release_key(),
+                )
+                replace_arrays(path, labels=release.labels, answered=release.answered)
+        self.randomness.forget_noise()
+        if not self.ledger.entries:
+            raise InvalidValue(f"ledger={self.folder.ledger}: expected the charge of {path}, found none")
+        return release
+
+    @cached_property
+    def student(self) -> StudentModel:
+        answered = self.release.answered
+        model = self._fit_student("student", self.queries.inputs[answered], self.release.labels[answered])
+        model.save(self.folder.release / "student")
+        return model
+
+    @cached_property
+    def predictions(self) -> dict[str, Prediction]:
+        """What each model says of the test split; no epsilon covers the models beside the student."""
+        inputs, true = self.queries.inputs, self.queries.labels
+        majority = 2 * self.histogram > self.plan.num_teachers
+        models = {
+            "student": self.student,
+            "majority_vote_student": self._fit_student("majority_vote_student", inputs, majority),
+            "non_private_student": self._fit_student("non_private_student", inputs, true),
+        }
+        test = self.dataset.test.inputs
+        return {name: Prediction(model.predict(test), model.predict_proba(test)) for name, model in models.items()}
+
+    def report(self) -> Report:
+        """All stages in order, then the files that people read; report.json comes last."""
+        replace_text(self.folder.release / "config.yaml", self.plan.public_settings)
+        outcome = Outcome(
+            dataset=self.dataset,
+            queries=self.queries,
+            release=self.release,
+            histogram=self.histogram,
+            teacher_accuracies=self._teacher_accuracies(),
+            predictions=self.predictions,
+            aggregator=self.price.aggregator,
+            accountant=self.plan.accountant,
+            epsilon=self.ledger.epsilon,
+            target_delta=self.plan.target_delta,
+            seed=self.plan.seed,
+            student_curve=self.curves.get("student", []),
+        )
+        with self.monitor.stage("writing the report"):
+            report = outcome.report(duration_s=time.monotonic() - self.started)
+            figures = outcome.figures(report)
+            self._write(report, figures, outcome.teacher_accuracies)
+        return report
+
+    def _write(self, report: Report, figures: RunFigures, teacher_accuracies: NDArray[np.float64]) -> None:
+        """The files that people read; report.json, which says that the run is complete, comes last."""
+        write_card(
+            self.folder.release / "privacy_card.md",
+            report.privacy,
+            dataset=report.data.name,
+            num_answered=report.release.num_answered,
+            num_labels=report.data.num_labels,
+            num_teachers=report.teachers.num_teachers,
+        )
+        write_html(self.folder.path / "report.html", report, figures)
+        writer = self.events
+        if figures.gaps is not None:
+            writer.gaps(figures.gaps)
+        writer.teacher_accuracies(teacher_accuracies)
+        writer.queries(figures.answered, figures.epsilon_after_query)
+        writer.report(report)
+        writer.close()
+        report.write(self.folder.report)
+
+    def _teacher_accuracies(self) -> NDArray[np.float64]:
+        """The share of correct bits of each teacher on the queries, `[T]`."""
+        true = self.queries.labels
+        return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.votes.blocks()])
+
+    def _train_teachers(self, store: CheckpointStore) -> None:
+        private, total = self.dataset.private, self.plan.num_teachers
+        missing = len(store.missing(total))
+
+        def part(teacher: int) -> Part:
+            rows = private.take(self.partition.indices(teacher))
+            return Part(rows.inputs, rows.labels)
+
+        with self.monitor.stage("training teachers", total) as advance:
+            done = total - missing
+            advance(done)
+
+            def on_progress(teacher: int, info: dict[str, Any]) -> None:
+                nonlocal done
+                done += 1
+                self.events.teacher(teacher, float(info["loss"]))
+                advance(done)
+
+            seeds = self.randomness.seeds("teachers", total)
+            self.plan.engine.train(self.plan.teacher, part, total, seeds, store, on_progress)
+
+    def _fit_student(self, name: str, inputs: NDArray[np.float32], labels: NDArray[np.bool_]) -> StudentModel:
+        curve = self.curves[name] = []
+
+        def on_epoch(epoch: int, values: dict[str, float]) -> None:
+            curve.append(values)
+            self.events.epoch(epoch, values, model=name)
+
+        seed = self.randomness.seeds("student", 1)[0]
+        with self.monitor.stage(f"training the {name.replace('_', ' ')}"):
+            return self.plan.student.fit(inputs, labels, seed=seed, on_epoch=on_epoch)
+
+    def _release_key(self) -> str:
+        """Equal for equal votes, noise and mechanism only: a charge under it is made once."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.histogram).tobytes())
+        digest.update(json.dumps([repr(self.price.aggregator), self.randomness.noise_id()]).encode())
+        return digest.hexdigest()
+
+
+def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:
+    """Solves for the noise and for the number of queries, and prices the release.
+
+    Raises:
+        InvalidValue: more queries than public samples; a target that no noise reaches; a budget that pays for no query.
+    """
+    require(plan.num_queries <= num_public, "num_queries", plan.num_queries, f"at most {num_public}, the public pool")
+    shape = {"num_labels": num_labels, "num_teachers": plan.num_teachers}
+    aggregator = plan.aggregator
+    if plan.target_epsilon is not None:
+        aggregator = aggregator.calibrated(
+            target_epsilon=plan.target_epsilon,
+            target_delta=plan.target_delta,
+            num_queries=plan.num_queries,
+            accountant=plan.accountant,
+            **shape,
+        )
+
+    def epsilon(num_queries: int) -> float:
+        event = aggregator.event_for(num_queries=num_queries, **shape)
+        return plan.accountant().compose(event).get_epsilon(plan.target_delta)
+
+    num_queries = plan.num_queries
+    if plan.max_epsilon is not None:
+        budget = plan.max_epsilon
+        num_queries = largest_count(lambda count: count == 0 or epsilon(count) <= budget, maximum=num_queries)
+        require(num_queries > 0, "max_epsilon", budget, f"at least {epsilon(1):.4g}, the price of one query")
+    event = aggregator.event_for(num_queries=num_queries, **shape)
+    return Price(aggregator, num_queries, event, epsilon(num_queries))

@@ -1,0 +1,82 @@
+"""Where a run's randomness comes from: a seed that anyone may repeat, or the operating system."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pate.validation import InvalidValue, require_count
+
+_PURPOSES = ("partition", "teachers", "noise", "student")
+_BITS = 256
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Independent streams for each purpose of a run, the same whenever the run is continued.
+
+    With a seed all streams derive from it, and the noise protects nobody who knows it. Without one, two secrets of 256
+    bits are drawn from the operating system and kept beside the run, readable by the owner only: one for training,
+    and one for the noise, which is destroyed by `forget_noise` once the release is complete.
+
+    Attributes:
+        folder: where secrets are kept, an existing folder.
+        seed: a whole number >= 0, or None.
+    """
+
+    folder: Path
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            require_count("seed", self.seed, minimum=0)
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """A fresh generator at the start of the purpose's stream."""
+        return np.random.default_rng(self._sequence(purpose))
+
+    def seeds(self, purpose: str, count: int) -> list[int]:
+        """That many seeds of 32 bits; the first ones do not depend on the count."""
+        return [int(seed) for seed in self._sequence(purpose).generate_state(count, np.uint32)]
+
+    def noise_id(self) -> str:
+        """Names the noise without giving it away: two releases with the same name have the same noise."""
+        return hashlib.sha256(f"noise {self._entropy('noise')}".encode()).hexdigest()[:32]
+
+    def forget_noise(self) -> None:
+        """Destroys the secret that the noise came from; a seeded run has none."""
+        self._path("noise").unlink(missing_ok=True)
+
+    def _sequence(self, purpose: str) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self._entropy(purpose), spawn_key=(_PURPOSES.index(purpose),))
+
+    def _entropy(self, purpose: str) -> int:
+        if self.seed is not None:
+            return self.seed
+        path = self._path(purpose)
+        if not path.exists():
+            _write_secret(path)
+        try:
+            return int(path.read_text(), 16)
+        except ValueError as error:
+            raise InvalidValue(f"secret={path}: expected {_BITS // 4} hexadecimal digits") from error
+
+    def _path(self, purpose: str) -> Path:
+        return self.folder / ("noise.secret" if purpose == "noise" else "training.secret")
+
+
+def _write_secret(path: Path) -> None:
+    """A new secret, readable by its owner only, on disk before it is used."""
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(f"{secrets.randbits(_BITS):064x}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

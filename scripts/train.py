@@ -1,0 +1,6 @@
+"""The same as the command pate-train."""
+
+from pate.cli.train import main
+
+if __name__ == "__main__":
+    main()
