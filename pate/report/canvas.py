@@ -1,0 +1,119 @@
+"""Drawing one picture as inline SVG that takes its colours from the page, in light, in dark and in print."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pate.report.coverage import Mark
+
+INK, MUTED, RULE = "#010101", "#020202", "#030303"
+ACCENT, SECOND, THIRD, FAINT = "#040404", "#050505", "#060606", "#070707"
+_VARIABLES = {
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    RULE: "var(--rule)",
+    ACCENT: "var(--accent)",
+    SECOND: "var(--second)",
+    THIRD: "var(--third)",
+    FAINT: "var(--faint)",
+}
+"""Stand-in colours for matplotlib, and the CSS variables that replace them in the SVG."""
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "text.color": INK,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": 8.5,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "xtick.color": RULE,
+    "ytick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "grid.alpha": 0.55,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "lines.linewidth": 1.6,
+    "hatch.linewidth": 0.6,
+}
+_POINTS_PER_INCH = 72
+_WIDTH = 340.0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    Attributes:
+        name: identifier, unique on the page.
+        title: what it shows.
+        alt: what a reader who cannot see it needs to know, with the numbers.
+        caption: how to read it.
+        mark: what protects what it shows.
+        svg: an `<svg>` element without colours, scripts or references of its own.
+    """
+
+    name: str
+    title: str
+    alt: str
+    caption: str
+    mark: Mark
+    svg: str
+
+
+def draw(name: str, paint: Callable[[Axes], None], *, height: float) -> str:
+    """Draws on one pair of axes and returns an `<svg>` element for inlining.
+
+    Neither pyplot nor any other global state is left changed. The element scales with its container, its ids
+    start with `name`, and it is hidden from screen readers: the alternative text stands beside it.
+
+    Args:
+        name: prefix of the element's ids.
+        paint: draws on the axes it is given, with the colours of this module only.
+        height: in points; the width is 340.
+    """
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        size = (_WIDTH / _POINTS_PER_INCH, height / _POINTS_PER_INCH)
+        figure = Figure(figsize=size, layout="constrained")
+        paint(figure.add_subplot())
+        buffer = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    return _inline(buffer.getvalue(), name)
+
+
+def legend_above(axes: Axes, *, columns: int) -> None:
+    """Puts the legend above the axes, where it hides nothing."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0, handlelength=1.2)
+
+
+def _inline(document: str, name: str) -> str:
+    """The `<svg>` element of matplotlib's document, in the page's colours, with ids of its own."""
+    element = document[document.index("<svg") :].strip()
+    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+    element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
+    element = re.sub(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1)
+    element = re.sub(r'\bid="', f'id="{name}-', element)
+    element = re.sub(r'href="#', f'href="#{name}-', element)
+    element = re.sub(r"url\(#", f"url(#{name}-", element)
+    for colour, variable in _VARIABLES.items():
+        element = element.replace(colour, variable)
+    return element

@@ -1,0 +1,130 @@
+"""The privacy card: what may be published about a release, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from string import Template
+
+from pate.report.coverage import CAVEATS, PAPER_LABEL
+from pate.report.files import write_text
+from pate.report.report import Privacy
+from pate.report.rounding import format_delta, format_epsilon
+from pate.report.tables import settings
+from pate.validation import require, require_count
+
+_CARD = Template("""# Privacy card
+
+$promise
+
+| | |
+|---|---|
+$rows
+
+## How to read it
+
+- $reading
+- Epsilon and delta are rounded up. They hold for all $num_queries queries together and do not depend on the
+  votes, on the noise or on which queries were refused; a refused query costs as much as an answered one.
+- Whatever is computed from the released labels alone, a student trained on them included, is covered by the
+  same epsilon at no further cost.$paper
+
+## What the epsilon does not cover
+
+$caveats
+""")
+
+_PAPER = """
+- The accounting of the paper that the mechanism comes from gives epsilon $epsilon: $label."""
+
+
+def privacy_card(
+    privacy: Privacy, *, dataset: str, num_answered: int, num_labels: int, num_teachers: int
+) -> str:
+    """Renders the card as Markdown.
+
+    It is given the price, public parameters and the released count of answers, so it can hold nothing
+    else: no score, no baseline, no vote, no seed and no path of the data owner.
+
+    Args:
+        privacy: the price of the release.
+        dataset: public name of the data set.
+        num_answered: queries that were answered; part of the release.
+        num_labels: labels a query.
+        num_teachers: teachers in the ensemble, a public parameter.
+
+    Raises:
+        InvalidValue: more answers than queries, or a count below its least value.
+    """
+    require_count("num_answered", num_answered, minimum=0)
+    require_count("num_labels", num_labels)
+    require_count("num_teachers", num_teachers)
+    rule = f"at most num_queries={privacy.num_queries}"
+    require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
+    rows = (
+        ("data set", dataset),
+        *settings(privacy),
+        ("queries answered", str(num_answered)),
+        ("labels a query", str(num_labels)),
+        ("teachers", str(num_teachers)),
+    )
+    return _CARD.substitute(
+        promise=_promise(privacy),
+        rows="\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in rows),
+        reading=_reading(privacy),
+        num_queries=privacy.num_queries,
+        paper=_paper(privacy),
+        caveats="\n".join(f"- {caveat}" for caveat in CAVEATS),
+    )
+
+
+def write_card(
+    path: Path, privacy: Privacy, *, dataset: str, num_answered: int, num_labels: int, num_teachers: int
+) -> None:
+    """Writes `privacy_card.md` atomically; the arguments are those of `privacy_card`."""
+    text = privacy_card(
+        privacy,
+        dataset=dataset,
+        num_answered=num_answered,
+        num_labels=num_labels,
+        num_teachers=num_teachers,
+    )
+    write_text(path, text)
+
+
+def _promise(privacy: Privacy) -> str:
+    """The guarantee in one sentence."""
+    if math.isinf(privacy.epsilon):
+        return "This release has **no privacy guarantee**: its epsilon is infinite."
+    epsilon, delta = format_epsilon(privacy.epsilon), format_delta(privacy.delta)
+    sentence = (
+        f"This release is ({epsilon}, {delta})-differentially "
+        f"private under the adjacency {privacy.adjacency}; the unit of privacy is {_cell(privacy.unit)}."
+    )
+    seeded = " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
+    return sentence + (seeded if privacy.noise_seeded else "")
+
+
+def _reading(privacy: Privacy) -> str:
+    """What epsilon bounds, with the number where a factor still says something."""
+    if math.isinf(privacy.epsilon):
+        return "Nothing bounds what the release says about one unit of privacy."
+    return (
+        "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most "
+        f"by the factor e^{format_epsilon(privacy.epsilon)}, plus {format_delta(privacy.delta)}."
+    )
+
+
+def _paper(privacy: Privacy) -> str:
+    """The paper's own figure, labelled, or nothing."""
+    if privacy.paper_epsilon is None:
+        return ""
+    return Template(_PAPER).substitute(epsilon=format_epsilon(privacy.paper_epsilon), label=PAPER_LABEL)
+
+
+def _cell(text: str) -> str:
+    """Text that cannot leave its table cell: one line, with Markdown's and HTML's own characters escaped."""
+    line = " ".join(text.split())
+    for character in "\\`*[]<>|#":
+        line = line.replace(character, f"\\{character}")
+    return line

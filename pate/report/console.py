@@ -1,0 +1,75 @@
+"""The report of a run on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pate.report.coverage import PAPER_LABEL, SEEDED_WARNING
+from pate.report.report import Report
+from pate.report.rounding import format_epsilon
+from pate.report.tables import METRIC_NAMES, guarantee, models, percent
+
+
+def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
+    """Prints the models' scores, the guarantee, the answer rate and where the report lies.
+
+    Epsilon and delta are rounded up to the printed digits. Names are printed as they are: rich's markup in
+    them has no effect.
+
+    Args:
+        report: the run.
+        path: where its report was written, printed on a line of its own; None prints no such line.
+        console: where to print; standard output if None.
+    """
+    console = console or Console()
+    console.print(_score_table(report))
+    for line in _lines(report):
+        console.print(line, soft_wrap=True)
+    if path is not None:
+        console.print(Text.assemble("report: ", (str(path), "bold")), soft_wrap=True)
+
+
+def _score_table(report: Report) -> Table:
+    """Four models by five metrics."""
+    data = report.data
+    kind = "real" if data.real else "synthetic"
+    title = Text(f"{data.name} ({kind}), scores on {data.num_test} test samples", style="bold")
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
+    )
+    table.add_column("", no_wrap=True)
+    for name in METRIC_NAMES.values():
+        table.add_column(name, justify="right")
+    for model in models(report):
+        style = "bold" if model.key == "student" else ""
+        cells = [_number(getattr(model.scores, key, None)) for key in METRIC_NAMES]
+        table.add_row(Text(model.name), *cells, style=style)
+    return table
+
+
+def _lines(report: Report) -> list[Text]:
+    """The guarantee, the paper's figure, the answer rate, and the warnings."""
+    privacy, release = report.privacy, report.release
+    lines = [
+        Text.assemble("privacy: ", (guarantee(privacy), "bold")),
+        Text(f"         {privacy.mechanism}, {privacy.num_queries} queries, {privacy.accountant} accountant"),
+    ]
+    if privacy.paper_epsilon is not None:
+        lines.append(Text(f"         epsilon {format_epsilon(privacy.paper_epsilon)} {PAPER_LABEL}"))
+    if privacy.noise_seeded:
+        lines.append(Text(f"         {SEEDED_WARNING}", style="yellow"))
+    answered = f"{release.num_answered} of {release.num_queries} queries ({percent(release.answer_rate)})"
+    lines.append(Text(f"answered: {answered}"))
+    lines.append(Text("no epsilon covers the baselines, nor the labels that the scores are measured against"))
+    if not report.data.real:
+        lines.append(Text("synthetic data: shows that the pipeline works and nothing else", style="yellow"))
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,189 @@
+"""The page of a run: one self-contained file, without scripts and without anything to fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from pate.report import elements
+from pate.report.canvas import Picture
+from pate.report.coverage import NOT_COVERED, PAPER_LABEL, SEEDED_WARNING, Mark
+from pate.report.figures import RunFigures
+from pate.report.files import write_text
+from pate.report.plots import pictures
+from pate.report.report import Report
+from pate.report.rounding import format_delta, format_epsilon
+from pate.report.tables import METRIC_NAMES, models, percent, settings
+
+_LABEL_COLUMNS = {
+    "prevalence": "prevalence",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "balanced_accuracy": "balanced acc.",
+    "average_precision": "average precision",
+}
+
+
+def write_html(path: Path, report: Report, figures: RunFigures) -> None:
+    """Writes `report.html` atomically. It is the data owner's, and marks what no epsilon covers.
+
+    Args:
+        path: the file.
+        report: the run.
+        figures: the arrays behind the pictures.
+    """
+    write_text(path, render_html(report, figures))
+
+
+def render_html(report: Report, figures: RunFigures) -> str:
+    """Renders the page that `write_html` writes; every text in it is escaped."""
+    drawn = pictures(report, figures)
+    template = Template(files("pate.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=escape(f"{report.privacy.mechanism} on {report.data.name}"),
+        notices=_notices(report),
+        numbers=_key_numbers(report),
+        privacy=_privacy(report, drawn),
+        release=_release(report, drawn),
+        student=_student(report, drawn),
+        votes=_votes(report, drawn),
+        data=_data(report),
+        labels=_labels(figures),
+        legend="".join(f"<li>{elements.badge(mark)} {escape(_LEGEND[mark])}</li>" for mark in Mark),
+    )
+
+
+_LEGEND = {
+    Mark.COVERED: "Computed from the release alone, or from public parameters.",
+    Mark.HELD_OUT: "The model or the labels come from the release; the score also reads true labels.",
+    Mark.UNCOVERED: "Computed from private data, true labels or votes without noise. Keep it inside.",
+}
+
+
+def _notices(report: Report) -> str:
+    """What a reader must know before any number."""
+    notices = [
+        elements.notice(
+            "This page belongs to the data owner. Only the folder release may be published under the stated "
+            f"epsilon; what is marked “{Mark.UNCOVERED.value}” may say more about the private records.",
+            kind="plain",
+        )
+    ]
+    if report.privacy.noise_seeded:
+        notices.append(elements.notice(f"This run had a seed: {SEEDED_WARNING}.", kind="warning"))
+    if not report.data.real:
+        text = "Synthetic data: this run shows that the pipeline works and is no evidence of anything else."
+        notices.append(elements.notice(text, kind="warning"))
+    return "".join(notices)
+
+
+def _key_numbers(report: Report) -> str:
+    """The price, the answers and the student in three large numbers."""
+    privacy, release = report.privacy, report.release
+    prior, student = report.baselines.prior, report.student
+    bounded = np.isfinite(privacy.epsilon)
+    note = f"at delta {format_delta(privacy.delta)}, {privacy.adjacency}" if bounded else "no guarantee"
+    epsilon = f"≤ {format_epsilon(privacy.epsilon)}" if bounded else "infinite"
+    answered = f"{release.num_answered} of {release.num_queries} queries"
+    score = elements.DASH if student is None else f"{student.micro_f1:.3f}"
+    against = "the prior was not measured" if prior is None else f"the prior has {prior.micro_f1:.3f}"
+    return (
+        elements.key_number("Epsilon", epsilon, note, Mark.COVERED)
+        + elements.key_number("Answered", percent(release.answer_rate), answered, Mark.COVERED)
+        + elements.key_number("Micro-F1 of the student", score, against, Mark.UNCOVERED)
+    )
+
+
+def _privacy(report: Report, drawn: Mapping[str, Picture]) -> str:
+    """The price, its parameters, and the paper's figure."""
+    privacy = report.privacy
+    rows = [*settings(privacy)]
+    if privacy.paper_epsilon is not None:
+        text = f"{format_epsilon(privacy.paper_epsilon)}, {PAPER_LABEL}"
+        rows.append(("epsilon of the paper", text))
+    caption = "The guarantee, epsilon and delta rounded up, and the parameters behind it."
+    return elements.facts(caption, rows, Mark.COVERED) + _figures(drawn, "epsilon")
+
+
+def _release(report: Report, drawn: Mapping[str, Picture]) -> str:
+    """How many queries were answered and how right the answers are."""
+    release = report.release
+    rows = [
+        ("correct bits in the answers", _number(release.label_accuracy)),
+        ("micro-F1 of the answers", _number(release.micro_f1)),
+    ]
+    caption = "The released labels beside the true labels of the public pool."
+    return _figures(drawn, "answers") + elements.facts(caption, rows, Mark.HELD_OUT)
+
+
+def _student(report: Report, drawn: Mapping[str, Picture]) -> str:
+    """The private student beside its baselines."""
+    rows = [
+        (model.name, [_number(getattr(model.scores, key, None)) for key in METRIC_NAMES], model.mark)
+        for model in models(report)
+    ]
+    caption = (
+        f"Scores on {report.data.num_test} test samples. The prior always predicts each label's majority."
+    )
+    table = elements.table(caption, ["model", *METRIC_NAMES.values()], rows, None)
+    return table + _figures(drawn, "scores", "labels", "curve")
+
+
+def _votes(report: Report, drawn: Mapping[str, Picture]) -> str:
+    """The ensemble and its votes, all of it uncovered."""
+    teachers = report.teachers
+    rows = [
+        ("teachers", str(teachers.num_teachers)),
+        ("private records a teacher, mean", f"{teachers.records_per_teacher:.1f}"),
+        ("correct bits of a teacher, mean", _number(teachers.mean_accuracy)),
+    ]
+    return _figures(drawn, "gaps", "ranks") + elements.facts("The ensemble.", rows, Mark.UNCOVERED)
+
+
+def _data(report: Report) -> str:
+    """The data set and the run."""
+    data = report.data
+    rows = [
+        ("data set", data.name),
+        ("kind", "real" if data.real else "synthetic"),
+        ("private records", f"{data.num_private:,}"),
+        ("public samples", f"{data.num_public:,}"),
+        ("test samples", f"{data.num_test:,}"),
+        ("labels", str(data.num_labels)),
+        ("positive labels a sample, mean", f"{data.label_cardinality:.2f}"),
+        ("seed", "none" if report.seed is None else str(report.seed)),
+        ("duration", f"{report.duration_s:.1f} s"),
+        *((f"version of {name}", version) for name, version in report.versions.items()),
+    ]
+    parts = elements.facts("Keys of report.json that no epsilon covers.", NOT_COVERED.items(), Mark.UNCOVERED)
+    return elements.facts("The data and the run.", rows, Mark.UNCOVERED) + parts
+
+
+def _labels(figures: RunFigures) -> str:
+    """Every label's metrics, the section left out where there is no student."""
+    columns = {key: name for key, name in _LABEL_COLUMNS.items() if key in figures.student_per_label}
+    if not columns:
+        return ""
+    per_label = figures.student_per_label
+    rows = [
+        (name, [_number(float(per_label[key][index])) for key in columns], None)
+        for index, name in enumerate(figures.label_names)
+    ]
+    caption = "The private student on the test split, label by label."
+    body = elements.table(caption, ["label", *columns.values()], rows, Mark.HELD_OUT)
+    return f'<section id="each-label"><h2>Each label</h2>{body}</section>'
+
+
+def _figures(drawn: Mapping[str, Picture], *names: str) -> str:
+    """Those of the named pictures that were drawn."""
+    return "".join(elements.figure(drawn[name]) for name in names if name in drawn)
+
+
+def _number(value: float | None) -> str:
+    return elements.DASH if value is None or np.isnan(value) else f"{value:.3f}"

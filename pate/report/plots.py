@@ -1,0 +1,165 @@
+"""The pictures of one run, collected, and those of the student: functions that return a `Picture`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from pate.report.canvas import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above
+from pate.report.coverage import Mark
+from pate.report.figures import RunFigures
+from pate.report.report import Report
+from pate.report.tables import METRIC_NAMES, Model, models
+from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
+
+_MODEL_COLOURS = {
+    "prior": FAINT,
+    "student": ACCENT,
+    "majority_vote_student": SECOND,
+    "non_private_student": THIRD,
+}
+_MOST_LABELS = 60
+_LONGEST_NAME = 26
+
+
+def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
+    """Draws every picture that the run has data for, by name: the keys are the names of `Picture`."""
+    painters: tuple[Callable[[RunFigures], Picture | None], ...] = (
+        label_bars,
+        student_curve,
+        answer_bars,
+        epsilon_curve,
+        gap_histogram,
+        votes_by_rank,
+    )
+    drawn = [score_bars(report), *(painter(figures) for painter in painters)]
+    return {picture.name: picture for picture in drawn if picture is not None}
+
+
+def score_bars(report: Report) -> Picture | None:
+    """Five metrics of the private student beside its baselines; None where no model has scores."""
+    shown = [model for model in models(report) if model.scores is not None]
+    if not shown:
+        return None
+    lines = [f"{model.name}: {_score_text(model)}" for model in shown]
+    height = 90 + 9.4 * (len(shown) + 1) * len(METRIC_NAMES)
+    return Picture(
+        name="scores",
+        title="The private student beside its baselines",
+        alt=f"Bars of five metrics on the test split. {'; '.join(lines)}.",
+        caption="Scores on the test split. All bars but the private student's come from true labels or from "
+        "votes without noise.",
+        mark=Mark.UNCOVERED,
+        svg=draw("scores", lambda axes: _paint_scores(axes, shown), height=height),
+    )
+
+
+def label_bars(figures: RunFigures) -> Picture | None:
+    """F1 of the private student, label by label, best first; None without per-label metrics."""
+    if "f1" not in figures.student_per_label:
+        return None
+    f1, names = figures.student_per_label["f1"], figures.label_names
+    order = np.argsort(-f1, kind="stable")
+    ends = np.r_[order[: _MOST_LABELS // 2], order[-(_MOST_LABELS // 2) :]]
+    shown = order if len(order) <= _MOST_LABELS else ends
+    left_out, zero = len(order) - len(shown), int(np.count_nonzero(f1 == 0))
+    cut = f" The {left_out} labels in the middle are left out." if left_out else ""
+    best, worst = (f"{names[label]} with {f1[label]:.2f}" for label in (order[0], order[-1]))
+    short = [_short(names[label]) for label in shown]
+    return Picture(
+        name="labels",
+        title="F1 of each label",
+        alt=f"Bars of the private student's F1 for {len(shown)} labels, from {best} to {worst}; "
+        f"median {np.median(f1):.2f}. The table of labels has every number.",
+        caption=f"The private student, best label first; {zero} of {len(order)} labels have F1 zero.{cut}",
+        mark=Mark.HELD_OUT,
+        svg=draw("labels", lambda axes: _paint_labels(axes, f1[shown], short), height=46 + 11.5 * len(shown)),
+    )
+
+
+def student_curve(figures: RunFigures) -> Picture | None:
+    """The private student's training; None for a student without epochs."""
+    curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values)}
+    if not curves:
+        return None
+    lines = [f"{name} from {values[0]:.3g} to {values[-1]:.3g}" for name, values in curves.items()]
+    return Picture(
+        name="curve",
+        title="Training of the student",
+        alt=f"Curves over the epochs: {'; '.join(lines)}.",
+        caption="Trained on the released labels of the answered queries and on nothing else.",
+        mark=Mark.COVERED,
+        svg=draw("curve", lambda axes: _paint_curves(axes, curves), height=190),
+    )
+
+
+def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
+    """Groups of horizontal bars: a group a metric, a bar a model."""
+    pitch = len(shown) + 1
+    for row, model in enumerate(shown):
+        values = np.array(
+            [getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64
+        )  # None is NaN
+        places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
+        axes.barh(places, widths, height=0.82, color=_MODEL_COLOURS[model.key], label=model.name)
+        texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
+        _write_beside(axes, widths, places, texts)
+    ticks = [row * pitch + (len(shown) - 1) / 2 for row in range(len(METRIC_NAMES))]
+    axes.set_yticks(ticks, [*METRIC_NAMES.values()])
+    axes.invert_yaxis()
+    _scale_from_0_to_1(axes)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, columnspacing=1.2, handlelength=1.0)
+
+
+def _paint_labels(axes: Axes, f1: NDArray[np.float64], names: Sequence[str]) -> None:
+    """One horizontal bar a label, from the top."""
+    places = np.arange(len(names))
+    axes.barh(places, f1, height=0.72, color=ACCENT)
+    _write_beside(axes, f1, places, [f"{value:.2f}" for value in f1])
+    axes.set_yticks(places, names, parse_math=False, fontsize=8)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlabel("F1 on the test split")
+    _scale_from_0_to_1(axes)
+
+
+def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
+    """One line a curve over the epochs, a dot where there is one epoch only."""
+    for (name, values), colour in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
+        marker = "o" if len(values) == 1 else None
+        axes.plot(np.arange(1, len(values) + 1), values, color=colour, label=name, marker=marker)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axes.grid()
+    legend_above(axes, columns=3)
+
+
+def _write_beside(axes: Axes, ends: NDArray[Any], places: NDArray[Any], texts: Sequence[str]) -> None:
+    """Writes each bar's number behind its end."""
+    for end, place, text in zip(ends, places, texts, strict=True):
+        axes.text(end + 0.012, place, text, va="center", fontsize=7, color=MUTED)
+
+
+def _scale_from_0_to_1(axes: Axes) -> None:
+    """The horizontal scale of a score, with room for the number behind a full bar."""
+    axes.set_xlim(0, 1.1)
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+
+
+def _score_text(model: Model) -> str:
+    """The metrics of a model in words."""
+    scores = vars(model.scores)
+    texts = {key: "undefined" if scores[key] is None else f"{scores[key]:.3f}" for key in METRIC_NAMES}
+    return ", ".join(f"{METRIC_NAMES[key]} {text}" for key, text in texts.items())
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

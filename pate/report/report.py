@@ -1,0 +1,211 @@
+"""The report of one training run: the values behind `report.json`, the tables, the page and the card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pate.report.codec import from_json, to_json
+from pate.report.coverage import NOT_COVERED
+from pate.report.files import write_text
+from pate.validation import require, require_count
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The price of a release: a guarantee, independent of votes and noise, and fit to be published.
+
+    Attributes:
+        epsilon: bound, >= 0; infinity means no guarantee and is written as `"inf"`.
+        delta: the delta at which `epsilon` holds, in [0, 1), failure probabilities included.
+        adjacency: `replace_one` or `add_remove`.
+        unit: what one private record is, in words.
+        accountant: name of the accountant.
+        mechanism: name of the aggregator.
+        num_queries: queries that were priced, refused ones included.
+        paper_epsilon: what the paper's own accounting gives; not a bound. None where it gives nothing.
+        noise_seeded: whether the noise came from a seed, which protects nobody who knows the seed.
+        failure_prob: share of `delta` that the mechanism itself uses up over all queries, or None.
+        gap_at_50: gap in votes at which the stability test passes with probability 1/2, or None.
+        gap_at_95: the same for probability 0.95, or None.
+        parameters: the mechanism's public parameters by name.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    unit: str
+    accountant: str
+    mechanism: str
+    num_queries: int
+    paper_epsilon: float | None = None
+    noise_seeded: bool = False
+    failure_prob: float | None = None
+    gap_at_50: float | None = None
+    gap_at_95: float | None = None
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses numbers that are no price."""
+        require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
+        require(0 <= self.delta < 1, "privacy.delta", self.delta, "a number in [0, 1)")
+        require_count("privacy.num_queries", self.num_queries, minimum=0)
+        for name in ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95"):
+            value = getattr(self, name)
+            require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
+
+
+@dataclass(frozen=True)
+class ReleaseSummary:
+    """What was released, counted.
+
+    Attributes:
+        num_queries: queries asked.
+        num_answered: queries answered.
+        answer_rate: their ratio, 0 without queries.
+        label_accuracy: share of correct bits in the answered rows against true labels; None without answers.
+        micro_f1: micro-averaged F1 of the answered rows against true labels; None without answers.
+    """
+
+    num_queries: int
+    num_answered: int
+    answer_rate: float
+    label_accuracy: float | None
+    micro_f1: float | None
+
+    def __post_init__(self) -> None:
+        """Refuses counts that contradict each other."""
+        require_count("release.num_queries", self.num_queries, minimum=0)
+        require_count("release.num_answered", self.num_answered, minimum=0)
+        rule = f"at most num_queries={self.num_queries}"
+        require(self.num_answered <= self.num_queries, "release.num_answered", self.num_answered, rule)
+        rate = self.num_answered / max(self.num_queries, 1)
+        rule = f"num_answered / num_queries = {rate}"
+        require(
+            math.isclose(self.answer_rate, rate, abs_tol=1e-9), "release.answer_rate", self.answer_rate, rule
+        )
+
+
+@dataclass(frozen=True)
+class TeacherSummary:
+    """The ensemble; no epsilon covers it.
+
+    Attributes:
+        num_teachers: size of the ensemble.
+        mean_accuracy: mean over teachers of the share of correct bits; None if not measured.
+        records_per_teacher: mean number of private records of a teacher.
+    """
+
+    num_teachers: int
+    mean_accuracy: float | None
+    records_per_teacher: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The five metrics of one model on the test split, as `multilabel_metrics` defines them."""
+
+    accuracy: float
+    balanced_accuracy: float | None
+    micro_f1: float
+    macro_f1: float
+    mean_average_precision: float | None
+
+    def __post_init__(self) -> None:
+        """Refuses a metric outside [0, 1]."""
+        for name, value in vars(self).items():
+            require(value is None or 0 <= value <= 1, name, value, "a number in [0, 1]")
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Models to hold the private student against; no epsilon covers any. None where one was not trained.
+
+    Attributes:
+        majority_vote_student: the student trained on the votes without noise.
+        non_private_student: the student trained on true labels.
+        prior: always predicts each label's majority.
+    """
+
+    majority_vote_student: Scores | None
+    non_private_student: Scores | None
+    prior: Scores | None
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """The data set.
+
+    Attributes:
+        name: its name.
+        real: False for synthetic data, which is evidence of nothing but a working pipeline.
+        num_private: private records.
+        num_public: samples of the public pool.
+        num_test: test samples.
+        num_labels: labels a sample.
+        label_cardinality: mean number of positive labels a sample.
+    """
+
+    name: str
+    real: bool
+    num_private: int
+    num_public: int
+    num_test: int
+    num_labels: int
+    label_cardinality: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that `report.json` holds; the data owner's, for most of it no epsilon covers.
+
+    Attributes:
+        privacy: the price.
+        release: what was released.
+        teachers: the ensemble.
+        student: metrics of the private student; None if nothing was answered to train it on.
+        baselines: the models to compare with.
+        data: the data set.
+        seed: the seed of the run, None if its noise came from the operating system.
+        versions: version by package name.
+        duration_s: wall-clock seconds of the run.
+        not_covered: dotted keys of this report that no epsilon covers, each with the reason.
+    """
+
+    privacy: Privacy
+    release: ReleaseSummary
+    teachers: TeacherSummary
+    student: Scores | None
+    baselines: Baselines
+    data: DataSummary
+    seed: int | None
+    versions: Mapping[str, str]
+    duration_s: float
+    not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
+
+    def __post_init__(self) -> None:
+        """Refuses a release and a price that count different queries."""
+        rule = f"release.num_queries={self.release.num_queries}, or more"
+        enough = self.privacy.num_queries >= self.release.num_queries
+        require(enough, "privacy.num_queries", self.privacy.num_queries, rule)
+
+    def to_json(self) -> str:
+        """The report as strict JSON: infinity is the string `"inf"`, an undefined number is null."""
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Reads what `to_json` wrote.
+
+        Raises:
+            InvalidValue: text that is no JSON object, a missing or unknown key, or a value of another type.
+        """
+        return from_json(cls, text, name="report")
+
+    def write(self, path: Path) -> None:
+        """Writes `report.json` atomically."""
+        write_text(path, self.to_json() + "\n")

@@ -1,0 +1,100 @@
+"""The rows of the tables, shared by the console, the page and TensorBoard."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pate.report.coverage import SEEDED_WARNING, Mark
+from pate.report.report import Privacy, Report, Scores
+from pate.report.rounding import format_delta, format_epsilon
+
+METRIC_NAMES = MappingProxyType(
+    {
+        "accuracy": "accuracy",
+        "balanced_accuracy": "balanced acc.",
+        "micro_f1": "micro-F1",
+        "macro_f1": "macro-F1",
+        "mean_average_precision": "mean AP",
+    }
+)
+"""Heading of each metric, by its key in `report.json`."""
+
+ADJACENCY_NAMES = MappingProxyType(
+    {
+        "replace_one": "one private record is replaced, so that one teacher's votes change arbitrarily",
+        "add_remove": "one teacher, with all its records, is added or removed",
+    }
+)
+"""What each adjacency means, by its key."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the table of models.
+
+    Attributes:
+        key: its key in `report.json`.
+        name: its name in print.
+        scores: its metrics on the test split, None if it was not trained.
+        mark: what protects them.
+    """
+
+    key: str
+    name: str
+    scores: Scores | None
+    mark: Mark
+
+
+def models(report: Report) -> tuple[Model, ...]:
+    """The four models of a report in the order of the tables: prior, private, majority vote, non-private."""
+    baselines = report.baselines
+    return (
+        Model("prior", "prior", baselines.prior, Mark.UNCOVERED),
+        Model("student", "private student", report.student, Mark.HELD_OUT),
+        Model(
+            "majority_vote_student", "majority-vote student", baselines.majority_vote_student, Mark.UNCOVERED
+        ),
+        Model("non_private_student", "non-private student", baselines.non_private_student, Mark.UNCOVERED),
+    )
+
+
+def guarantee(privacy: Privacy) -> str:
+    """The guarantee in one line, epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
+    terms = f"{privacy.adjacency}, unit: {privacy.unit}"
+    if math.isinf(privacy.epsilon):
+        return f"no guarantee: epsilon is infinite ({terms})"
+    return f"epsilon <= {format_epsilon(privacy.epsilon)} at delta = {format_delta(privacy.delta)} ({terms})"
+
+
+def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
+    """The price and the public parameters behind it as (name, text) rows; all of it may be published."""
+    adjacency = privacy.adjacency
+    meaning = ADJACENCY_NAMES.get(adjacency)
+    noise = f"seeded: {SEEDED_WARNING}" if privacy.noise_seeded else "from the operating system's entropy"
+    rows = [
+        (
+            "epsilon",
+            "infinite: no guarantee" if math.isinf(privacy.epsilon) else format_epsilon(privacy.epsilon),
+        ),
+        ("delta", format_delta(privacy.delta)),
+        ("adjacency", f"{adjacency} ({meaning})" if meaning else adjacency),
+        ("unit of privacy", privacy.unit),
+        ("accountant", privacy.accountant),
+        ("queries priced", str(privacy.num_queries)),
+        ("mechanism", privacy.mechanism),
+        *((f"mechanism.{name}", str(value)) for name, value in privacy.parameters.items()),
+        ("noise", noise),
+    ]
+    if privacy.failure_prob is not None:
+        rows.append(("failure probability, within delta", format_delta(privacy.failure_prob)))
+    for share, gap in (("50%", privacy.gap_at_50), ("95%", privacy.gap_at_95)):
+        if gap is not None:
+            rows.append((f"gap that passes with probability {share}", f"{gap:g} votes"))
+    return tuple(rows)
+
+
+def percent(share: float) -> str:
+    """A share in [0, 1] as a percentage with one decimal."""
+    return f"{100 * share:.1f}%"

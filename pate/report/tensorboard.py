@@ -1,0 +1,137 @@
+"""The events of a run for TensorBoard: each written once, however often a run is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pate.report.report import Report
+from pate.report.tables import METRIC_NAMES, guarantee, models, settings
+
+_MOST_POINTS = 500
+_UNCOVERED = "no_epsilon_covers_this"
+
+
+class RunWriter:
+    """Writes a run's events into one folder.
+
+    Tags that start with `no_epsilon_covers_this` hold what was computed from private data or noiseless
+    votes. An event that the folder already holds, by tag and step, is not written again, so a killed run that
+    repeats a stage leaves no duplicates. Call `flush` after each stage: what was not flushed dies with a
+    killed run, and is written when the stage is repeated.
+
+    Args:
+        folder: where the events lie, made if it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._written = _events_in(folder)
+        self._writer = _summary_writer(folder)
+
+    def teacher(self, teacher: int, loss: float) -> None:
+        """One trained teacher's loss, at the step of its index."""
+        self._scalar(f"{_UNCOVERED}/teacher_loss", loss, teacher)
+
+    def teacher_accuracies(self, accuracies: ArrayLike) -> None:
+        """The accuracies of all teachers, `[num_teachers]`, as a histogram."""
+        self._histogram(f"{_UNCOVERED}/teacher_accuracy", accuracies)
+
+    def gaps(self, gaps: ArrayLike) -> None:
+        """The noiseless gaps of all queries, `[Q]` in votes, as a histogram."""
+        self._histogram(f"{_UNCOVERED}/gap", gaps)
+
+    def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
+        """The answer rate so far and the epsilon spent after each query, at 500 steps at most.
+
+        Args:
+            answered: bool `[Q]`.
+            epsilon_after_query: float `[Q]`; an infinite one is left out.
+        """
+        flags, epsilon = np.asarray(answered, dtype=bool), np.asarray(epsilon_after_query, dtype=np.float64)
+        if not len(flags):
+            return
+        rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
+        places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)
+        for place in np.unique(places).tolist():
+            self._scalar("release/answer_rate", float(rate[place]), place + 1)
+            self._scalar("privacy/epsilon", float(epsilon[place]), place + 1)
+
+    def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
+        """One epoch's values of a student by name; any model but `student` is one that no epsilon covers."""
+        group = "student" if model == "student" else f"{_UNCOVERED}/{model}"
+        for name, value in values.items():
+            self._scalar(f"{group}/{name}", value, epoch)
+
+    def report(self, report: Report) -> None:
+        """The guarantee, its parameters and every model's scores, as text and as scalars."""
+        rows = [("guarantee", guarantee(report.privacy)), *settings(report.privacy)]
+        self._text("privacy/settings", rows)
+        for model in models(report):
+            group = "student" if model.key == "student" else f"{_UNCOVERED}/{model.key}"
+            for key in METRIC_NAMES:
+                value = getattr(model.scores, key, None)
+                if value is not None:
+                    self._scalar(f"{group}/test_{key}", value, 0)
+
+    def flush(self) -> None:
+        """Hands everything written so far to the operating system."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flushes and closes; writing afterwards is an error of the caller."""
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _scalar(self, tag: str, value: float, step: int) -> None:
+        if np.isfinite(value) and self._is_new(tag, step):
+            self._writer.add_scalar(tag, float(value), step)
+
+    def _histogram(self, tag: str, values: ArrayLike) -> None:
+        array = np.asarray(values, dtype=np.float64)
+        if array.size and self._is_new(tag, 0):
+            self._writer.add_histogram(tag, array, 0)
+
+    def _text(self, tag: str, rows: list[tuple[str, str]]) -> None:
+        if self._is_new(f"{tag}/text_summary", 0):
+            lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
+            self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
+
+    def _is_new(self, tag: str, step: int) -> bool:
+        """Whether the event is not in the folder yet; from now on it counts as being there."""
+        new = (tag, step) not in self._written
+        self._written.add((tag, step))
+        return new
+
+
+def _summary_writer(folder: Path) -> Any:
+    """Torch's writer, imported only here."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(log_dir=str(folder), flush_secs=10)
+
+
+def _events_in(folder: Path) -> set[tuple[str, int]]:
+    """(tag, step) of every event in the folder's files; a file's torn end is skipped."""
+    from tensorboard.backend.event_processing import event_file_loader  # type: ignore[import-untyped]
+
+    load = event_file_loader.LegacyEventFileLoader
+
+    return {
+        (value.tag, event.step)
+        for path in sorted(folder.glob("events.out.tfevents.*"))
+        for event in load(str(path)).Load()
+        for value in event.summary.value
+    }
