@@ -23,7 +23,7 @@ run: $(STAMP) ## the main job on the embedded data: teachers, votes, release, st
 test: $(STAMP) ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
-check: $(STAMP) ## format, lint, types, import contracts, docs; tests are `make test`, run first
+check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -147,12 +147,18 @@ class _Run:
         """Drawn once, kept as a manifest, and checked against the data every time."""
         path, private = self.folder.path / "partition.json", self.dataset.private
         if not path.exists():
-            drawn = Partition.draw(private.group_ids, self.plan.num_teachers, self.randomness.generator("partition"))
+            drawn = Partition.draw(
+                private.group_ids, self.plan.num_teachers, self.randomness.generator("partition")
+            )
             replace_text(path, drawn.to_json(private))
         partition = Partition.from_json(path.read_text())
         partition.verify(private)
-        require(partition.num_teachers == self.plan.num_teachers, "partition.num_teachers", partition.num_teachers,
-                f"{self.plan.num_teachers}")
+        require(
+            partition.num_teachers == self.plan.num_teachers,
+            "partition.num_teachers",
+            partition.num_teachers,
+            f"{self.plan.num_teachers}",
+        )
         return partition
 
     @cached_property
@@ -192,7 +198,9 @@ class _Run:
         path, aggregator = self.folder.release / "release.npz", self.price.aggregator
         if path.exists():
             with np.load(path) as arrays:
-                release = Release(arrays["labels"], arrays["answered"], self.price.event, aggregator.adjacency)
+                release = Release(
+                    arrays["labels"], arrays["answered"], self.price.event, aggregator.adjacency
+                )
         else:
             with self.monitor.stage("releasing labels"):
                 release = aggregator.aggregate(
@@ -226,7 +234,9 @@ class _Run:
             "non_private_student": self._fit_student("non_private_student", inputs, true),
         }
         test = self.dataset.test.inputs
-        return {name: Prediction(model.predict(test), model.predict_proba(test)) for name, model in models.items()}
+        return {
+            name: Prediction(model.predict(test), model.predict_proba(test)) for name, model in models.items()
+        }
 
     def report(self) -> Report:
         """All stages in order, then the files that people read; report.json comes last."""
@@ -321,7 +331,12 @@ def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:
     Raises:
         InvalidValue: more queries than public samples; a target that no noise reaches; a budget that pays for no query.
     """
-    require(plan.num_queries <= num_public, "num_queries", plan.num_queries, f"at most {num_public}, the public pool")
+    require(
+        plan.num_queries <= num_public,
+        "num_queries",
+        plan.num_queries,
+        f"at most {num_public}, the public pool",
+    )
     shape = {"num_labels": num_labels, "num_teachers": plan.num_teachers}
     aggregator = plan.aggregator
     if plan.target_epsilon is not None:

@@ -99,7 +99,9 @@ class Ledger:
                 return entry
         total = self._total([entry.event for entry in self.entries] + [event])
         if self.max_epsilon is not None and total > self.max_epsilon:
-            raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected at least {total:.4g}, the total with this release")
+            raise BudgetExceeded(
+                f"max_epsilon={self.max_epsilon}: expected at least {total:.4g}, the total with this release"
+            )
         entry = LedgerEntry(key, event, description, total)
         if self.path is not None:
             _append(self.path, _entry_to_json(entry))
@@ -121,7 +123,9 @@ class Ledger:
         if records[0] != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
         self.entries = [
-            LedgerEntry(r["key"], event_from_json(r["event"]), r["description"], _epsilon_from_json(r["epsilon"]))
+            LedgerEntry(
+                r["key"], event_from_json(r["event"]), r["description"], _epsilon_from_json(r["epsilon"])
+            )
             for r in records[1:]
         ]
 

@@ -64,7 +64,9 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     shift = np.log1p(-1 / orders) + np.log(more) + epsilon - np.log(less)
     log_moment = (orders - 1) * shift + np.log(more) - np.log(orders) - math.log(-math.expm1(-epsilon))
     exact = log_moment / (orders - 1)
-    return np.where((orders - 1) * orders * epsilon**2 < 1e-7, bound, np.minimum(exact, np.minimum(bound, epsilon)))
+    return np.where(
+        (orders - 1) * orders * epsilon**2 < 1e-7, bound, np.minimum(exact, np.minimum(bound, epsilon))
+    )
 
 
 def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
@@ -100,13 +102,13 @@ def _shifted_maximum_rdp(count: int, shift: float, orders: Array) -> Array:
 
 
 def _log_density_of_maximum(x: Array, count: int) -> Array:
-    """log of count * phi(x) * Phi(x)**(count - 1)."""
+    """Log of count * phi(x) * Phi(x)**(count - 1)."""
     log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
     return np.asarray(math.log(count) + log_phi + (count - 1) * log_ndtr(x))
 
 
 def _log_integral(log_values: Array, steps: Array) -> Array:
-    """log of the trapezoid sum down axis 0 (the integrand vanishes at both ends)."""
+    """Log of the trapezoid sum down axis 0 (the integrand vanishes at both ends)."""
     peak = log_values.max(axis=0)
     return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
 

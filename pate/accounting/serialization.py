@@ -20,7 +20,8 @@ _KINDS: dict[str, type[Event]] = {
 def event_to_json(event: Event) -> dict[str, Any]:
     """A dictionary of plain values, with the event's class name under `kind`."""
     return {"kind": type(event).__name__} | {
-        field.name: _value_to_json(getattr(event, field.name)) for field in fields(event)  # type: ignore[arg-type]
+        field.name: _value_to_json(getattr(event, field.name))
+        for field in fields(event)  # type: ignore[arg-type]
     }
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import ComposedEvent, Event, SelfComposedEvent, zcdp_to_epsilon_classic
+from pate.accounting import (
+    Accountant,
+    ComposedEvent,
+    Event,
+    RdpAccountant,
+    SelfComposedEvent,
+    zcdp_to_epsilon_classic,
+)
 from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.table_choice import best_table
 from pate.mechanisms.gap_selection import GapSelection, Regularizer
@@ -77,7 +85,9 @@ class StableTopK(Aggregator):
         elif self.table is None:
             require_positive("table_budget", _given("table_budget", self.table_budget, self.test))
             _given("table_order", self.table_order, self.test)
-        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
+        if self.regularizer is None or callable(
+            self.regularizer
+        ):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
@@ -123,11 +133,26 @@ class StableTopK(Aggregator):
             table_budget=None if self.table_budget is None else self.table_budget / factor**2,
         )
 
-    def calibrated(self, *, target_epsilon: float, target_delta: float, num_queries: int, **others: Any) -> StableTopK:
-        """The least noise for a target; with a table, the best order and the split of its budget are found first."""
-        target = {"target_epsilon": target_epsilon, "target_delta": target_delta, "num_queries": num_queries}
-        base = best_table(self, **target) if self.test == "table" else self
-        return super(StableTopK, base).calibrated(**target, **others)
+    def calibrated(
+        self,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+    ) -> StableTopK:
+        """The least noise for a target; with a table, its order and the split of its budget are found first."""
+        release: dict[str, Any] = {
+            "target_epsilon": target_epsilon,
+            "target_delta": target_delta,
+            "num_queries": num_queries,
+            "num_labels": num_labels,
+            "num_teachers": num_teachers,
+        }
+        base = best_table(self, **release) if self.test == "table" else self
+        return super(StableTopK, base).calibrated(**release, accountant=accountant)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: both steps as sensitivity-1 Gaussians, classic zCDP conversion.
@@ -140,7 +165,9 @@ class StableTopK(Aggregator):
         left = target_delta - num_queries * self.failure_prob
         return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
 
-    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+    def distribution(
+        self, votes: NDArray[np.integer], *, num_teachers: int
+    ) -> dict[tuple[int, ...] | None, float]:
         """The exact law for one histogram `[L]`: probability of each released set of labels, None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
@@ -152,7 +179,9 @@ class StableTopK(Aggregator):
             law[None] += float(chosen) * (1 - passed)
         return law
 
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+    def _draw(
+        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
+    ) -> tuple[Bits, Bits]:
         selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
         ranking = Ranking.of(votes)
         k = selection.draw(ranking, rng)
@@ -180,4 +209,3 @@ def _given(name: str, value: float | None, test: str) -> float:
     if value is None:
         raise InvalidValue(f"{name}=None: expected a number, test={test} needs it")
     return value
-

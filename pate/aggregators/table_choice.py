@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pate.accounting.conversion import conversion_penalty
+from pate.accounting.events import NoOpEvent
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.stability_table import optimal_stability_table
@@ -24,7 +25,13 @@ _LOGIT_OF_95 = math.log(0.95 / 0.05)
 
 
 def best_table(
-    aggregator: StableTopK, *, target_epsilon: float, target_delta: float, num_queries: int
+    aggregator: StableTopK,
+    *,
+    target_epsilon: float,
+    target_delta: float,
+    num_queries: int,
+    num_labels: int,
+    num_teachers: int,
 ) -> StableTopK:
     """The aggregator with the order, table budget and selection scale that suit a target.
 
@@ -42,12 +49,16 @@ def best_table(
             "expected the sum over all queries to stay below it"
         )
     budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) / num_queries  # [A]
-    fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
+    fits = [
+        (float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0
+    ]
     if not fits:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
     share = aggregator.selection_share
-    order, budget = min(fits, key=lambda fit: _levels_to_pass(fit[0], (1 - share) * fit[1], aggregator.failure_prob))
-    selection = aggregator.gap_selection(num_labels=2, num_teachers=1)
+    order, budget = min(
+        fits, key=lambda fit: _levels_to_pass(fit[0], (1 - share) * fit[1], aggregator.failure_prob)
+    )
+    selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return replace(
         aggregator,
         table=None,
@@ -67,6 +78,8 @@ def _levels_to_pass(order: float, rdp_budget: float, failure_prob: float) -> flo
 
 def _scale_at(selection: GapSelection, order: float, rdp: float) -> float:
     """The selection scale that costs `rdp` at one order."""
+    if selection.event == NoOpEvent():  # one candidate: nothing is chosen, any scale will do
+        return selection.noise_scale
     orders = np.array([order])
 
     def excess(log_scale: float) -> float:

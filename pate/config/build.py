@@ -38,7 +38,9 @@ def build_aggregator(node: DictConfig, *, adjacency: str, allowed_targets: Itera
     """The aggregator of a configuration, under the adjacency that all commands share."""
     aggregator = build(node, allowed_targets=allowed_targets, adjacency=Adjacency.parse(adjacency))
     if not isinstance(aggregator, Aggregator):
-        raise InvalidValue(f"aggregator={type(aggregator).__name__}: expected a subclass of pate.aggregators.Aggregator")
+        raise InvalidValue(
+            f"aggregator={type(aggregator).__name__}: expected a subclass of pate.aggregators.Aggregator"
+        )
     return aggregator
 
 

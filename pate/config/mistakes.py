@@ -24,7 +24,7 @@ def explain(error: Exception) -> str:
     if typed:
         return f"{typed.group(1)}: {text.splitlines()[0]}"
     return text
-    
+
 
 def _key_hint(text: str) -> str:
     match = re.search(r"Key '([^']+)' is not in struct|Key '([^']+)' not in '([^']+)'", text)

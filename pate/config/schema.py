@@ -99,10 +99,15 @@ def register_configs() -> None:
             store.store(group=f"schema/{group}", name=name, node=node)
 
 
-def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:
+def schema_of(
+    cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None
+) -> type:
     """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
     hints = get_type_hints(cls)
-    fields: list[tuple[str, Any, Any]] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *(extra or [])]
+    fields: list[tuple[str, Any, Any]] = [
+        ("_target_", str, f"{cls.__module__}.{cls.__qualname__}"),
+        *(extra or []),
+    ]
     for item in dataclasses.fields(cls):
         if item.init and item.name not in without:
             fields.append((item.name, _config_type(hints[item.name]), _default(item)))

@@ -1,7 +1,8 @@
 """Data sets in three splits, and the disjoint partition of the private one into teachers."""
 
 from pate.data.dataset import Dataset, Split
+from pate.data.digits_grid import DigitsGrid
 from pate.data.partition import Partition
 from pate.data.wordnet import WordNet40
 
-__all__ = ["Dataset", "Partition", "Split", "WordNet40"]
+__all__ = ["Dataset", "DigitsGrid", "Partition", "Split", "WordNet40"]

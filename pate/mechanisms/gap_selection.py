@@ -168,7 +168,9 @@ _NOISES = {
         event=lambda s: NoisyMaxGaussianEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
     ),
     "laplace": _Noise(draw=_draw_noisy("laplace"), law=laplace_argmax, event=_pure_dp_event),
-    "exponential": _Noise(draw=_draw_noisy("standard_exponential"), law=exponential_argmax, event=_pure_dp_event),
+    "exponential": _Noise(
+        draw=_draw_noisy("standard_exponential"), law=exponential_argmax, event=_pure_dp_event
+    ),
 }
 
 NOISES: tuple[str, ...] = tuple(_NOISES)

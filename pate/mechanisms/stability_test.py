@@ -64,13 +64,23 @@ class StabilityTest:
         require(bool(((probs >= 0) & (probs <= 1)).all()), "pass_probs", "…", "numbers in [0, 1]")
         require(bool((np.diff(probs) >= 0).all()), "pass_probs", "…", "numbers that never decrease")
         floor = probs[: self.adjacency.gap_sensitivity + 1].max()
-        require(floor <= self.failure_prob, "pass_probs", floor, f"at most failure_prob={self.failure_prob} up to the sensitivity")
+        require(
+            floor <= self.failure_prob,
+            "pass_probs",
+            floor,
+            f"at most failure_prob={self.failure_prob} up to the sensitivity",
+        )
         rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
         object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
 
     @classmethod
     def gaussian(
-        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        cls,
+        *,
+        test_std: float,
+        failure_prob: float,
+        num_teachers: int,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> StabilityTest:
         """max(sens, gap) + N(0, test_std**2) - c > sens, with the exact quantile c = test_std * Phi^-1(1 - failure_prob)."""
         return _gaussian_test(
@@ -82,7 +92,12 @@ class StabilityTest:
 
     @classmethod
     def laplace(
-        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+        cls,
+        *,
+        test_std: float,
+        failure_prob: float,
+        num_teachers: int,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> StabilityTest:
         """max(sens, gap) + Laplace noise of that standard deviation - b log(1 / (2 failure_prob)) > sens, b = test_std / sqrt 2."""
         return _laplace_test(
@@ -141,14 +156,18 @@ def _test_event(test: StabilityTest) -> Event:
 
 
 @lru_cache(maxsize=64)
-def _gaussian_test(test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+def _gaussian_test(
+    test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
     excess = _excess_gaps(num_teachers, adjacency)
     log_probs = log_ndtr(excess / test_std + ndtri(failure_prob))
     return _test_of(np.exp(log_probs), failure_prob, adjacency)
 
 
 @lru_cache(maxsize=64)
-def _laplace_test(test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+def _laplace_test(
+    test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
     excess = _excess_gaps(num_teachers, adjacency)
     x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
     tail = 0.5 * np.exp(-np.abs(x))
