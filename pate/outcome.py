@@ -190,19 +190,15 @@ class Outcome:
         return Prediction(np.tile(prevalence > 0.5, shape), np.tile(prevalence.astype(np.float32), shape))
 
     def _scores(self, prediction: Prediction) -> Scores:
-        return Scores(
-            **multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels)
-        )
+        return Scores(**multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels))
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
-        """The price of the first q + 1 queries, `[Q]`: computed at some of them, the next one's between (never less)."""
+        """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""
         num_queries, num_labels = self.release.labels.shape
         points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
         values = []
         for count in points.tolist():
-            event = self.aggregator.event_for(
-                num_queries=count, num_labels=num_labels, num_teachers=self.num_teachers
-            )
+            event = self.aggregator.event_for(num_queries=count, num_labels=num_labels, num_teachers=self.num_teachers)
             values.append(self.accountant().compose(event).get_epsilon(self.target_delta))
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]

@@ -147,9 +147,7 @@ class _Run:
         """Drawn once, kept as a manifest, and checked against the data every time."""
         path, private = self.folder.path / "partition.json", self.dataset.private
         if not path.exists():
-            drawn = Partition.draw(
-                private.group_ids, self.plan.num_teachers, self.randomness.generator("partition")
-            )
+            drawn = Partition.draw(private.group_ids, self.plan.num_teachers, self.randomness.generator("partition"))
             replace_text(path, drawn.to_json(private))
         partition = Partition.from_json(path.read_text())
         partition.verify(private)
@@ -198,9 +196,7 @@ class _Run:
         path, aggregator = self.folder.release / "release.npz", self.price.aggregator
         if path.exists():
             with np.load(path) as arrays:
-                release = Release(
-                    arrays["labels"], arrays["answered"], self.price.event, aggregator.adjacency
-                )
+                release = Release(arrays["labels"], arrays["answered"], self.price.event, aggregator.adjacency)
         else:
             with self.monitor.stage("releasing labels"):
                 release = aggregator.aggregate(
@@ -234,9 +230,7 @@ class _Run:
             "non_private_student": self._fit_student("non_private_student", inputs, true),
         }
         test = self.dataset.test.inputs
-        return {
-            name: Prediction(model.predict(test), model.predict_proba(test)) for name, model in models.items()
-        }
+        return {name: Prediction(model.predict(test), model.predict_proba(test)) for name, model in models.items()}
 
     def report(self) -> Report:
         """All stages in order, then the files that people read; report.json comes last."""

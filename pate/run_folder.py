@@ -58,9 +58,7 @@ class RunFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise InvalidValue(
-                    f"output_dir={self.path}: expected a folder that no other run works on"
-                ) from error
+                raise InvalidValue(f"output_dir={self.path}: expected a folder that no other run works on") from error
             self._check_settings(settings)
             yield
 
@@ -71,12 +69,9 @@ class RunFolder:
             replace_text(path, json.dumps(wanted, indent=2) + "\n")
         found = json.loads(path.read_text())
         if found != wanted:
-            there = ", ".join(
-                f"{key}={found.get(key)}" for key in sorted(found) if found.get(key) != wanted.get(key)
-            )
-            raise InvalidValue(
-                f"output_dir={self.path}: expected a new folder or this run's own, found a run with {there or 'other settings'}"
-            )
+            there = ", ".join(f"{key}={found.get(key)}" for key in sorted(found) if found.get(key) != wanted.get(key))
+            rule = f"expected a new folder or this run's own, found a run with {there or 'other settings'}"
+            raise InvalidValue(f"output_dir={self.path}: {rule}")
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -44,9 +44,7 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
     return int(value)
 
 
-def require_histogram(
-    name: str, counts: Any, *, num_teachers: int, rank: int | None = None
-) -> NDArray[np.int64]:
+def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.int64]:
     """Returns vote counts as int64 `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, or raises.
 
     Raises:

@@ -18,9 +18,7 @@ from pate.validation import InvalidValue
 
 def main() -> int:
     """Builds the archive; returns 0, or 2 after one line about what is wrong with the dictionary."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dictionary", type=Path, nargs="?", default=Path("/usr/share/wordnet/data.noun"))
     parser.add_argument("--output", type=Path, default=ARCHIVE, help="the file to write (%(default)s)")
     arguments = parser.parse_args()

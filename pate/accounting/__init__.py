@@ -1,4 +1,4 @@
-"""The price of privacy: events as values, accountants, conversions, calibration and the ledger (numpy and scipy only)."""
+"""The price of privacy: events as values, accountants, conversions, calibration, ledger; numpy and scipy only."""
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency

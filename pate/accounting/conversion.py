@@ -51,9 +51,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
         order = np.array([1 + math.exp(log_order_less_one)])
         return float(rdp_to_epsilons(order, rho * order, target_delta=target_delta)[0])
 
-    best = minimize_scalar(
-        epsilon, bounds=(log_excess - 8, log_excess + 3), method="bounded", options={"xatol": 1e-10}
-    )
+    best = minimize_scalar(epsilon, bounds=(log_excess - 8, log_excess + 3), method="bounded", options={"xatol": 1e-10})
     return float(best.fun)
 
 

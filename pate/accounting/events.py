@@ -165,9 +165,7 @@ class OneBitEvent(LeafEvent):
         require_count("reach", self.reach)
         require(len(self.logits) > 0, "logits", "()", "at least one number")
         rising = all(low <= high for low, high in zip(self.logits, self.logits[1:], strict=False))
-        require(
-            rising and not any(map(math.isnan, self.logits)), "logits", "…", "numbers that never decrease"
-        )
+        require(rising and not any(map(math.isnan, self.logits)), "logits", "…", "numbers that never decrease")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +264,7 @@ def failure_probability(event: Event) -> float:
     if isinstance(event, SelfComposedEvent):
         return event.count * failure_probability(event.event)
     if isinstance(event, ComposedEvent):
-        return math.fsum(
-            failure_probability(part) for part in event.events if not isinstance(part, LeafEvent)
-        )
+        return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
     return 0.0
 
 

@@ -123,9 +123,7 @@ class Ledger:
         if records[0] != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
         self.entries = [
-            LedgerEntry(
-                r["key"], event_from_json(r["event"]), r["description"], _epsilon_from_json(r["epsilon"])
-            )
+            LedgerEntry(r["key"], event_from_json(r["event"]), r["description"], _epsilon_from_json(r["epsilon"]))
             for r in records[1:]
         ]
 

@@ -42,9 +42,9 @@ _REFINEMENT = 24
 class RdpAccountant(Accountant):
     """Adds Renyi curves; the default accountant.
 
-    The epsilon is the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a valid bound.
-    On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a stability table
-    is cheap at its own order alone. Failure probabilities of approximate events are taken from delta first.
+    The epsilon is the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a valid
+    bound. On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a
+    stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta first.
 
     Args:
         orders: orders > 1 to use, and no others; None for the default grid and its refinement.
@@ -62,9 +62,7 @@ class RdpAccountant(Accountant):
         grid = DEFAULT_ORDERS if orders is None else orders
         self.orders = np.array(grid if isinstance(grid, np.ndarray) else list(grid), dtype=np.float64)
         require(self.orders.ndim == 1 and self.orders.size > 0, "orders", "…", "at least one order")
-        require(
-            bool(np.all((self.orders > 1) & np.isfinite(self.orders))), "orders", "…", "finite numbers > 1"
-        )
+        require(bool(np.all((self.orders > 1) & np.isfinite(self.orders))), "orders", "…", "finite numbers > 1")
         self.rdp: Array = np.zeros_like(self.orders)
         self.failure_prob = 0.0
         self._spent: LeafCounts = defaultdict(int)
@@ -136,9 +134,7 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
 
 
 def _gaussian(events: list[Any], counts: Array, orders: Array) -> Array:
-    multipliers = np.fromiter(
-        (event.noise_multiplier for event in events), dtype=np.float64, count=len(events)
-    )
+    multipliers = np.fromiter((event.noise_multiplier for event in events), dtype=np.float64, count=len(events))
     if (multipliers == 0).any():
         return np.full_like(orders, np.inf)
     return orders * math.fsum(counts / (2 * multipliers**2))
@@ -157,9 +153,7 @@ def _one_by_one(curve: Callable[[Any, Array], Array]) -> Callable[[list[Any], Ar
 
     def many(events: list[Any], counts: Array, orders: Array) -> Array:
         key = orders.tobytes()
-        return np.asarray(
-            sum(count * remembered(event, key) for event, count in zip(events, counts, strict=True))
-        )
+        return np.asarray(sum(count * remembered(event, key) for event, count in zip(events, counts, strict=True)))
 
     return many
 

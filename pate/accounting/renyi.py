@@ -64,9 +64,7 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     shift = np.log1p(-1 / orders) + np.log(more) + epsilon - np.log(less)
     log_moment = (orders - 1) * shift + np.log(more) - np.log(orders) - math.log(-math.expm1(-epsilon))
     exact = log_moment / (orders - 1)
-    return np.where(
-        (orders - 1) * orders * epsilon**2 < 1e-7, bound, np.minimum(exact, np.minimum(bound, epsilon))
-    )
+    return np.where((orders - 1) * orders * epsilon**2 < 1e-7, bound, np.minimum(exact, np.minimum(bound, epsilon)))
 
 
 def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:

@@ -73,9 +73,7 @@ class Aggregator(ABC):
         return None
 
     @abstractmethod
-    def _draw(
-        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
-    ) -> tuple[Bits, Bits]:
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         """Labels `[q, L]` and answered `[q]` for some of the queries."""
 
     def aggregate(
@@ -107,9 +105,7 @@ class Aggregator(ABC):
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
-            ledger.charge(
-                event, adjacency=self.adjacency, key=key or uuid.uuid4().hex, description=repr(self)
-            )
+            ledger.charge(event, adjacency=self.adjacency, key=key or uuid.uuid4().hex, description=repr(self))
         labels = np.zeros((num_queries, num_labels), dtype=np.bool_)
         answered = np.zeros(num_queries, dtype=np.bool_)
         for start in range(0, num_queries, _QUERIES_AT_ONCE):

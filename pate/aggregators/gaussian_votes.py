@@ -49,9 +49,7 @@ class GaussianVotes(Aggregator):
         """noise_std multiplied by `factor`."""
         return replace(self, noise_std=self.noise_std * factor)
 
-    def _draw(
-        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
-    ) -> tuple[Bits, Bits]:
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         noise = rng.standard_normal(votes.shape)
         labels = votes + self.noise_std * noise > num_teachers / 2
         return labels, np.ones(len(votes), dtype=np.bool_)

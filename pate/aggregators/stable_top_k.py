@@ -40,8 +40,8 @@ class StableTopK(Aggregator):
         * Failure probabilities of all queries add up and are taken from delta.
 
     Attributes:
-        selection_scale: scale of the selection noise in votes: beta of a Gumbel, std of a Gaussian, b of a Laplace, mean
-            of an exponential; > 0.
+        selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a Laplace,
+            mean of an exponential.
         selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
         test: "gaussian", "laplace" or "table".
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
@@ -70,7 +70,7 @@ class StableTopK(Aggregator):
     table_budget: float | None = None
     table: StabilityTable | None = None
     failure_prob: float = 1e-9
-    padded: bool = True
+    padded: bool = False
     regularizer: Regularizer | None = None
     selection_share: float = 0.5
 
@@ -85,9 +85,7 @@ class StableTopK(Aggregator):
         elif self.table is None:
             require_positive("table_budget", _given("table_budget", self.table_budget, self.test))
             _given("table_order", self.table_order, self.test)
-        if self.regularizer is None or callable(
-            self.regularizer
-        ):  # numbers can be checked only against votes
+        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
@@ -165,9 +163,7 @@ class StableTopK(Aggregator):
         left = target_delta - num_queries * self.failure_prob
         return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
 
-    def distribution(
-        self, votes: NDArray[np.integer], *, num_teachers: int
-    ) -> dict[tuple[int, ...] | None, float]:
+    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
         """The exact law for one histogram `[L]`: probability of each released set of labels, None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
@@ -179,9 +175,7 @@ class StableTopK(Aggregator):
             law[None] += float(chosen) * (1 - passed)
         return law
 
-    def _draw(
-        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
-    ) -> tuple[Bits, Bits]:
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
         ranking = Ranking.of(votes)
         k = selection.draw(ranking, rng)

@@ -49,15 +49,11 @@ def best_table(
             "expected the sum over all queries to stay below it"
         )
     budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) / num_queries  # [A]
-    fits = [
-        (float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0
-    ]
+    fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
     if not fits:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
     share = aggregator.selection_share
-    order, budget = min(
-        fits, key=lambda fit: _levels_to_pass(fit[0], (1 - share) * fit[1], aggregator.failure_prob)
-    )
+    order, budget = min(fits, key=lambda fit: _levels_to_pass(fit[0], (1 - share) * fit[1], aggregator.failure_prob))
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return replace(
         aggregator,

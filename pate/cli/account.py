@@ -58,9 +58,7 @@ def account(config: DictConfig) -> None:
 
 def _quote(config: DictConfig) -> Quote:
     delta = require_probability("target_delta", config.target_delta)
-    shape = {
-        name: require_count(name, config[name]) for name in ("num_queries", "num_labels", "num_teachers")
-    }
+    shape = {name: require_count(name, config[name]) for name in ("num_queries", "num_labels", "num_teachers")}
     allowed = list(config.allowed_targets)
     aggregator = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
 
@@ -91,9 +89,7 @@ def _parameters(aggregator: Aggregator) -> dict[str, Any]:
     """The aggregator's class and public parameters; with a target, the noise that was solved for is among them."""
     plain = (str, int, float, bool)
     fields = {name: value for name, value in vars(aggregator).items() if isinstance(value, plain)}
-    return {"name": type(aggregator).__name__} | {
-        name: value for name, value in fields.items() if name != "adjacency"
-    }
+    return {"name": type(aggregator).__name__} | {name: value for name, value in fields.items() if name != "adjacency"}
 
 
 def _orders(spent: Accountant, delta: float) -> dict[str, Any]:
@@ -113,24 +109,18 @@ def _gaps(aggregator: Aggregator, num_teachers: int) -> dict[str, int | None]:
 def _table(quote: Quote) -> Table:
     parameters = dict(quote.aggregator)
     table = Table("", "", title=f"{parameters.pop('name')}: what it costs", show_header=False)
-    table.add_row(
-        "epsilon", f"[bold]{round_up(quote.epsilon, 4)}[/bold] at delta {quote.delta:g}, {quote.adjacency}"
-    )
+    table.add_row("epsilon", f"[bold]{round_up(quote.epsilon, 4)}[/bold] at delta {quote.delta:g}, {quote.adjacency}")
     if quote.paper_epsilon is not None:
         table.add_row("as the paper accounts", f"{quote.paper_epsilon:.2f} (not a bound, for any adjacency)")
     table.add_row("accountant", quote.accountant)
     if quote.num_orders is not None:
         table.add_row("orders", f"{quote.num_orders}, the best is {quote.best_order:.3f}")
     table.add_row("failure probability", f"{quote.failure_prob:.3g} of delta")
-    table.add_row(
-        "release", f"{quote.num_queries} queries x {quote.num_labels} labels, {quote.num_teachers} teachers"
-    )
+    table.add_row("release", f"{quote.num_queries} queries x {quote.num_labels} labels, {quote.num_teachers} teachers")
     for name, value in parameters.items():
         table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
     if quote.gap_at_50 is not None or quote.gap_at_95 is not None:
-        table.add_row(
-            "gap that passes", f"{_or_none(quote.gap_at_50)} with 1/2, {_or_none(quote.gap_at_95)} with 0.95"
-        )
+        table.add_row("gap that passes", f"{_or_none(quote.gap_at_50)} with 1/2, {_or_none(quote.gap_at_95)} with 0.95")
     return table
 
 

@@ -23,9 +23,7 @@ class ConsoleMonitor:
         """A stage of `total` steps, or of unknown length."""
         started = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(
-            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
-        ) as bar:
+        with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
             task = bar.add_task(name, total=total)
             yield lambda done: bar.update(task, completed=done)
         self._console.print(f"{name}: {time.monotonic() - started:.1f} s", style="dim")

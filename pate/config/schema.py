@@ -99,9 +99,7 @@ def register_configs() -> None:
             store.store(group=f"schema/{group}", name=name, node=node)
 
 
-def schema_of(
-    cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None
-) -> type:
+def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:
     """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
     hints = get_type_hints(cls)
     fields: list[tuple[str, Any, Any]] = [

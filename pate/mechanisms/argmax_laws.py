@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,11 @@ def gumbel_argmax(values: Array) -> Array:
 
 
 def exponential_argmax(values: Array) -> Array:
-    """Exponential noise of mean 1 (permute-and-flip): p_i = w_i * integral over z in 0..1 of prod_{j != i} (1 - w_j z)."""
+    """Exponential noise of mean 1 (permute-and-flip): p_i = w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
     nodes, node_weights = _panels(0.0, 1.0, 8)
     factors = 1 - weights[..., None] * nodes  # [..., n, G]
-    others = np.stack(
-        [np.delete(factors, i, axis=-2).prod(axis=-2) for i in range(weights.shape[-1])], axis=-2
-    )
+    others = np.stack([np.delete(factors, i, axis=-2).prod(axis=-2) for i in range(weights.shape[-1])], axis=-2)
     return np.asarray(weights * (others @ node_weights))
 
 
@@ -51,10 +50,7 @@ def _argmax_by_quadrature(values: Array, density: Curve, log_cdf: Curve, tail: f
 def _one_law(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
     edges = np.unique(np.concatenate([row, [row.max() - tail, row.max() + tail]]))
     edges = edges[edges >= row.max() - tail]  # a winner below that has no probability worth a digit
-    pieces = [
-        _panels(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE))))
-        for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    pieces = [_panels(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE)))) for a, b in pairwise(edges)]
     nodes = np.concatenate([piece[0] for piece in pieces])
     weights = np.concatenate([piece[1] for piece in pieces])
     logs = log_cdf(nodes - row[:, None])  # [n, G]

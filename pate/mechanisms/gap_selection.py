@@ -55,7 +55,7 @@ class GapSelection:
 
     Source: Zhu & Wang 2022, Algorithm 1; docs/proofs/gap_selection.md.
 
-    >>> selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9)
+    >>> selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, padded=True)
     >>> selection.probabilities(np.array([9, 9, 0])).round(3)  # k = 0, 1, 2, 3
     array([0., 0., 1., 0.])
     """
@@ -64,7 +64,7 @@ class GapSelection:
     noise: str = "gumbel"
     num_labels: int
     num_teachers: int
-    padded: bool = True
+    padded: bool = False
     regularizer: Regularizer | None = None
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -168,9 +168,7 @@ _NOISES = {
         event=lambda s: NoisyMaxGaussianEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
     ),
     "laplace": _Noise(draw=_draw_noisy("laplace"), law=laplace_argmax, event=_pure_dp_event),
-    "exponential": _Noise(
-        draw=_draw_noisy("standard_exponential"), law=exponential_argmax, event=_pure_dp_event
-    ),
+    "exponential": _Noise(draw=_draw_noisy("standard_exponential"), law=exponential_argmax, event=_pure_dp_event),
 }
 
 NOISES: tuple[str, ...] = tuple(_NOISES)

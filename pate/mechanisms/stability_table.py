@@ -46,9 +46,7 @@ class StabilityTable:
     __slots__ = ("failure_prob", "logits", "order", "rdp_budget")
 
 
-def optimal_stability_table(
-    *, order: float, rdp_budget: float, failure_prob: float, num_levels: int
-) -> StabilityTable:
+def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> StabilityTable:
     """The table with the largest pass probability at every level.
 
     Level 0 passes with `failure_prob`; each next level with the largest probability whose D_order to the level before

@@ -82,7 +82,7 @@ class StabilityTest:
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> StabilityTest:
-        """max(sens, gap) + N(0, test_std**2) - c > sens, with the exact quantile c = test_std * Phi^-1(1 - failure_prob)."""
+        """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
         return _gaussian_test(
             require_positive("test_std", test_std),
             require_probability("failure_prob", failure_prob),
@@ -99,7 +99,7 @@ class StabilityTest:
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> StabilityTest:
-        """max(sens, gap) + Laplace noise of that standard deviation - b log(1 / (2 failure_prob)) > sens, b = test_std / sqrt 2."""
+        """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
         return _laplace_test(
             require_positive("test_std", test_std),
             require_probability("failure_prob", failure_prob),
@@ -156,18 +156,14 @@ def _test_event(test: StabilityTest) -> Event:
 
 
 @lru_cache(maxsize=64)
-def _gaussian_test(
-    test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
-) -> StabilityTest:
+def _gaussian_test(test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
     excess = _excess_gaps(num_teachers, adjacency)
     log_probs = log_ndtr(excess / test_std + ndtri(failure_prob))
     return _test_of(np.exp(log_probs), failure_prob, adjacency)
 
 
 @lru_cache(maxsize=64)
-def _laplace_test(
-    test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
-) -> StabilityTest:
+def _laplace_test(test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
     excess = _excess_gaps(num_teachers, adjacency)
     x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
     tail = 0.5 * np.exp(-np.abs(x))
@@ -178,7 +174,7 @@ def _laplace_test(
 def _table_test(table: StabilityTable, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
     levels = _excess_gaps(num_teachers, adjacency).astype(np.int64) // adjacency.gap_sensitivity
     logits = np.array(table.logits)[np.minimum(levels, len(table.logits) - 1)]
-    return _test_of(expit(logits), table.failure_prob, adjacency)
+    return _test_of(np.asarray(expit(logits)), table.failure_prob, adjacency)
 
 
 def _excess_gaps(num_teachers: int, adjacency: Adjacency) -> Array:
