@@ -38,9 +38,7 @@ _PAPER = """
 - The accounting of the paper that the mechanism comes from gives epsilon $epsilon: $label."""
 
 
-def privacy_card(
-    privacy: Privacy, *, dataset: str, num_answered: int, num_labels: int, num_teachers: int
-) -> str:
+def privacy_card(privacy: Privacy, *, dataset: str, num_answered: int, num_labels: int, num_teachers: int) -> str:
     """Renders the card as Markdown.
 
     It is given the price, public parameters and the released count of answers, so it can hold nothing

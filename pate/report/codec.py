@@ -84,9 +84,7 @@ def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
     unknown = sorted(data.keys() - known.keys())
     require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
     optional = {
-        key
-        for key, item in known.items()
-        if item.default is not MISSING or item.default_factory is not MISSING
+        key for key, item in known.items() if item.default is not MISSING or item.default_factory is not MISSING
     }
     missing = [key for key in known if key not in data and key not in optional]
     require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")

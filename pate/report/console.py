@@ -39,9 +39,7 @@ def _score_table(report: Report) -> Table:
     data = report.data
     kind = "real" if data.real else "synthetic"
     title = Text(f"{data.name} ({kind}), scores on {data.num_test} test samples", style="bold")
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
-    )
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for name in METRIC_NAMES.values():
         table.add_column(name, justify="right")

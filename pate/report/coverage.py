@@ -23,7 +23,7 @@ NOT_COVERED = MappingProxyType(
         "student": "the student is covered, but its scores read the true labels of the test split",
         "baselines.majority_vote_student": "trained on the votes without noise",
         "baselines.non_private_student": "trained on true labels",
-        "baselines.prior": "computed from true labels",
+        "baselines.prior": "each label's majority is taken from true labels",
         "data.label_cardinality": "computed from true labels",
         "duration_s": "the time a run takes depends on the private data",
     }

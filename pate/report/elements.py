@@ -41,9 +41,7 @@ def key_number(name: str, value: str, note: str, mark: Mark) -> str:
 
 def facts(caption: str, rows: Iterable[tuple[str, str]], mark: Mark) -> str:
     """A table of names and values."""
-    body = "".join(
-        f'<tr><th scope="row">{_breakable(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows
-    )
+    body = "".join(f'<tr><th scope="row">{_breakable(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows)
     return f'<table class="facts">{_caption(caption, mark)}<tbody>{body}</tbody></table>'
 
 
@@ -81,6 +79,4 @@ def _breakable(name: str) -> str:
 
 
 def _caption(caption: str, mark: Mark | None) -> str:
-    return (
-        f'<caption><span class="text">{escape(caption)}{" " + badge(mark) if mark else ""}</span></caption>'
-    )
+    return f'<caption><span class="text">{escape(caption)}{" " + badge(mark) if mark else ""}</span></caption>'

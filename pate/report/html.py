@@ -12,7 +12,7 @@ import numpy as np
 
 from pate.report import elements
 from pate.report.canvas import Picture
-from pate.report.coverage import NOT_COVERED, PAPER_LABEL, SEEDED_WARNING, Mark
+from pate.report.coverage import PAPER_LABEL, SEEDED_WARNING, Mark
 from pate.report.figures import RunFigures
 from pate.report.files import write_text
 from pate.report.plots import pictures
@@ -128,9 +128,7 @@ def _student(report: Report, drawn: Mapping[str, Picture]) -> str:
         (model.name, [_number(getattr(model.scores, key, None)) for key in METRIC_NAMES], model.mark)
         for model in models(report)
     ]
-    caption = (
-        f"Scores on {report.data.num_test} test samples. The prior always predicts each label's majority."
-    )
+    caption = f"Scores on {report.data.num_test} test samples. The prior always predicts each label's majority."
     table = elements.table(caption, ["model", *METRIC_NAMES.values()], rows, None)
     return table + _figures(drawn, "scores", "labels", "curve")
 
@@ -161,7 +159,7 @@ def _data(report: Report) -> str:
         ("duration", f"{report.duration_s:.1f} s"),
         *((f"version of {name}", version) for name, version in report.versions.items()),
     ]
-    parts = elements.facts("Keys of report.json that no epsilon covers.", NOT_COVERED.items(), Mark.UNCOVERED)
+    parts = elements.facts("Keys of report.json that no epsilon covers.", report.not_covered.items(), Mark.UNCOVERED)
     return elements.facts("The data and the run.", rows, Mark.UNCOVERED) + parts
 
 

@@ -59,9 +59,7 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
     }
 
 
-def per_label_metrics(
-    predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
-) -> dict[str, NDArray[np.float64]]:
+def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, NDArray[np.float64]]:
     """Computes the metrics of each label by itself, by the rules of `multilabel_metrics`.
 
     Args:
@@ -87,14 +85,10 @@ def _per_label(
     return {name: np.array([column[name] for column in columns], dtype=np.float64) for name in columns[0]}
 
 
-def _one_label(
-    predicted: NDArray[np.bool_], scores: NDArray[np.float64], true: NDArray[np.bool_]
-) -> dict[str, float]:
+def _one_label(predicted: NDArray[np.bool_], scores: NDArray[np.float64], true: NDArray[np.bool_]) -> dict[str, float]:
     """The metrics of one label, arrays `[n]`."""
     positives = int(np.count_nonzero(true))
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        true, predicted, average="binary", zero_division=0.0
-    )
+    precision, recall, f1, _ = precision_recall_fscore_support(true, predicted, average="binary", zero_division=0.0)
     both_classes = 0 < positives < true.size
     return {
         "accuracy": float(np.mean(predicted == true)),
@@ -131,7 +125,5 @@ def _bits(name: str, array: ArrayLike) -> NDArray[np.bool_]:
     """A bool array `[n, L]` with at least one entry, or an error."""
     bits = np.asarray(array)
     require(bits.dtype == np.bool_, f"{name}.dtype", bits.dtype, "bool")
-    require(
-        bits.ndim == 2 and bits.size > 0, f"{name}.shape", bits.shape, "[num_samples, num_labels], not empty"
-    )
+    require(bits.ndim == 2 and bits.size > 0, f"{name}.shape", bits.shape, "[num_samples, num_labels], not empty")
     return bits

@@ -103,9 +103,7 @@ def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
     """Groups of horizontal bars: a group a metric, a bar a model."""
     pitch = len(shown) + 1
     for row, model in enumerate(shown):
-        values = np.array(
-            [getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64
-        )  # None is NaN
+        values = np.array([getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
         places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
         axes.barh(places, widths, height=0.82, color=_MODEL_COLOURS[model.key], label=model.name)
         texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]

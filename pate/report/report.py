@@ -85,9 +85,7 @@ class ReleaseSummary:
         require(self.num_answered <= self.num_queries, "release.num_answered", self.num_answered, rule)
         rate = self.num_answered / max(self.num_queries, 1)
         rule = f"num_answered / num_queries = {rate}"
-        require(
-            math.isclose(self.answer_rate, rate, abs_tol=1e-9), "release.answer_rate", self.answer_rate, rule
-        )
+        require(math.isclose(self.answer_rate, rate, abs_tol=1e-9), "release.answer_rate", self.answer_rate, rule)
 
 
 @dataclass(frozen=True)

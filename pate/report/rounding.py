@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 
 from pate.validation import require, require_count
 
 _DELTA_DIGITS = 3
+_EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is the only rounding
 
 
 def round_up(value: float, digits: int) -> str:
@@ -61,6 +62,5 @@ def format_delta(delta: float) -> str:
 
 def _ceiling(value: Decimal, exponent: int) -> str:
     """`value` rounded up to a multiple of 10^exponent, in positional notation, never `-0`."""
-    unit = Decimal(1).scaleb(exponent)
-    steps = (value / unit).to_integral_value(rounding=ROUND_CEILING)
-    return f"{abs(steps) * unit:f}" if steps == 0 else f"{steps * unit:f}"
+    rounded = value.quantize(Decimal(1).scaleb(exponent), rounding=ROUND_CEILING, context=_EXACT)
+    return f"{rounded if rounded else abs(rounded):f}"

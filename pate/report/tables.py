@@ -53,9 +53,7 @@ def models(report: Report) -> tuple[Model, ...]:
     return (
         Model("prior", "prior", baselines.prior, Mark.UNCOVERED),
         Model("student", "private student", report.student, Mark.HELD_OUT),
-        Model(
-            "majority_vote_student", "majority-vote student", baselines.majority_vote_student, Mark.UNCOVERED
-        ),
+        Model("majority_vote_student", "majority-vote student", baselines.majority_vote_student, Mark.UNCOVERED),
         Model("non_private_student", "non-private student", baselines.non_private_student, Mark.UNCOVERED),
     )
 

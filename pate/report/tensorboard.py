@@ -23,7 +23,7 @@ class RunWriter:
     Tags that start with `no_epsilon_covers_this` hold what was computed from private data or noiseless
     votes. An event that the folder already holds, by tag and step, is not written again, so a killed run that
     repeats a stage leaves no duplicates. Call `flush` after each stage: what was not flushed dies with a
-    killed run, and is written when the stage is repeated.
+    killed run, and comes back only if the stage is repeated.
 
     Args:
         folder: where the events lie, made if it is missing.

@@ -1,0 +1,113 @@
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from pate.report import Privacy, Report, privacy_card, write_card
+from pate.report.coverage import CAVEATS
+from pate.validation import InvalidValue
+
+
+def card(report: Report) -> str:
+    return privacy_card(
+        report.privacy,
+        dataset=report.data.name,
+        num_answered=report.release.num_answered,
+        num_labels=report.data.num_labels,
+        num_teachers=report.teachers.num_teachers,
+    )
+
+
+def test_says_what_a_reader_needs(report: Report) -> None:
+    text = card(report)
+    assert "This release is (8.00, 1e-6)-differentially private under the adjacency replace_one" in text
+    for line in (
+        "| epsilon | 8.00 |",
+        "| delta | 1e-6 |",
+        "| unit of privacy | one family of glosses |",
+        "| accountant | rdp |",
+        "| queries priced | 6 |",
+        "| queries answered | 3 |",
+        "| mechanism | stable_top_k_table |",
+        "| mechanism.selection_noise | gumbel |",
+        "| mechanism.selection_scale | 39.5 |",
+        "| noise | from the operating system's entropy |",
+        "| failure probability, within delta | 6e-7 |",
+        "| teachers | 411 |",
+    ):
+        assert line in text.splitlines()
+    for caveat in CAVEATS:
+        assert f"- {caveat}" in text
+
+
+def test_holds_nothing_that_no_epsilon_covers(report: Report) -> None:
+    secret = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
+    text = card(secret)
+    forbidden = [secret.seed, secret.duration_s, secret.data.label_cardinality, secret.data.num_private]
+    forbidden += [secret.teachers.mean_accuracy, secret.teachers.records_per_teacher]
+    forbidden += [secret.release.label_accuracy, secret.release.micro_f1]
+    for scores in (secret.student, *vars(secret.baselines).values()):
+        forbidden += vars(scores).values()
+    assert len(forbidden) == 28
+    for value in forbidden:
+        for shown in {str(value), f"{value:.3f}", f"{value:.2f}", f"{value:,}"}:
+            assert shown not in text, shown
+    for word in ("accuracy", "F1", "majority", "baseline", "prior", "/"):
+        assert word not in text, word
+
+
+def test_is_given_no_field_of_the_report_but_the_price() -> None:
+    # Whoever adds a field to Privacy must decide whether it may be published.
+    assert {item.name for item in fields(Privacy)} == {
+        "epsilon",
+        "delta",
+        "adjacency",
+        "unit",
+        "accountant",
+        "mechanism",
+        "num_queries",
+        "paper_epsilon",
+        "noise_seeded",
+        "failure_prob",
+        "gap_at_50",
+        "gap_at_95",
+        "parameters",
+    }
+
+
+def test_seeded_noise_is_said_twice_and_only_then(report: Report) -> None:
+    assert "seed" not in card(report)
+    text = card(replace(report, privacy=replace(report.privacy, noise_seeded=True)))
+    assert "| noise | seeded: seeded noise protects nobody who knows the seed |" in text
+    assert "holds only against readers who do not know the seed" in text
+
+
+def test_the_papers_figure_is_labelled_and_optional(report: Report) -> None:
+    (line,) = [line for line in card(report).splitlines() if "3.66" in line]
+    assert "as the paper accounts; not a bound" in line
+    assert "paper" not in card(replace(report, privacy=replace(report.privacy, paper_epsilon=None)))
+
+
+def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
+    text = card(replace(report, privacy=replace(report.privacy, epsilon=math.inf)))
+    assert "**no privacy guarantee**" in text
+    assert "differentially private" not in text
+
+
+def test_text_cannot_leave_its_cell(report: Report) -> None:
+    odd = replace(report.privacy, unit="a|b\n# <script>", parameters={"test": "`x`|[y](z)"})
+    text = card(replace(report, privacy=odd))
+    assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()
+    assert "| mechanism.test | \\`x\\`\\|\\[y\\](z) |" in text.splitlines()
+
+
+def test_more_answers_than_queries_are_refused(privacy: Privacy) -> None:
+    with pytest.raises(InvalidValue, match=r"num_answered=7: expected at most num_queries=6"):
+        privacy_card(privacy, dataset="d", num_answered=7, num_labels=4, num_teachers=10)
+
+
+def test_write_card(report: Report, tmp_path: Path) -> None:
+    path = tmp_path / "release" / "privacy_card.md"
+    write_card(path, report.privacy, dataset="wordnet", num_answered=3, num_labels=4, num_teachers=411)
+    assert path.read_text(encoding="utf-8") == card(report)

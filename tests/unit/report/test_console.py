@@ -1,0 +1,78 @@
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from pate.report import Report, print_report
+
+
+def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
+    buffer = io.StringIO()
+    print_report(report, path, console=Console(file=buffer, width=width, color_system=None))
+    return buffer.getvalue()
+
+
+def row(text: str, name: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
+    return line.replace(name, "").split()
+
+
+def test_four_models_by_five_metrics(report: Report) -> None:
+    text = printed(report)
+    assert row(text, "prior") == ["0.893", "0.501", "0.209", "0.037", "0.117"]
+    assert row(text, "private student") == ["0.914", "0.654", "0.384", "0.254", "0.314"]
+    assert row(text, "majority-vote student") == ["0.925", "0.665", "0.485", "0.355", "0.415"]
+    assert row(text, "non-private student") == ["0.936", "0.676", "0.586", "0.456", "0.516"]
+
+
+def test_the_guarantee_is_rounded_up_and_complete(report: Report) -> None:
+    text = printed(report)
+    assert "epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one family of glosses)" in text
+    assert "7.99" not in text
+
+
+def test_the_papers_figure_is_labelled_and_optional(report: Report) -> None:
+    assert "epsilon 3.66 as the paper accounts; not a bound" in printed(report)
+    without = replace(report, privacy=replace(report.privacy, paper_epsilon=None))
+    assert "paper" not in printed(without)
+
+
+def test_seeded_noise_is_said_and_only_then(report: Report) -> None:
+    line = "seeded noise protects nobody who knows the seed"
+    assert line not in printed(report)
+    assert line in printed(replace(report, privacy=replace(report.privacy, noise_seeded=True)))
+
+
+def test_answer_rate_and_path(report: Report) -> None:
+    path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
+    lines = printed(report, path).splitlines()
+    assert "answered: 3 of 6 queries (50.0%)" in lines
+    assert f"report: {path}" in lines  # on one line, however narrow the terminal
+
+
+def test_synthetic_data_is_called_so(report: Report) -> None:
+    assert "synthetic" not in printed(report)
+    text = printed(replace(report, data=replace(report.data, real=False)))
+    assert "wordnet (synthetic)" in text
+    assert "synthetic data: shows that the pipeline works and nothing else" in text
+
+
+def test_no_guarantee_and_no_student(report: Report) -> None:
+    bare = replace(report, student=None, privacy=replace(report.privacy, epsilon=math.inf))
+    text = printed(bare)
+    assert "no guarantee: epsilon is infinite" in text
+    assert row(text, "private student") == ["-"] * 5
+
+
+def test_markup_in_names_is_printed_as_it_is(report: Report) -> None:
+    odd = replace(
+        report,
+        privacy=replace(report.privacy, unit="[red]one record[/red]", mechanism="[bold]m"),
+        data=replace(report.data, name="[link]"),
+    )
+    text = printed(odd)
+    assert "[red]one record[/red]" in text
+    assert "[bold]m" in text
+    assert "[link] (real)" in text

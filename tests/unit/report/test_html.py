@@ -1,0 +1,184 @@
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.report import Report, RunFigures, render_html, write_html
+
+VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
+UNCOVERED = "no epsilon covers this"
+DASH = "\N{EN DASH}"
+HELD_OUT = "no epsilon covers the true labels it is scored with"
+
+
+class Page(HTMLParser):
+    """Checks the nesting of a page's tags and collects its elements, and the text of each table row and figure."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.blocks: list[tuple[str, str]] = []
+        self._texts: list[list[str]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+            self._texts.append([])
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        for texts in self._texts:
+            texts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self.blocks.append((tag, " ".join("".join(self._texts.pop()).split())))
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def texts(self, tag: str) -> list[str]:
+        return [text for name, text in self.blocks if name == tag]
+
+
+@pytest.fixture(scope="module")
+def page(report: Report, figures: RunFigures) -> Page:
+    return Page(render_html(report, figures))
+
+
+def test_every_tag_is_closed_and_every_id_is_unique(page: Page) -> None:
+    assert page.open == []
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_nothing_is_fetched_and_nothing_runs(report: Report, figures: RunFigures) -> None:
+    html = render_html(report, figures)
+    page = Page(html)
+    for tag in ("script", "link", "img", "iframe", "object", "base", "form"):
+        assert page.named(tag) == [], tag
+    for _, attributes in page.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert "src" not in attributes
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#")
+    assert "http" not in html
+    assert "@import" not in html
+    assert set(re.findall(r"url\((.)", html)) <= {"#"}
+
+
+def test_reads_well_on_a_phone_in_the_dark_and_on_paper(report: Report, figures: RunFigures) -> None:
+    html = render_html(report, figures)
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
+    assert "@media screen and (prefers-color-scheme: dark)" in html
+    assert "@media print" in html
+    declared = set(re.findall(r"(--[a-z]+):", html))
+    assert set(re.findall(r"var\((--[a-z]+)\)", html)) == declared
+
+
+def test_every_picture_has_words_and_every_table_a_caption(page: Page) -> None:
+    pictures = [attributes for attributes in page.named("div") if attributes.get("role") == "img"]
+    assert len(pictures) == len(page.named("svg")) == len(page.named("figcaption")) == 7
+    assert all(len(attributes["aria-label"] or "") > 40 for attributes in pictures)
+    assert all(attributes["aria-hidden"] == "true" for attributes in page.named("svg"))
+    assert len(page.named("table")) == len(page.named("caption")) >= 6
+    assert {attributes.get("scope") for attributes in page.named("th")} == {"row", "col"}
+
+
+def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
+    captions = page.texts("figcaption")
+    assert sum(text.startswith(UNCOVERED) for text in captions) == 3  # scores, gaps, ranks
+    assert sum(text.startswith(HELD_OUT) for text in captions) == 1  # labels
+    rows = page.texts("tr")
+    for model in ("prior", "majority-vote student", "non-private student"):
+        assert any(text.startswith(f"{model} {UNCOVERED}") for text in rows), model
+    assert any(text.startswith(f"private student {HELD_OUT}") for text in rows)
+    marked = [text for text in page.texts("caption") if text.endswith(UNCOVERED)]
+    assert any(text.startswith("The ensemble.") for text in marked)
+    assert any(text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released"))
+
+
+def test_the_price_is_rounded_up_and_the_papers_figure_labelled(page: Page) -> None:
+    rows = page.texts("tr")
+    assert "epsilon8.00" in rows
+    assert "delta1e-6" in rows
+    assert "epsilon of the paper3.66, as the paper accounts; not a bound" in rows
+    assert any("≤ 8.00" in text for text in page.texts("dd"))
+
+
+def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
+    unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
+    page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
+    assert "epsiloninfinite: no guarantee" in page.texts("tr")
+    assert "no guarantee" in page.texts("dd")
+    assert not any("paper" in text for text in page.texts("tr"))
+
+
+def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(report: Report, figures: RunFigures) -> None:
+    odd = replace(
+        report,
+        privacy=replace(report.privacy, noise_seeded=True),
+        data=replace(report.data, real=False),
+        seed=7,
+    )
+    warnings = Page(render_html(odd, figures)).texts("p")
+    assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
+    assert any(text.startswith("Synthetic data: ") for text in warnings)
+    assert not any("seed" in text or "Synthetic" in text for text in Page(render_html(report, figures)).texts("p"))
+
+
+def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
+    attack = '"><script>alert(1)</script>$title'
+    odd = replace(
+        report,
+        privacy=replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack}),
+        data=replace(report.data, name=attack),
+        versions={attack: attack},
+    )
+    per_label = dict(figures.student_per_label)
+    odd_figures = replace(
+        figures,
+        label_names=(attack, "b", "c", "d"),
+        gap_name=attack,
+        student_per_label=per_label,
+        student_curve={attack: np.ones(2)},
+    )
+    html = render_html(odd, odd_figures)
+    page = Page(html)
+    assert page.open == []
+    assert page.named("script") == []
+    assert f"unit of privacy{attack}" in page.texts("tr")
+    assert any(text.startswith(attack) for text in page.texts("tr"))
+
+
+def test_the_table_of_labels_has_every_label_and_dashes_for_the_undefined(report: Report, figures: RunFigures) -> None:
+    per_label = {"f1": np.array([0.5, 0.25, 0.0, 1.0]), "recall": np.array([0.5, 0.1, np.nan, 1.0])}
+    rows = Page(render_html(report, replace(figures, student_per_label=per_label))).texts("tr")
+    assert "labelrecallF1" in rows
+    for row in ("person0.5000.500", "artifact0.1000.250", f"animal{DASH}0.000", "tree1.0001.000"):
+        assert row in rows
+
+
+def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures: RunFigures) -> None:
+    bare = replace(figures, student_per_label={}, student_curve={}, gaps=None, histogram=None)
+    page = Page(render_html(replace(report, student=None), bare))
+    assert len(page.named("svg")) == 3
+    assert "Each label" not in page.texts("h2")
+    assert f"private student {HELD_OUT}{5 * DASH}" in page.texts("tr")
+
+
+def test_write_html(report: Report, figures: RunFigures, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_html(path, report, figures)
+    assert path.read_text(encoding="utf-8") == render_html(report, figures)
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

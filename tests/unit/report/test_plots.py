@@ -1,0 +1,192 @@
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from pate.report import Report, RunFigures
+from pate.report.canvas import Picture
+from pate.report.coverage import Mark
+from pate.report.plots import label_bars, pictures, score_bars, student_curve
+from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
+from pate.validation import InvalidValue
+
+MARKS = {
+    "scores": Mark.UNCOVERED,
+    "labels": Mark.HELD_OUT,
+    "curve": Mark.COVERED,
+    "answers": Mark.COVERED,
+    "epsilon": Mark.COVERED,
+    "gaps": Mark.UNCOVERED,
+    "ranks": Mark.UNCOVERED,
+}
+
+
+def texts(svg: str) -> list[str]:
+    root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
+    return ["".join(element.itertext()) for element in root.iter() if element.tag == "text"]
+
+
+def test_every_picture_is_drawn_and_marked(drawn: dict[str, Picture]) -> None:
+    assert {name: picture.mark for name, picture in drawn.items()} == MARKS
+    assert all(name == picture.name for name, picture in drawn.items())
+
+
+@pytest.fixture(scope="module")
+def drawn(report: Report, figures: RunFigures) -> dict[str, Picture]:
+    return pictures(report, figures)
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_a_picture_takes_its_colours_from_the_page_and_fetches_nothing(drawn: dict[str, Picture], name: str) -> None:
+    svg = drawn[name].svg
+    assert re.findall(r"#[0-9a-f]{6}\b", svg) == []
+    assert "var(--ink)" in svg or "var(--muted)" in svg
+    assert "http" not in svg
+    assert "<script" not in svg
+    assert "<image" not in svg
+
+
+def test_ids_of_one_page_are_unique_and_references_hit(drawn: dict[str, Picture]) -> None:
+    svgs = [picture.svg for picture in drawn.values()]
+    ids = [name for svg in svgs for name in re.findall(r'\bid="([^"]+)"', svg)]
+    assert len(ids) == len(set(ids)) > 50
+    for svg in svgs:
+        targets = re.findall(r'href="#([^"]+)"', svg) + re.findall(r"url\(#([^)]+)\)", svg)
+        assert set(targets) <= set(re.findall(r'\bid="([^"]+)"', svg))
+
+
+def test_drawing_is_reproducible_and_changes_no_global_state(
+    report: Report, figures: RunFigures, drawn: dict[str, Picture]
+) -> None:
+    before = dict(mpl.rcParams)
+    assert pictures(report, figures) == drawn
+    assert dict(mpl.rcParams) == before
+
+
+def test_label_bars_are_sorted_and_named(figures: RunFigures) -> None:
+    f1 = {"f1": np.array([0.25, 0.75, 0.0, 0.5])}
+    picture = label_bars(replace(figures, student_per_label=f1))
+    assert picture is not None
+    names = [text for text in texts(picture.svg) if text in figures.label_names]
+    assert names == ["artifact", "tree", "person", "animal"]
+    assert "from artifact with 0.75 to animal with 0.00" in picture.alt
+    assert "1 of 4 labels have F1 zero" in picture.caption
+
+
+def test_all_forty_labels_are_shown_and_of_a_hundred_the_ends(figures: RunFigures) -> None:
+    for num_labels, shown in ((40, 40), (100, 60)):
+        names = tuple(f"label{index:03}" for index in range(num_labels))
+        wide = RunFigures(
+            label_names=names,
+            answered=np.zeros(1, dtype=bool),
+            labels=np.zeros((1, num_labels), dtype=bool),
+            epsilon_after_query=np.ones(1),
+            student_per_label={"f1": np.linspace(1, 0, num_labels)},
+        )
+        picture = label_bars(wide)
+        assert picture is not None
+        drawn = [text for text in texts(picture.svg) if text in names]
+        assert drawn == [*names[: shown // 2], *names[-(shown // 2) :]]
+        assert ("40 labels in the middle are left out" in picture.caption) == (num_labels == 100)
+
+
+def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
+    names = ("$x^2$", "<script>", "日本", "n" * 80)
+    f1 = {"f1": np.array([0.4, 0.3, 0.2, 0.1])}
+    picture = label_bars(replace(figures, label_names=names, student_per_label=f1))
+    assert picture is not None
+    drawn = texts(picture.svg)
+    assert {"$x^2$", "<script>", "日本", "n" * 25 + "…"} <= set(drawn)
+    assert "<script>" not in picture.svg
+
+
+def test_answers_count_the_refused_and_the_labels(figures: RunFigures) -> None:
+    labels = np.zeros((6, 4), dtype=bool)
+    labels[2, :2] = labels[3, 1:3] = labels[1] = True  # query 1 is refused: its row is not to be read
+    picture = answer_bars(replace(figures, labels=labels))
+    assert picture is not None
+    assert "Of 6 queries 3 were refused and 3 answered; by number of labels released: 1 with 0, 2 with 2" in picture.alt
+    assert {"answered (3)", "refused (3)"} <= set(texts(picture.svg))
+
+
+def test_epsilon_curve_names_its_rounded_end(figures: RunFigures) -> None:
+    picture = epsilon_curve(figures)
+    assert picture is not None
+    assert "from 1.20 after query 1 to 8.00 after query 6" in picture.alt
+    assert "8.00" in texts(picture.svg)
+
+
+def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
+    count = 1_000_000
+    many = RunFigures(
+        label_names=("a",),
+        answered=np.ones(count, dtype=bool),
+        labels=np.ones((count, 1), dtype=bool),
+        epsilon_after_query=np.sqrt(np.arange(1, count + 1)),
+        gaps=np.arange(count) % 800,
+    )
+    for picture in (epsilon_curve(many), gap_histogram(many), answer_bars(many)):
+        assert picture is not None
+        assert len(picture.svg) < 100_000
+
+
+def test_gaps_say_where_the_test_passes(figures: RunFigures) -> None:
+    picture = gap_histogram(figures)
+    assert picture is not None
+    assert "from 206 votes on" in picture.alt  # the curve is gap / 411
+    assert "pass probability (right)" in texts(picture.svg)
+    bare = gap_histogram(replace(figures, pass_gaps=None, pass_probability=None))
+    assert bare is not None
+    assert "probability" not in bare.alt + bare.caption + " ".join(texts(bare.svg))
+
+
+def test_votes_by_rank_are_decreasing(figures: RunFigures) -> None:
+    votes = np.array([[1, 9, 5, 3]] * 6)
+    picture = votes_by_rank(replace(figures, histogram=votes))
+    assert picture is not None
+    assert "median over 6 queries: 9 for the first, 1 for the last of 4" in picture.alt
+
+
+def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> None:
+    bare = RunFigures(
+        label_names=figures.label_names,
+        answered=np.zeros(0, dtype=bool),
+        labels=np.zeros((0, 4), dtype=bool),
+        epsilon_after_query=np.zeros(0),
+    )
+    assert pictures(report, bare).keys() == {"scores"}
+    unbounded = replace(figures, epsilon_after_query=np.full(6, np.inf))
+    assert epsilon_curve(unbounded) is None
+    assert student_curve(replace(figures, student_curve={})) is None
+    nobody = replace(report.baselines, majority_vote_student=None, non_private_student=None, prior=None)
+    assert score_bars(replace(report, student=None, baselines=nobody)) is None
+
+
+def test_an_undefined_score_is_said(report: Report) -> None:
+    picture = score_bars(replace(report, student=replace(report.student, balanced_accuracy=None)))
+    assert picture is not None
+    assert "private student: accuracy 0.914, balanced acc. undefined" in picture.alt
+    assert "undefined" in texts(picture.svg)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label_names": ()}, r"figures.label_names=\(\): expected at least one name"),
+        ({"answered": np.zeros(6, dtype=int)}, r"figures.answered.dtype=int64: expected bool"),
+        ({"labels": np.zeros((6, 3), dtype=bool)}, r"figures.labels.shape=\(6, 3\): expected \(6, 4\)"),
+        ({"epsilon_after_query": np.zeros(5)}, r"figures.epsilon_after_query.shape=\(5,\): expected \(6,\)"),
+        ({"gaps": np.zeros(5)}, r"figures.gaps.shape=\(5,\): expected \(6,\)"),
+        ({"histogram": np.zeros((6, 5))}, r"figures.histogram.shape=\(6, 5\): expected \(6, 4\)"),
+        ({"pass_gaps": None}, r"figures.pass_gaps=None: expected the gaps that pass_probability is given at"),
+        ({"pass_probability": None}, r"figures.pass_probability=None: expected one for each of pass_gaps"),
+        ({"pass_probability": np.zeros(3)}, r"figures.pass_probability.shape=\(3,\): expected \(412,\)"),
+        ({"student_per_label": {"f1": np.zeros(3)}}, r"figures.student_per_label\[f1\].shape=\(3,\): expected"),
+    ],
+)
+def test_figures_refuse_shapes_that_do_not_fit(figures: RunFigures, change: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        replace(figures, **change)  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.report import Privacy, ReleaseSummary, Report, Scores
+from pate.validation import InvalidValue
+
+# The schema that design.md fixes; more keys are allowed.
+SCHEMA = {
+    "privacy": "epsilon delta adjacency unit accountant mechanism num_queries paper_epsilon",
+    "release": "num_queries num_answered answer_rate label_accuracy micro_f1",
+    "teachers": "num_teachers mean_accuracy records_per_teacher",
+    "student": "accuracy balanced_accuracy micro_f1 macro_f1 mean_average_precision",
+    "data": "name real num_private num_public num_test num_labels label_cardinality",
+}
+
+
+def strict(text: str) -> dict:
+    def refuse(constant: str) -> float:
+        raise AssertionError(f"{constant} is not strict JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_has_every_key_of_the_schema(report: Report) -> None:
+    data = strict(report.to_json())
+    for part, keys in SCHEMA.items():
+        assert set(keys.split()) <= data[part].keys(), part
+    for baseline in ("majority_vote_student", "non_private_student", "prior"):
+        assert data["baselines"][baseline].keys() == data["student"].keys()
+    assert {"seed", "versions", "duration_s"} <= data.keys()
+    assert data["seed"] is None
+    assert data["privacy"]["epsilon"] == 7.9912
+
+
+def test_json_round_trip(report: Report) -> None:
+    assert Report.from_json(report.to_json()) == report
+
+
+def test_every_part_without_cover_exists(report: Report) -> None:
+    data = strict(report.to_json())
+    assert len(data["not_covered"]) >= 8
+    for path in data["not_covered"]:
+        part = data
+        for key in path.split("."):
+            part = part[key]
+        assert part is not None, path
+
+
+def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
+    unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
+    data = strict(unbounded.to_json())
+    assert data["privacy"]["epsilon"] == "inf"
+    assert data["privacy"]["paper_epsilon"] is None
+    assert Report.from_json(unbounded.to_json()) == unbounded
+
+
+def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report) -> None:
+    odd = replace(
+        report,
+        student=None,
+        release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan),  # type: ignore[arg-type]
+    )
+    data = strict(odd.to_json())
+    assert data["student"] is None
+    assert data["release"] == {
+        "num_queries": 6,
+        "num_answered": 0,
+        "answer_rate": 0.0,
+        "label_accuracy": None,
+        "micro_f1": None,
+    }
+    assert Report.from_json(odd.to_json()).release.micro_f1 is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("epsilon", -0.1, r"privacy.epsilon=-0.1: expected a number >= 0 or infinity"),
+        ("epsilon", math.nan, r"privacy.epsilon=nan: expected"),
+        ("delta", 1.0, r"privacy.delta=1.0: expected a number in \[0, 1\)"),
+        ("delta", math.nan, r"privacy.delta=nan: expected"),
+        ("num_queries", 1.5, r"privacy.num_queries=1.5: expected a whole number"),
+        ("paper_epsilon", -1.0, r"privacy.paper_epsilon=-1.0: expected a number >= 0 or None"),
+    ],
+)
+def test_privacy_refuses(privacy: Privacy, field: str, value: float, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        replace(privacy, **{field: value})
+
+
+def test_release_refuses_counts_that_contradict_each_other() -> None:
+    with pytest.raises(InvalidValue, match=r"release.num_answered=7: expected at most num_queries=6"):
+        ReleaseSummary(6, 7, 1.0, None, None)
+    with pytest.raises(InvalidValue, match=r"release.answer_rate=0.6: expected num_answered / num_queries"):
+        ReleaseSummary(6, 3, 0.6, None, None)
+
+
+def test_a_price_for_fewer_queries_than_were_asked_is_refused(report: Report) -> None:
+    with pytest.raises(InvalidValue, match=r"privacy.num_queries=5: expected release.num_queries=6, or more"):
+        replace(report, privacy=replace(report.privacy, num_queries=5))
+
+
+def test_scores_refuse_what_is_no_share() -> None:
+    with pytest.raises(InvalidValue, match=r"micro_f1=1.2: expected a number in \[0, 1\]"):
+        Scores(0.5, None, 1.2, 0.1, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"delta"', '"delta_"', r"report.privacy=\['delta_'\]: expected only the keys epsilon, delta"),
+        ('"delta": 1e-06,', "", r"report.privacy=.*: expected also the keys delta"),
+        ('"real": true', '"real": 1', r"report.data.real=1: expected a value of type bool"),
+        ('"epsilon": 7.9912', '"epsilon": NaN', r"number=NaN: expected strict JSON"),
+        ('"epsilon": 7.9912', '"epsilon": "8"', r"report.privacy.epsilon=8: expected a number"),
+        ('"num_labels": 4', '"num_labels": true', r"report.data.num_labels=True: expected .* int"),
+        ('"num_teachers": 411', '"num_teachers": [1]', r"report.teachers.num_teachers=\[1\]: expected .* int"),
+    ],
+)
+def test_reading_names_the_key_that_is_wrong(report: Report, old: str, new: str, message: str) -> None:
+    text = report.to_json()
+    assert old in text
+    with pytest.raises(InvalidValue, match=message):
+        Report.from_json(text.replace(old, new))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3"])
+def test_reading_refuses_what_is_no_object(text: str) -> None:
+    with pytest.raises(InvalidValue, match=r"report=.*: expected a JSON object"):
+        Report.from_json(text)
+
+
+def test_write_replaces_the_file_and_leaves_nothing_else(report: Report, tmp_path: Path) -> None:
+    path = tmp_path / "run" / "report.json"
+    report.write(path)
+    replace(report, seed=7).write(path)
+    assert Report.from_json(path.read_text()).seed == 7
+    assert [file.name for file in path.parent.iterdir()] == ["report.json"]
+
+
+def test_a_failed_write_keeps_the_old_file(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    report.write(path)
+
+    def fail(descriptor: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        replace(report, seed=7).write(path)
+    assert Report.from_json(path.read_text()) == report
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]

@@ -1,0 +1,75 @@
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pate.report.rounding import format_delta, format_epsilon, round_up
+from pate.validation import InvalidValue
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (7.9912, 2, "8.00"),
+        (7.9900000001, 2, "8.00"),
+        (3.6, 2, "3.60"),
+        (0.1 + 0.2, 1, "0.4"),  # the float is above 0.3
+        (1e-12, 3, "0.001"),
+        (0.0, 2, "0.00"),
+        (-0.001, 2, "0.00"),
+        (-1.239, 2, "-1.23"),
+        (12.0, 0, "12"),
+        (12.1, 0, "13"),
+        (math.inf, 2, "inf"),
+    ],
+)
+def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> None:
+    assert round_up(value, digits) == text
+
+
+@given(st.floats(min_value=0, max_value=1e15), st.integers(0, 9))
+def test_never_below_and_less_than_one_unit_above(value: float, digits: int) -> None:
+    text = round_up(value, digits)
+    assert float(text) >= value
+    assert Fraction(text) - Fraction(repr(value)) < Fraction(1, 10**digits)
+    assert len(text.partition(".")[2]) == digits
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_refuses_what_is_no_number(value: float) -> None:
+    with pytest.raises(InvalidValue, match=r"value=(nan|-inf): expected a number or plus infinity"):
+        round_up(value, 2)
+
+
+def test_refuses_negative_digits() -> None:
+    with pytest.raises(InvalidValue, match=r"digits=-1: expected a whole number >= 0"):
+        round_up(1.0, -1)
+
+
+def test_epsilon_below_one_keeps_four_decimals() -> None:
+    assert (format_epsilon(0.03121), format_epsilon(1.0001)) == ("0.0313", "1.01")
+
+
+@pytest.mark.parametrize(
+    ("delta", "text"),
+    [
+        (0.0, "0"),
+        (1e-6, "1e-6"),
+        (1.6011e-6, "1.61e-6"),
+        (9.999e-7, "1e-6"),
+        (6e-7, "6e-7"),
+        (0.05, "0.05"),
+        (1.0, "1"),
+        (5e-324, "5e-324"),
+    ],
+)
+def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
+    assert format_delta(delta) == text
+    assert float(text) >= delta
+
+
+def test_refuses_a_delta_that_is_no_probability() -> None:
+    with pytest.raises(InvalidValue, match=r"delta=1.5: expected a number in \[0, 1\]"):
+        format_delta(1.5)

@@ -1,0 +1,112 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from pate.report import Report, RunWriter
+
+LOSS = "no_epsilon_covers_this/teacher_loss"
+
+
+def read(folder: Path) -> EventAccumulator:
+    events = EventAccumulator(str(folder), {"scalars": 0, "histograms": 0, "tensors": 0})
+    events.Reload()
+    return events
+
+
+def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
+    return [(event.step, pytest.approx(event.value)) for event in read(folder).Scalars(tag)]
+
+
+def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        for teacher, loss in enumerate([0.5, 0.25, 0.75]):
+            writer.teacher(teacher, loss)
+        writer.teacher_accuracies(np.array([0.8, 0.9, 0.9]))
+        writer.gaps(np.array([1, 2, 3, 4]))
+    assert scalars(tmp_path, LOSS) == [(0, 0.5), (1, 0.25), (2, 0.75)]
+    events = read(tmp_path)
+    assert set(events.Tags()["histograms"]) == {
+        "no_epsilon_covers_this/teacher_accuracy",
+        "no_epsilon_covers_this/gap",
+    }
+    gaps = events.Histograms("no_epsilon_covers_this/gap")[0].histogram_value
+    assert (gaps.num, gaps.min, gaps.max, gaps.sum) == (4, 1, 4, 10)
+
+
+def test_answer_rate_and_epsilon_run_along_the_queries(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.queries(np.array([True, False, False, True]), np.array([1.0, 2.0, 3.0, math.inf]))
+    assert scalars(tmp_path, "release/answer_rate") == [(1, 1.0), (2, 0.5), (3, 1 / 3), (4, 0.5)]
+    assert scalars(tmp_path, "privacy/epsilon") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_many_queries_are_thinned_and_the_last_one_is_kept(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.queries(np.ones(20_000, dtype=bool), np.arange(20_000.0))
+    curve = scalars(tmp_path, "privacy/epsilon")
+    assert len(curve) == 500
+    assert curve[-1] == (20_000, 19_999.0)
+
+
+def test_only_the_private_students_curve_is_without_mark(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.epoch(0, {"loss": 1.0})
+        writer.epoch(1, {"loss": 0.5})
+        writer.epoch(0, {"loss": 2.0}, model="majority_vote_student")
+    assert scalars(tmp_path, "student/loss") == [(0, 1.0), (1, 0.5)]
+    assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [(0, 2.0)]
+
+
+def test_the_report_is_text_and_scalars(report: Report, tmp_path: Path) -> None:
+    partial = replace(report, student=replace(report.student, balanced_accuracy=None))
+    with RunWriter(tmp_path) as writer:
+        writer.report(partial)
+    events = read(tmp_path)
+    assert scalars(tmp_path, "student/test_micro_f1") == [(0, 0.38373)]
+    assert scalars(tmp_path, "no_epsilon_covers_this/prior/test_micro_f1") == [(0, 0.20873)]
+    assert "student/test_balanced_accuracy" not in events.Tags()["scalars"]
+    (text,) = events.Tensors("privacy/settings/text_summary")[0].tensor_proto.string_val
+    assert "| epsilon | 8.00 |" in text.decode()
+
+
+def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, tmp_path: Path) -> None:
+    def stage(writer: RunWriter, num_teachers: int) -> None:
+        for teacher in range(num_teachers):
+            writer.teacher(teacher, teacher / 8)
+        writer.gaps(np.arange(5))
+        writer.report(report)
+
+    for num_teachers in (3, 5):
+        with RunWriter(tmp_path) as writer:
+            stage(writer, num_teachers)
+            stage(writer, num_teachers)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert scalars(tmp_path, LOSS) == [(teacher, teacher / 8) for teacher in range(5)]
+    events = read(tmp_path)
+    assert len(events.Histograms("no_epsilon_covers_this/gap")) == 1
+    assert len(events.Tensors("privacy/settings/text_summary")) == 1
+    assert len(events.Scalars("student/test_accuracy")) == 1
+
+
+def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        for teacher in range(4):
+            writer.teacher(teacher, 1.0)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])  # the kill came while the last event was written
+    with RunWriter(tmp_path) as writer:
+        for teacher in range(4):
+            writer.teacher(teacher, 1.0)
+    assert scalars(tmp_path, LOSS) == [(teacher, 1.0) for teacher in range(4)]
+
+
+def test_flushed_events_are_on_disk_before_the_end(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path)
+    writer.teacher(0, 1.0)
+    writer.flush()
+    assert scalars(tmp_path, LOSS) == [(0, 1.0)]
+    writer.close()
