@@ -4,5 +4,6 @@ from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
 from pate.data.partition import Partition
 from pate.data.wordnet import WordNet40
+from pate.data.yeast import Yeast
 
-__all__ = ["Dataset", "DigitsGrid", "Partition", "Split", "WordNet40"]
+__all__ = ["Dataset", "DigitsGrid", "Partition", "Split", "WordNet40", "Yeast"]

@@ -104,9 +104,7 @@ class Dataset:
     def _check_shapes(self, name: str, split: Split) -> None:
         require(len(split) > 0, f"len({name})", len(split), "at least one record")
         rank = _RANKS[self.kind]
-        require(
-            split.inputs.ndim == rank, f"{name}.inputs.ndim", split.inputs.ndim, f"{rank} for {self.kind}"
-        )
+        require(split.inputs.ndim == rank, f"{name}.inputs.ndim", split.inputs.ndim, f"{rank} for {self.kind}")
         shape, wanted = split.inputs.shape[1:], self.private.inputs.shape[1:]
         require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
         found = split.labels.shape[1]
@@ -134,6 +132,4 @@ def _require_disjoint(unit: str, ids: list[tuple[str, NDArray[np.int64]]]) -> No
         for second, second_ids in ids[position + 1 :]:
             shared = np.intersect1d(first_ids, second_ids)
             if len(shared):
-                raise InvalidValue(
-                    f"{unit}_id={shared[0]}: expected in one split, found in {first} and {second}"
-                )
+                raise InvalidValue(f"{unit}_id={shared[0]}: expected in one split, found in {first} and {second}")

@@ -120,16 +120,12 @@ class Partition:
         repeated = first_repeated(records)
         require(repeated is None, "manifest.record_ids", repeated, "each record once")
         _require_same_records(records, split.record_ids)
-        require(
-            digest == _digest(num_teachers, columns), "manifest.sha256", digest, "the digest of its content"
-        )
+        require(digest == _digest(num_teachers, columns), "manifest.sha256", digest, "the digest of its content")
         rows = np.argsort(records)[np.searchsorted(np.sort(records), split.record_ids)]
         moved = np.flatnonzero(groups[rows] != split.group_ids)
         if len(moved):
             record, group = split.record_ids[moved[0]], split.group_ids[moved[0]]
-            raise InvalidValue(
-                f"manifest.record={record}: expected group {group}, found {groups[rows][moved[0]]}"
-            )
+            raise InvalidValue(f"manifest.record={record}: expected group {group}, found {groups[rows][moved[0]]}")
         partition = cls(teachers[rows], num_teachers)
         partition.verify(split)
         return partition
@@ -141,9 +137,7 @@ def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[
     broken = np.flatnonzero(same_unit & (teacher_of[order][1:] != teacher_of[order][:-1]))
     if len(broken):
         first, second = teacher_of[order][broken[0] : broken[0] + 2]
-        raise InvalidValue(
-            f"{unit}={ids[order][broken[0]]}: expected one teacher, found {first} and {second}"
-        )
+        raise InvalidValue(f"{unit}={ids[order][broken[0]]}: expected one teacher, found {first} and {second}")
 
 
 def _require_same_records(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:
@@ -160,9 +154,7 @@ def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
         columns = [_integers(content[name]) for name in _COLUMNS]
         num_teachers, digest = require_count("num_teachers", content["num_teachers"]), str(content["sha256"])
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise InvalidValue(
-            f"manifest={type(error).__name__}: expected the JSON that to_json writes"
-        ) from error
+        raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
     lengths = {len(column) for column in columns}
     require(len(lengths) == 1, "manifest", sorted(lengths), "columns of one length")
     return num_teachers, digest, columns

@@ -76,9 +76,7 @@ def _parse(number: int, line: str) -> Synset:
     try:
         data, gloss = line.split("|", 1)
         fields = data.split()
-        pointers_at = 4 + 2 * int(
-            fields[3], 16
-        )  # offset, file, type, word count, then (word, lexical id) pairs
+        pointers_at = 4 + 2 * int(fields[3], 16)  # offset, file, type, word count, then (word, lexical id) pairs
         pointers = fields[pointers_at + 1 : pointers_at + 1 + 4 * int(fields[pointers_at])]
         symbols, targets, kinds = pointers[0::4], pointers[1::4], pointers[2::4]
         hypernyms = tuple(
@@ -88,6 +86,4 @@ def _parse(number: int, line: str) -> Synset:
         )
         return Synset(int(fields[0]), fields[4], hypernyms, _EXAMPLE.sub("", gloss).strip(" ;\n"))
     except (ValueError, IndexError) as error:
-        raise InvalidValue(
-            f"dictionary line {number}={line[:40]!r}: expected a synset of data.noun"
-        ) from error
+        raise InvalidValue(f"dictionary line {number}={line[:40]!r}: expected a synset of data.noun") from error

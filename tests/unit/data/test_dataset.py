@@ -45,9 +45,7 @@ def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
 
 
 def test_a_record_in_two_splits_is_refused() -> None:
-    with pytest.raises(
-        InvalidValue, match=r"^record_id=2: expected in one split, found in private and test$"
-    ):
+    with pytest.raises(InvalidValue, match=r"^record_id=2: expected in one split, found in private and test$"):
         dataset(test=split([2], [9]))
 
 

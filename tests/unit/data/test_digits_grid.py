@@ -51,9 +51,7 @@ def test_every_group_has_its_share_and_can_be_a_teacher(dataset: Dataset) -> Non
 
 def test_labels_say_which_digits_the_pixels_show(dataset: Dataset) -> None:
     tiles, digits = load_digits(return_X_y=True)
-    digit_of = {
-        (tile / 16).astype(np.float32).tobytes(): digit for tile, digit in zip(tiles, digits, strict=True)
-    }
+    digit_of = {(tile / 16).astype(np.float32).tobytes(): digit for tile, digit in zip(tiles, digits, strict=True)}
     for image, labels in zip(dataset.public.inputs[:, 0], dataset.public.labels, strict=True):
         corners = (image[:8, :8], image[:8, 8:], image[8:, :8], image[8:, 8:])
         shown = {digit_of[corner.tobytes()] for corner in corners if corner.any()}

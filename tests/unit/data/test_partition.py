@@ -57,9 +57,7 @@ def test_draw_depends_on_the_generator() -> None:
 def test_as_many_teachers_as_groups_is_the_limit() -> None:
     groups = np.array([4, 4, 9, 2])
     assert Partition.draw(groups, 3, np.random.default_rng(0)).sizes().min() == 1
-    with pytest.raises(
-        InvalidValue, match=r"^num_teachers=4: expected at most 3, the number of private groups$"
-    ):
+    with pytest.raises(InvalidValue, match=r"^num_teachers=4: expected at most 3, the number of private groups$"):
         Partition.draw(groups, 4, np.random.default_rng(0))
     with pytest.raises(InvalidValue, match=r"^num_teachers=0: expected a whole number >= 1$"):
         Partition.draw(groups, 0, np.random.default_rng(0))
@@ -168,9 +166,7 @@ def test_a_tampered_manifest_is_refused(tamper: Callable[[dict[str, Any]], None]
 def test_a_manifest_cut_short_is_refused() -> None:
     pool = split([5, 6])
     text = partition([0, 1], 2).to_json(pool)
-    with pytest.raises(
-        InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"
-    ):
+    with pytest.raises(InvalidValue, match=r"^manifest=JSONDecodeError: expected the JSON that to_json writes$"):
         Partition.from_json(text[:-5], pool)
 
 

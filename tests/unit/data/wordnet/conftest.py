@@ -18,8 +18,6 @@ def dictionary() -> list[str]:
         lines.append(synset(kind, lemma, [("@", 1, "n"), ("+", 7, "v")], gloss))
     for number in range(48):
         kind = 2 + number % 3
-        gloss = (
-            f'{KINDS[kind][1]} of the {PLACES[number % 4]}; thing {number // 3}; "we saw it {number} times"'
-        )
+        gloss = f'{KINDS[kind][1]} of the {PLACES[number % 4]}; thing {number // 3}; "we saw it {number} times"'
         lines.append(synset(100 + number, f"thing{number}", [("@", kind, "n")], gloss))
     return lines

@@ -37,8 +37,7 @@ def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: li
     before = SMALL.build(dictionary)
     private = {f"{record:08d}" for record in before["record_ids"][32:]}
     changed = [
-        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private else line
-        for line in dictionary
+        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private else line for line in dictionary
     ]
     after = SMALL.build(changed)
     assert changed != dictionary
