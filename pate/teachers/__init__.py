@@ -1,0 +1,28 @@
+"""The ensemble: kinds of teachers, engines that train many of them, and their checkpoints."""
+
+from pate.teachers.checkpoint import CheckpointStore
+from pate.teachers.engine import Engine
+from pate.teachers.ensemble import cast_votes, train_ensemble
+from pate.teachers.linear import LinearTeacher
+from pate.teachers.mlp import MLPTeacher
+from pate.teachers.processes import ProcessesEngine
+from pate.teachers.sequential import SequentialEngine
+from pate.teachers.sklearn import SklearnTeacher
+from pate.teachers.stacked import StackedEngine
+from pate.teachers.teacher import Part, State, Teacher
+
+__all__ = [
+    "CheckpointStore",
+    "Engine",
+    "LinearTeacher",
+    "MLPTeacher",
+    "Part",
+    "ProcessesEngine",
+    "SequentialEngine",
+    "SklearnTeacher",
+    "StackedEngine",
+    "State",
+    "Teacher",
+    "cast_votes",
+    "train_ensemble",
+]

@@ -1,0 +1,48 @@
+"""Adam with decoupled weight decay for teachers trained side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-8
+
+
+class StackedAdam:
+    """AdamW (Loshchilov and Hutter, 2019) on parameters `[num_parts, …]`, in place.
+
+    Nothing is averaged over the parts, so each moves as it would alone. Parts that sit a step out keep
+    their parameters; since they never come back, their moments do not matter.
+
+    Attributes:
+        learning_rate: > 0, for all parts.
+        weight_decay: >= 0; each step shrinks the parameters by `learning_rate * weight_decay`.
+    """
+
+    def __init__(self, parameters: Sequence[torch.Tensor], *, learning_rate: float, weight_decay: float) -> None:
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self._parameters = parameters
+        self._first = [torch.zeros_like(parameter) for parameter in parameters]
+        self._second = [torch.zeros_like(parameter) for parameter in parameters]
+        self._steps = 0
+
+    def step(self, gradients: Sequence[torch.Tensor], active: torch.Tensor) -> None:
+        """Moves the parts that are active, bool `[num_parts, 1, 1]`."""
+        self._steps += 1
+        first_bias, second_bias = (1 - beta**self._steps for beta in _BETAS)
+        shrink = 1 - self.learning_rate * self.weight_decay
+        rate = self.learning_rate * math.sqrt(second_bias) / first_bias
+        all_active = bool(active.all())
+        for parameter, gradient, first, second in zip(
+            self._parameters, gradients, self._first, self._second, strict=True
+        ):
+            resting = None if all_active else parameter.clone()
+            first.lerp_(gradient, 1 - _BETAS[0])
+            second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
+            spread = second.sqrt().add_(_EPSILON * math.sqrt(second_bias))
+            parameter.mul_(shrink).addcdiv_(first, spread, value=-rate)
+            if resting is not None:
+                parameter.copy_(torch.where(active, parameter, resting))

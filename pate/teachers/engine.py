@@ -1,0 +1,105 @@
+"""How a whole ensemble is trained: what every engine promises, and the chunks they share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pate.teachers.checkpoint import CheckpointStore
+from pate.teachers.device import one_thread
+from pate.teachers.teacher import Part, Teacher
+from pate.validation import require, require_count
+
+Info = Mapping[str, Any]
+"""About one trained teacher: `records` int, `loss` float (its last), `loss_curve` float32 `[steps]`."""
+
+OnProgress = Callable[[int, Info], None]
+"""Called in the caller's process with a teacher's index after its checkpoint is on the disk."""
+
+
+class Engine(ABC):
+    """A way to train the teachers that a store lacks.
+
+    Formal guarantees:
+        * Teachers are trained in chunks fixed by their index: chunk c holds teachers c*C … (c+1)*C-1. A
+          chunk with a missing member is trained again as a whole, so a killed run, started again, ends with
+          the same bytes as one that was not. Files already there are not touched.
+        * Engines with equal chunk size give equal bytes on one kind of machine: each chunk is computed on
+          one thread, in whatever process. With another chunk size teachers agree up to rounding.
+        * Whatever ends a run (a signal, a dead worker, an error in one teacher), the teachers reported
+          before are in the store.
+    """
+
+    @abstractmethod
+    def train(
+        self,
+        teacher: Teacher,
+        parts: Callable[[int], Part],
+        num_teachers: int,
+        seeds: Sequence[int],
+        store: CheckpointStore,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Trains the teachers that the store lacks and saves them there.
+
+        Args:
+            teacher: the recipe.
+            parts: gives a teacher's records; called for the teachers of one chunk at a time.
+            num_teachers: N.
+            seeds: one for each teacher.
+            store: where checkpoints are and go.
+            on_progress: called once for each teacher that was missing.
+
+        Raises:
+            InvalidValue: no teacher, or another number of seeds.
+            RuntimeError: a worker process died.
+        """
+
+
+def unfinished_chunks(
+    num_teachers: int, chunk_size: int, seeds: Sequence[int], store: CheckpointStore
+) -> list[tuple[range, list[int]]]:
+    """The chunks that lack a teacher, and which of their members that are."""
+    require_count("num_teachers", num_teachers)
+    require(len(seeds) == num_teachers, "len(seeds)", len(seeds), f"{num_teachers}, one for each teacher")
+    missing = set(store.missing(num_teachers))
+    chunks = [range(first, min(first + chunk_size, num_teachers)) for first in range(0, num_teachers, chunk_size)]
+    return [(chunk, sorted(missing.intersection(chunk))) for chunk in chunks if missing.intersection(chunk)]
+
+
+def train_chunk(
+    teacher: Teacher,
+    parts: Sequence[Part],
+    seeds: Sequence[int],
+    chunk: range,
+    wanted: Sequence[int],
+    store: CheckpointStore,
+) -> list[tuple[int, Info]]:
+    """Trains one chunk on one thread and saves those of its members that are wanted."""
+    with one_thread():
+        states = teacher.fit_many(parts, seeds)
+    trained: list[tuple[int, Info]] = []
+    for index in wanted:
+        state, part = states[index - chunk.start], parts[index - chunk.start]
+        store.save(index, state)
+        curve = state["loss_curve"]
+        trained.append((index, {"records": len(part), "loss": float(curve[-1]), "loss_curve": curve}))
+    return trained
+
+
+def train_here(
+    chunk_size: int,
+    teacher: Teacher,
+    parts: Callable[[int], Part],
+    num_teachers: int,
+    seeds: Sequence[int],
+    store: CheckpointStore,
+    on_progress: OnProgress | None,
+) -> None:
+    """Trains chunk after chunk in this process."""
+    for chunk, wanted in unfinished_chunks(num_teachers, chunk_size, seeds, store):
+        chunk_parts, chunk_seeds = [parts(index) for index in chunk], [seeds[index] for index in chunk]
+        for index, info in train_chunk(teacher, chunk_parts, chunk_seeds, chunk, wanted, store):
+            if on_progress is not None:
+                on_progress(index, info)

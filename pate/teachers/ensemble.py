@@ -1,0 +1,86 @@
+"""The ensemble: training all teachers on their parts, and asking all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.teachers.checkpoint import CheckpointStore
+from pate.teachers.device import one_thread
+from pate.teachers.engine import Engine, OnProgress
+from pate.teachers.teacher import Part, Teacher
+from pate.validation import require_count
+
+
+def train_ensemble(
+    teacher: Teacher,
+    engine: Engine,
+    inputs: NDArray[np.float32],
+    labels: NDArray[np.bool_],
+    indices: Callable[[int], NDArray[np.int64]],
+    *,
+    num_teachers: int,
+    seed: int,
+    store: CheckpointStore,
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Trains the teachers that the store lacks, each on its own records.
+
+    Args:
+        teacher: the recipe.
+        engine: how they are trained.
+        inputs: float32 `[num_private, …]`.
+        labels: bool `[num_private, num_labels]`.
+        indices: the rows of a teacher, disjoint from any other's (`Partition.indices`).
+        num_teachers: N.
+        seed: from which every teacher's own seed is derived, >= 0.
+        store: where checkpoints are and go.
+        on_progress: called once for each teacher that was missing.
+
+    Raises:
+        InvalidValue: fewer than one teacher, a negative seed, a teacher without records.
+        RuntimeError: a worker process died.
+    """
+    require_count("num_teachers", num_teachers)
+    require_count("seed", seed, minimum=0)
+    seeds = [int(word) for word in np.random.SeedSequence(seed).generate_state(num_teachers)]
+
+    def part(index: int) -> Part:
+        rows = indices(index)
+        return Part(inputs[rows], labels[rows])
+
+    engine.train(teacher, part, num_teachers, seeds, store, on_progress)
+
+
+def cast_votes(
+    teacher: Teacher,
+    store: CheckpointStore,
+    num_teachers: int,
+    inputs: NDArray[np.float32],
+    chunk_size: int = 16,
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Asks the teachers, a chunk at a time: no more than `chunk_size` teachers are in memory.
+
+    Args:
+        teacher: the recipe they were trained by.
+        store: holds all of them.
+        num_teachers: N.
+        inputs: the queries, float32 `[num_queries, …]`.
+        chunk_size: teachers asked at once.
+
+    Yields:
+        The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote
+        is a confidence >= 0.5.
+
+    Raises:
+        InvalidValue: a teacher is missing in the store.
+    """
+    require_count("num_teachers", num_teachers)
+    require_count("chunk_size", chunk_size)
+    for first in range(0, num_teachers, chunk_size):
+        states = [store.load(index) for index in range(first, min(first + chunk_size, num_teachers))]
+        with one_thread():
+            confidences = teacher.predict_many(states, inputs)
+        yield first, confidences

@@ -1,0 +1,173 @@
+"""Teachers with one hidden layer, trained side by side by batched matrix products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pate.teachers.adam import StackedAdam
+from pate.teachers.device import require_device
+from pate.teachers.minibatch import Minibatches
+from pate.teachers.stack import Stack
+from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
+from pate.validation import require_count, require_non_negative, require_positive, require_probability
+
+_NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
+Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class MLPTeacher(Teacher):
+    """One hidden layer of rectified units, a logistic output for each label, AdamW on cross-entropy.
+
+    Inputs are centred and divided by their root mean square distance to the mean, both of the teacher's own
+    records; the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and
+    its sum over labels. The threshold is public and the same for all teachers; below 0.5 it lets rare
+    labels be voted for.
+
+    Attributes:
+        hidden: units of the hidden layer.
+        epochs: passes over a teacher's records.
+        batch_size: records a step, at most.
+        learning_rate: of AdamW, > 0.
+        weight_decay: of AdamW, >= 0.
+        threshold: probability from which a label is voted for, in (0, 1).
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    hidden: int = 64
+    epochs: int = 20
+    batch_size: int = 64
+    learning_rate: float = 1e-2
+    weight_decay: float = 1.0
+    threshold: float = 0.25
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "epochs", "batch_size"):
+            require_count(name, getattr(self, name))
+        require_positive("learning_rate", self.learning_rate)
+        require_non_negative("weight_decay", self.weight_decay)
+        require_probability("threshold", self.threshold)
+        require_device(self.device)
+
+    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
+        require_parts(parts, seeds)
+        device = require_device(self.device)
+        stack = Stack.of(parts, device, torch.float32)
+        centre = stack.mean(stack.inputs)
+        inputs = (stack.inputs - centre).mul_(stack.mask)
+        spread = _spread(stack, inputs)
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        parameters = _initial(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
+        batches = Minibatches([len(part) for part in parts], self.batch_size, self.epochs, rngs)
+        curve = self._train(parameters, inputs.div_(spread), stack.labels, batches, on_step)
+        hidden_weights, hidden_bias, weights, bias = parameters
+        hidden_weights.div_(spread)
+        hidden_bias.sub_(centre @ hidden_weights)
+        bias.sub_(math.log(self.threshold / (1 - self.threshold)))
+        return _states((hidden_weights, hidden_bias, weights, bias), curve)
+
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
+        device = require_device(self.device)
+        parameters = tuple(torch.from_numpy(np.stack([state[name] for state in states])).to(device) for name in _NAMES)
+        hidden_weights, hidden_bias, weights, bias = parameters
+        queries = torch.from_numpy(as_rows(inputs)).to(device)
+        units = (queries @ hidden_weights).add_(hidden_bias).relu_()
+        confidences: NDArray[np.float32] = (units @ weights).add_(bias).sigmoid_().cpu().numpy()
+        return confidences
+
+    def _train(
+        self,
+        parameters: Parameters,
+        inputs: torch.Tensor,
+        labels: torch.Tensor,
+        batches: Minibatches,
+        on_step: OnStep | None,
+    ) -> NDArray[np.float32]:
+        """Moves the parameters; returns the losses `[num_parts, steps]`, NaN where one had finished."""
+        optimiser = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        which = torch.arange(len(inputs), device=inputs.device)[:, None]
+        curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
+        for step in range(batches.num_steps):
+            rows, counts = batches.draw()
+            active = torch.from_numpy(counts > 0).to(inputs.device)
+            share = torch.from_numpy(_shares(rows.shape[1], counts)).to(inputs.device)
+            drawn = which, torch.from_numpy(rows).to(inputs.device)
+            loss, gradients = _gradients(parameters, inputs[drawn], labels[drawn], share)
+            optimiser.step(gradients, active[:, None, None])
+            curve[:, step] = torch.where(active, loss, math.nan)
+            if on_step is not None:
+                on_step(step, curve[:, step].cpu().numpy())
+        return curve.cpu().numpy()
+
+
+def _shares(width: int, counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Weight of each row in its teacher's mean loss, `[num_parts, width, 1]`; 0 behind the count."""
+    valid = np.arange(width) < counts[:, None]
+    return (valid / np.maximum(counts, 1)[:, None]).astype(np.float32)[..., None]
+
+
+def _spread(stack: Stack, inputs: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each part's centred inputs, `[num_parts, 1, 1]`; 1 where all records are equal."""
+    square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)
+    return torch.where(square > 0, square.sqrt(), torch.ones_like(square))
+
+
+def _initial(
+    rngs: Sequence[np.random.Generator], num_inputs: int, hidden: int, num_labels: int, device: torch.device
+) -> Parameters:
+    """He-scaled normal weights from each teacher's generator, biases 0."""
+
+    def draw(rows: int, columns: int) -> torch.Tensor:
+        scale = math.sqrt(2 / rows)
+        drawn = [scale * rng.standard_normal((rows, columns), np.float32) for rng in rngs]
+        return torch.from_numpy(np.stack(drawn)).to(device)
+
+    first, second = draw(num_inputs, hidden), draw(hidden, num_labels)
+    return first, first.new_zeros(len(rngs), 1, hidden), second, second.new_zeros(len(rngs), 1, num_labels)
+
+
+def _gradients(
+    parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, share: torch.Tensor
+) -> tuple[torch.Tensor, Parameters]:
+    """Cross-entropy of each teacher, `[num_parts]`, and its gradients.
+
+    Args:
+        parameters: of the two layers.
+        inputs: `[num_parts, b, d]`.
+        labels: `[num_parts, b, num_labels]`.
+        share: `[num_parts, b, 1]`, each record's weight in its teacher's loss, 0 for padding.
+    """
+    hidden_weights, hidden_bias, weights, bias = parameters
+    units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu_()
+    logits = torch.baddbmm(bias, units, weights)
+    loss = ((torch.nn.functional.softplus(logits) - logits * labels) * share).sum(dim=(1, 2))
+    slope = (logits.sigmoid() - labels).mul_(share)
+    back = (slope @ weights.transpose(1, 2)).mul_(units > 0)
+    gradients = (
+        inputs.transpose(1, 2) @ back,
+        back.sum(dim=1, keepdim=True),
+        units.transpose(1, 2) @ slope,
+        slope.sum(dim=1, keepdim=True),
+    )
+    return loss, gradients
+
+
+def _states(parameters: Parameters, curve: NDArray[np.float32]) -> list[State]:
+    arrays = [parameter.cpu().numpy() for parameter in parameters]
+    return [
+        {name: array[row].copy() for name, array in zip(_NAMES, arrays, strict=True)}
+        | {"loss_curve": losses[np.isfinite(losses)]}
+        for row, losses in enumerate(curve)
+    ]

@@ -1,0 +1,96 @@
+"""What every kind of teacher offers: fit many at once, predict with many at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require
+
+State = dict[str, NDArray[np.generic]]
+"""All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
+
+OnStep = Callable[[int, NDArray[np.float32]], None]
+"""Called with a step's number and each teacher's loss in it, float32 `[num_parts]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The private records of one teacher.
+
+    Attributes:
+        inputs: float32 `[n, …]`.
+        labels: bool `[n, num_labels]`.
+
+    Raises:
+        InvalidValue: no record, labels that are not bool `[n, num_labels]`, or inputs that are not finite.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        require(self.inputs.ndim >= 2, "inputs.shape", self.inputs.shape, "[n, …]")
+        require(len(self) > 0, "len(inputs)", len(self), "at least one record a teacher")
+        require(self.labels.dtype == np.bool_, "labels.dtype", self.labels.dtype, "bool")
+        good = self.labels.ndim == 2 and len(self.labels) == len(self) and self.labels.shape[1] > 0
+        require(good, "labels.shape", self.labels.shape, f"[{len(self)}, num_labels]")
+        if not np.isfinite(self.inputs).all():
+            raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+class Teacher(ABC):
+    """A recipe for teachers: public hyper-parameters, no learned state.
+
+    What a teacher learns from its own records, thresholds included, stays in its state. It sees no record
+    of another teacher, also where many are fitted in one call.
+
+    Formal guarantees:
+        * State i depends on part i and seed i; on the other parts of the call only through floating-point
+          rounding (batched kernels choose their summation order by the shape of the batch).
+        * Equal calls on one device with one thread give equal bytes.
+    """
+
+    @abstractmethod
+    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+        """Fits one teacher for each part.
+
+        Args:
+            parts: disjoint records; sizes may differ, shapes of a record may not.
+            seeds: one for each part, 0 <= seed < 2**32.
+            on_step: told the losses after each step of the optimiser (once, where there is but one).
+
+        Raises:
+            InvalidValue: no part, parts that differ in shape, or another number of seeds.
+        """
+
+    @abstractmethod
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Confidences in [0, 1] of each teacher, float32 `[num_states, num_queries, num_labels]`.
+
+        A vote is a confidence >= 0.5: a teacher's own threshold is already folded in.
+        """
+
+
+def require_parts(parts: Sequence[Part], seeds: Sequence[int]) -> None:
+    """Raises `InvalidValue` unless there are parts, alike in the shape of a record, and a seed for each."""
+    require(len(parts) > 0, "len(parts)", len(parts), "at least one part")
+    require(len(seeds) == len(parts), "len(seeds)", len(seeds), f"{len(parts)}, one for each part")
+    shape, num_labels = parts[0].inputs.shape[1:], parts[0].labels.shape[1]
+    for part in parts:
+        found = part.inputs.shape[1:]
+        require(found == shape, "inputs.shape[1:]", found, f"{shape} in every part")
+        labels = part.labels.shape[1]
+        require(labels == num_labels, "labels.shape[1]", labels, f"{num_labels} in every part")
+
+
+def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Flattens each record, `[n, …]` to `[n, d]`."""
+    return np.asarray(inputs, np.float32).reshape(len(inputs), -1)

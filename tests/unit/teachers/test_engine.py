@@ -1,0 +1,203 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pate.teachers import (
+    CheckpointStore,
+    LinearTeacher,
+    MLPTeacher,
+    ProcessesEngine,
+    SequentialEngine,
+    StackedEngine,
+)
+from pate.validation import InvalidValue
+
+LINEAR = LinearTeacher(device="cpu")
+MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def many(make_parts):
+    return make_parts([20 + index % 3 for index in range(10)])
+
+
+def train(engine, teacher, parts, folder, on_progress=None):
+    store = CheckpointStore(folder)
+    engine.train(teacher, parts.__getitem__, len(parts), range(len(parts)), store, on_progress)
+    return store
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("teacher", [LINEAR, MLP], ids=lambda teacher: type(teacher).__name__)
+def test_engines_agree(teacher, many, queries, tmp_path):
+    stacked = train(StackedEngine(chunk_size=4), teacher, many, tmp_path / "stacked")
+    processes = train(ProcessesEngine(num_workers=2, chunk_size=4), teacher, many, tmp_path / "processes")
+    sequential = train(SequentialEngine(), teacher, many, tmp_path / "sequential")
+    single = train(StackedEngine(chunk_size=1), teacher, many, tmp_path / "single")
+    assert files(stacked.folder) == files(processes.folder)
+    assert files(sequential.folder) == files(single.folder)
+    for index in range(10):
+        one, other = (teacher.predict_many([s.load(index)], queries) for s in (stacked, sequential))
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("teacher", [LINEAR, MLP], ids=lambda teacher: type(teacher).__name__)
+@pytest.mark.parametrize("engine", [SequentialEngine(), StackedEngine(chunk_size=4)], ids=["one", "four"])
+def test_a_continued_run_ends_with_the_same_bytes(engine, teacher, many, tmp_path):
+    store = train(engine, teacher, many, tmp_path)
+    before = files(tmp_path)
+    kept = tmp_path / "teacher-000004.safetensors"
+    stamp = kept.stat().st_mtime_ns
+    for index in (0, 5, 6, 9):
+        (tmp_path / f"teacher-{index:06d}.safetensors").unlink()
+    torn = tmp_path / "teacher-000002.safetensors"
+    torn.write_bytes(torn.read_bytes()[:50])
+    reported = []
+    train(engine, teacher, many, tmp_path, lambda index, info: reported.append(index))
+    assert files(tmp_path) == before
+    assert reported == [0, 2, 5, 6, 9]
+    assert kept.stat().st_mtime_ns == stamp
+    assert store.missing(10) == []
+
+
+def test_only_chunks_with_a_gap_are_trained(many, tmp_path):
+    train(StackedEngine(chunk_size=4), LINEAR, many, tmp_path)
+    (tmp_path / "teacher-000005.safetensors").unlink()
+    asked = []
+
+    def parts(index):
+        asked.append(index)
+        return many[index]
+
+    StackedEngine(chunk_size=4).train(LINEAR, parts, 10, range(10), CheckpointStore(tmp_path))
+    assert asked == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [SequentialEngine(), StackedEngine(chunk_size=4), ProcessesEngine(num_workers=2, chunk_size=4)],
+    ids=lambda engine: type(engine).__name__,
+)
+def test_progress_tells_each_teacher_once_after_its_file_is_there(engine, many, tmp_path):
+    heard = {}
+    store = CheckpointStore(tmp_path)
+
+    def hear(index, info):
+        assert index not in heard
+        assert store.has(index)
+        heard[index] = info
+
+    train(engine, MLP, many, tmp_path, hear)
+    assert sorted(heard) == list(range(10))
+    assert heard[4]["records"] == len(many[4]) == 21
+    curve = store.load(4)["loss_curve"]
+    assert heard[4]["loss"] == float(curve[-1])
+    assert (heard[4]["loss_curve"] == curve).all()
+
+
+def test_an_error_keeps_the_teachers_before_it(many, tmp_path):
+    def parts(index):
+        if index == 6:
+            raise ValueError("broken record")
+        return many[index]
+
+    with pytest.raises(ValueError, match="broken record"):
+        StackedEngine(chunk_size=2).train(LINEAR, parts, 10, range(10), CheckpointStore(tmp_path))
+    assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
+
+
+@dataclass(frozen=True)
+class DyingTeacher(LinearTeacher):
+    def fit_many(self, parts, seeds, on_step=None):
+        if 3 in seeds:
+            time.sleep(1)  # until the other chunk is on the disk
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit_many(parts, seeds, on_step)
+
+
+def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
+    engine = ProcessesEngine(num_workers=2, chunk_size=2)
+    with pytest.raises(RuntimeError, match=r"a worker process died .* of 10 teachers are safe in .*start again"):
+        train(engine, DyingTeacher(device="cpu"), many, tmp_path)
+    left = CheckpointStore(tmp_path).missing(10)
+    assert {2, 3} <= set(left)
+    assert {0, 1}.isdisjoint(left)
+    train(engine, LINEAR, many, tmp_path)
+    assert CheckpointStore(tmp_path).missing(10) == []
+
+
+SCRIPT = """
+import sys, time
+import numpy as np
+from pate.teachers import CheckpointStore, LinearTeacher, Part, ProcessesEngine
+from pathlib import Path
+
+class SlowTeacher(LinearTeacher):
+    def fit_many(self, parts, seeds, on_step=None):
+        time.sleep(0 if seeds[0] < 4 else float(sys.argv[2]))
+        return super().fit_many(parts, seeds, on_step)
+
+rng = np.random.default_rng(0)
+part = Part(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
+store = CheckpointStore(Path(sys.argv[1]))
+engine = ProcessesEngine(num_workers=2, chunk_size=2)
+engine.train(SlowTeacher(device="cpu"), lambda i: part, 8, range(8), store, lambda i, info: print(i, flush=True))
+"""
+
+
+def run_script(tmp_path, seconds):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    return subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "teachers"), seconds],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=os.getcwd(),
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        start_new_session=True,
+    )
+
+
+def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
+    process = run_script(tmp_path, "60")
+    seen = {int(process.stdout.readline()) for _ in range(4)}
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
+    store = CheckpointStore(tmp_path / "teachers")
+    assert seen == {0, 1, 2, 3}
+    assert store.missing(8) == [4, 5, 6, 7]
+    before = files(store.folder)
+    output, errors = run_script(tmp_path, "0").communicate(timeout=60)
+    assert sorted(output.split()) == ["4", "5", "6", "7"], errors
+    assert store.missing(8) == []
+    assert {name: files(store.folder)[name] for name in before} == before
+
+
+@pytest.mark.parametrize("engine", [SequentialEngine(), StackedEngine(), ProcessesEngine()], ids=repr)
+def test_refuses_impossible_ensembles(engine, many, tmp_path):
+    store = CheckpointStore(tmp_path)
+    with pytest.raises(InvalidValue, match="num_teachers=0: expected a whole number >= 1"):
+        engine.train(LINEAR, many.__getitem__, 0, [], store)
+    with pytest.raises(InvalidValue, match=r"len\(seeds\)=3: expected 10, one for each teacher"):
+        engine.train(LINEAR, many.__getitem__, 10, [1, 2, 3], store)
+
+
+def test_refuses_impossible_engines():
+    with pytest.raises(InvalidValue, match="chunk_size=0: expected a whole number >= 1"):
+        StackedEngine(chunk_size=0)
+    with pytest.raises(InvalidValue, match="chunk_size=0: expected a whole number >= 1"):
+        ProcessesEngine(chunk_size=0)
+    with pytest.raises(InvalidValue, match="num_workers=0: expected a whole number >= 1"):
+        ProcessesEngine(num_workers=0)

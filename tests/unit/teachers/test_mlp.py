@@ -1,0 +1,101 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pate.teachers import MLPTeacher, Part
+from pate.teachers.minibatch import Minibatches
+from pate.validation import InvalidValue
+
+
+def train_with_autograd(teacher, part, seed):
+    """The same teacher by torch's own layers, loss and AdamW, one part alone."""
+    rng = np.random.default_rng(seed)
+    mean = part.inputs.mean(axis=0)
+    scaled = torch.from_numpy((part.inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean()))
+    labels = torch.from_numpy(part.labels.astype(np.float32))
+    layers = nn.Linear(12, teacher.hidden), nn.Linear(teacher.hidden, 5)
+    for layer, rows in zip(layers, (12, teacher.hidden), strict=True):
+        drawn = rng.standard_normal((rows, layer.out_features), np.float32) * math.sqrt(2 / rows)
+        layer.weight.data = torch.from_numpy(drawn.T.copy())
+        layer.bias.data.zero_()
+    model = nn.Sequential(layers[0], nn.ReLU(), layers[1])
+    optimiser = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
+    for _ in range(teacher.epochs):
+        order = rng.permutation(len(part))
+        for first in range(0, len(part), teacher.batch_size):
+            rows = torch.from_numpy(order[first : first + teacher.batch_size])
+            loss = nn.functional.binary_cross_entropy_with_logits(model(scaled[rows]), labels[rows], reduction="sum")
+            optimiser.zero_grad()
+            (loss / len(rows)).backward()
+            optimiser.step()
+
+    def predict(inputs):
+        scaled_inputs = (inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean())
+        logits = model(torch.from_numpy(scaled_inputs)) - math.log(teacher.threshold / (1 - teacher.threshold))
+        return logits.sigmoid().detach().numpy()
+
+    return predict
+
+
+def test_unequal_parts_equal_one_training_each(parts, queries):
+    teacher = MLPTeacher(hidden=9, epochs=4, batch_size=8, weight_decay=0.1, device="cpu")
+    seeds = [5, 4, 3, 2, 1, 0]
+    confidences = teacher.predict_many(teacher.fit_many(parts, seeds), queries)
+    for part, seed, found in zip(parts, seeds, confidences, strict=True):
+        np.testing.assert_allclose(found, train_with_autograd(teacher, part, seed)(queries), atol=2e-4)
+
+
+def test_the_loss_falls(parts):
+    for state in MLPTeacher(epochs=30, device="cpu").fit_many(parts, range(6)):
+        assert state["loss_curve"][-1] < 0.7 * state["loss_curve"][0]
+
+
+def test_another_seed_gives_another_teacher(parts):
+    teacher = MLPTeacher(epochs=1, device="cpu")
+    first, second = teacher.fit_many([parts[0], parts[0]], [1, 2])
+    assert not np.allclose(first["weights"], second["weights"])
+
+
+def test_a_threshold_moves_the_votes_not_the_training(parts, queries):
+    low, high = MLPTeacher(threshold=0.2, device="cpu"), MLPTeacher(threshold=0.5, device="cpu")
+    votes = low.predict_many(low.fit_many(parts, range(6)), queries) >= 0.5
+    probabilities = high.predict_many(high.fit_many(parts, range(6)), queries)
+    clear = np.abs(probabilities - 0.2) > 1e-5
+    assert (votes == (probabilities >= 0.2))[clear].all()
+    assert votes.sum() > (probabilities >= 0.5).sum()
+
+
+def test_far_inputs_do_not_overflow(parts, queries):
+    teacher = MLPTeacher(epochs=2, device="cpu")
+    states = teacher.fit_many([Part(part.inputs * 1e4 + 1e5, part.labels) for part in parts], range(6))
+    assert np.isfinite(teacher.predict_many(states, queries * 1e4)).all()
+
+
+def test_minibatches_walk_through_every_record_each_epoch():
+    batches = Minibatches([7, 3], 4, 2, [np.random.default_rng(0), np.random.default_rng(1)])
+    assert batches.num_steps == 4
+    drawn = [batches.draw() for _ in range(4)]
+    assert [counts.tolist() for _, counts in drawn] == [[4, 3], [3, 3], [4, 0], [3, 0]]
+    for epoch in (drawn[:2], drawn[2:]):
+        assert sorted(np.concatenate([rows[0, : counts[0]] for rows, counts in epoch])) == list(range(7))
+    assert sorted(drawn[1][0][1, :3]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hidden": 0}, "hidden=0: expected a whole number >= 1"),
+        ({"epochs": 1.5}, "epochs=1.5: expected a whole number >= 1"),
+        ({"batch_size": 0}, "batch_size=0: expected a whole number >= 1"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0: expected a number > 0"),
+        ({"weight_decay": -1.0}, "weight_decay=-1.0: expected a number >= 0"),
+        ({"threshold": 0.0}, r"threshold=0.0: expected a number in \(0, 1\)"),
+        ({"device": "gpu"}, "device=gpu: expected one of auto, cpu, cuda"),
+    ],
+)
+def test_refuses_impossible_parameters(arguments, message):
+    with pytest.raises(InvalidValue, match=message):
+        MLPTeacher(**arguments)

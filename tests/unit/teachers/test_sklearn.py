@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from pate.teachers import Part, SklearnTeacher
+from pate.validation import InvalidValue
+
+
+def fit_one(estimator, part, **arguments):
+    teacher = SklearnTeacher(estimator, **arguments)
+    (state,) = teacher.fit_many([part], [3])
+    return lambda inputs: teacher.predict_many([state], inputs)[0]
+
+
+def varying(part):
+    return np.flatnonzero(part.labels.any(axis=0) & ~part.labels.all(axis=0))
+
+
+def test_logistic_regression_equals_one_fit_a_label(parts, queries):
+    confidences = fit_one(LogisticRegression(C=0.3), parts[2])(queries)
+    for label in varying(parts[2]):
+        reference = LogisticRegression(C=0.3).fit(parts[2].inputs, parts[2].labels[:, label])
+        np.testing.assert_allclose(confidences[:, label], reference.predict_proba(queries)[:, 1], atol=1e-6)
+
+
+def test_a_tree_is_fitted_once_to_all_labels(parts, queries):
+    columns = varying(parts[2])
+    confidences = fit_one(DecisionTreeClassifier(max_depth=2), parts[2])(queries)
+    reference = DecisionTreeClassifier(max_depth=2, random_state=3).fit(parts[2].inputs, parts[2].labels[:, columns])
+    expected = np.stack([p[:, 1] for p in reference.predict_proba(queries)], axis=1)
+    np.testing.assert_allclose(confidences[:, columns], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(n_estimators=5),
+        KNeighborsClassifier(n_neighbors=3),
+        MLPClassifier(hidden_layer_sizes=(4,), max_iter=5),
+        LinearSVC(),
+        LinearRegression(),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("num_varying", [0, 1, 2, 5])
+def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, parts, queries):
+    labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
+    labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
+    confidences = fit_one(estimator, Part(parts[0].inputs, labels))(queries)
+    assert confidences.shape == (50, 5)
+    assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
+    assert (confidences[:, :num_varying].std(axis=0) > 0).all()
+
+
+def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
+    teacher = SklearnTeacher(make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3)))
+    states = teacher.fit_many([parts[0]] * 3, [1, 1, 2])
+    first, second, third = teacher.predict_many(states, queries)
+    assert (first == second).all()
+    assert (first != third).any()
+
+
+def test_the_estimator_given_stays_unfitted(parts):
+    estimator = DecisionTreeClassifier()
+    fit_one(estimator, parts[0])
+    assert not hasattr(estimator, "tree_")
+    assert estimator.random_state is None
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.25, 0.8])
+def test_votes_begin_at_the_threshold(parts, queries, threshold):
+    estimator = KNeighborsClassifier(n_neighbors=4)  # confidences 0, 1/4, … 1: some lie on the threshold
+    raw = fit_one(estimator, parts[2])(queries)
+    moved = fit_one(estimator, parts[2], threshold=threshold)(queries)
+    assert ((moved >= 0.5) == (raw >= threshold)).all()
+    assert (np.sign(np.diff(moved, axis=0)) == np.sign(np.diff(raw, axis=0))).all()
+    assert moved.max() <= 1
+
+
+def test_refuses_what_is_no_estimator():
+    with pytest.raises(InvalidValue, match="estimator=3: expected an unfitted scikit-learn estimator"):
+        SklearnTeacher(3)
+    with pytest.raises(InvalidValue, match="expected an unfitted scikit-learn estimator"):
+        SklearnTeacher(DecisionTreeClassifier)
+    with pytest.raises(InvalidValue, match=r"threshold=0.0: expected a number in \(0, 1\)"):
+        SklearnTeacher(DecisionTreeClassifier(), threshold=0.0)
