@@ -44,7 +44,8 @@ class RdpAccountant(Accountant):
 
     The epsilon is the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a valid
     bound. On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a
-    stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta first.
+    stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta
+    first.
 
     Args:
         orders: orders > 1 to use, and no others; None for the default grid and its refinement.

@@ -40,8 +40,8 @@ class StableTopK(Aggregator):
         * Failure probabilities of all queries add up and are taken from delta.
 
     Attributes:
-        selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a Laplace,
-            mean of an exponential.
+        selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a
+            Laplace, mean of an exponential.
         selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
         test: "gaussian", "laplace" or "table".
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".

@@ -179,7 +179,7 @@ def _table_test(table: StabilityTable, num_teachers: int, adjacency: Adjacency) 
 
 def _excess_gaps(num_teachers: int, adjacency: Adjacency) -> Array:
     """max(sens, gap) - sens for every gap: `[T + 1]`."""
-    return np.maximum(np.arange(num_teachers + 1.0) - adjacency.gap_sensitivity, 0.0)
+    return np.asarray(np.maximum(np.arange(num_teachers + 1.0) - adjacency.gap_sensitivity, 0.0))
 
 
 def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency) -> StabilityTest:

@@ -1,0 +1,205 @@
+"""The exact accountant: optimal adaptive composition by dynamic programming, as a guaranteed upper bound.
+
+V_0(x) = max(0, 1 - exp(x)); each step replaces V by the largest expectation of V(x - loss) over the pairs that the step
+allows, and delta(epsilon) is the last V at epsilon: the adversary picks neighbours adaptively, and this is its best.
+V is convex in exp(x), so linear interpolation in exp(x) on a grid lies above it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.conversion import gaussian_epsilon
+from pate.accounting.events import (
+    ApproximateEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LeafEvent,
+    NoOpEvent,
+    SelfComposedEvent,
+)
+from pate.accounting.rdp import RdpAccountant
+from pate.accounting.two_point import Box, family
+
+Array = NDArray[np.float64]
+
+_POINTS_PER_EPSILON = 4000
+_SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
+_ABSOLUTE_SLACK = 2e-3  # of delta, over all steps together
+_REMEMBERED = 8
+_SMALLEST_DELTA = 1e-4  # relative to the target: where the grid may end
+
+
+class ExactAccountant(Accountant):
+    """Composes one-bit, bounded-range, pure-DP and Gaussian events optimally; never above the Renyi accountant.
+
+    Steps are taken in the order of the event, so the bound is for that order. Gaussian events, which have one worst
+    pair, are composed exactly and count as the first step, which gives the adversary of the others the most freedom.
+
+    Raises:
+        InvalidValue: from `compose`, for events of other kinds.
+    """
+
+    name = "exact"
+
+    def __init__(self) -> None:
+        self._rdp = RdpAccountant()
+        self._steps: list[tuple[Box, int]] = []
+        self._mu_squared = 0.0
+
+    @property
+    def failure_prob(self) -> float:  # type: ignore[override]
+        """The sum of the failure probabilities of what was composed."""
+        return self._rdp.failure_prob
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        steps, mu_squared = [], 0.0
+        for leaf, times in _in_order(event, count):
+            if isinstance(leaf, GaussianEvent):
+                mu_squared += times * (math.inf if leaf.noise_multiplier == 0 else leaf.noise_multiplier**-2)
+            elif not isinstance(leaf, NoOpEvent):
+                steps.append((leaf, times))
+        boxes = [(box, times) for leaf, times in steps if (box := family(leaf)) is not None]
+        self._rdp.compose(event, count)
+        self._steps += boxes
+        self._mu_squared += mu_squared
+        return self
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The smallest epsilon on the grid's interpolation, at most that of the Renyi accountant."""
+        left = self.remaining_delta(target_delta)
+        bound = self._rdp.get_epsilon(target_delta)
+        if not 0 < bound < math.inf:
+            return bound
+        if not self._steps:
+            return min(bound, gaussian_epsilon(math.sqrt(self._mu_squared), target_delta=left))
+        points, values = self._profile(bound, left)
+        above = np.flatnonzero((values > left) & (points >= 0))
+        if above.size == 0:
+            return 0.0
+        last = int(above[-1])
+        if last + 1 == len(points):
+            return bound
+        share = (values[last] - left) / (values[last] - values[last + 1])
+        return min(bound, math.log(math.exp(points[last]) + share * (math.exp(points[last + 1]) - math.exp(points[last]))))
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
+        bound = self._rdp.get_delta(target_epsilon)
+        if not self._steps or target_epsilon == 0:
+            return bound
+        points, values = self._profile(target_epsilon, max(bound - self.failure_prob, 1e-300))
+        return min(bound, float(values[np.searchsorted(points, target_epsilon) - 1]) + self.failure_prob)
+
+    def _profile(self, epsilon: float, delta: float) -> tuple[Array, Array]:
+        """delta as a function of epsilon, on a grid around `epsilon`."""
+        reach = max(self._rdp.get_epsilon(self.failure_prob + delta * _SMALLEST_DELTA), epsilon)
+        points = np.arange(-round(0.6 * _POINTS_PER_EPSILON), 1.0 + reach / epsilon * _POINTS_PER_EPSILON)
+        points *= epsilon / _POINTS_PER_EPSILON
+        num_steps = sum(times for _, times in self._steps)
+        grid = _Grid(points, slack=_ABSOLUTE_SLACK * delta / num_steps)
+        values = np.maximum(0.0, -np.expm1(points))
+        for box, times in reversed(self._steps):
+            for _ in range(times):
+                values = grid.step(values, box)
+        if self._mu_squared > 0:
+            values = grid.gaussian_step(values, math.sqrt(self._mu_squared))
+        return points, values
+
+
+class _Grid:
+    """One step of the recursion on an equally spaced grid."""
+
+    def __init__(self, points: Array, *, slack: float) -> None:
+        self.points, self.slack = points, slack
+        self.spacing = float(points[1] - points[0])
+        self._shifts: dict[Box, tuple[tuple[int, float], tuple[int, float], float]] = {}
+        self._best: dict[int, list[Box]] = {}
+
+    def step(self, values: Array, root: Box) -> Array:
+        """The largest expectation over all pairs below `root`, or little more.
+
+        Boxes are split only where their bound exceeds what the best pairs of the last step already attain.
+        """
+        pad = math.ceil(max(root.up, -root.down) / self.spacing) + 2
+        padded = np.concatenate([np.ones(pad), values, np.full(pad, values[-1])])
+        best = np.zeros_like(values)
+        attaining = self._best.get(id(root), [])
+        for box in attaining:
+            np.maximum(best, self._expect(padded, pad, box), out=best)
+        winners, pending = list(attaining), [root]
+        while pending:
+            box = pending.pop()
+            bound = self._expect(padded, pad, box)
+            if not (bound > best * (1 + _SLACK) + self.slack).any():
+                np.maximum(best, bound, out=best)
+            elif box.halves:
+                pending.extend(box.halves)
+            else:
+                winners.append(box)
+                np.maximum(best, bound, out=best)
+        self._best[id(root)] = winners[-_REMEMBERED:]
+        return best
+
+    def gaussian_step(self, values: Array, mu: float) -> Array:
+        """The expectation over the loss of a Gaussian pair, split into cells whose losses are rounded up."""
+        cells = np.arange(math.floor((mu * mu / 2 - 9 * mu) / self.spacing), math.ceil((mu * mu / 2 + 9 * mu) / self.spacing))
+        edges = np.append(cells, cells[-1] + 1) * self.spacing
+        below = np.exp(log_ndtr((edges - mu * mu / 2) / mu))
+        mass = np.diff(below)
+        missing = 1 - below[-1] + 0.0
+        mass[0] += below[0]
+        pad = int(max(abs(cells[0]), abs(cells[-1]))) + 2
+        padded = np.concatenate([np.ones(pad), values, np.full(pad, values[-1])])
+        shifts = cells + 1  # the upper end of each cell
+        total = np.full_like(values, missing)
+        for shift, weight in zip(shifts.tolist(), mass.tolist(), strict=True):
+            total += weight * padded[pad - shift : pad - shift + len(values)]
+        return np.minimum(total, 1.0)
+
+    def _expect(self, padded: Array, pad: int, box: Box) -> Array:
+        """P(up) V(x - up) + P(down) V(x - down), both interpolated linearly in exp(x)."""
+        if box not in self._shifts:
+            self._shifts[box] = (self._shift(box.up), self._shift(box.down), box.probability)
+        up, down, probability = self._shifts[box]
+        size = len(padded) - 2 * pad
+        return probability * _moved(padded, pad, size, *up) + (1 - probability) * _moved(padded, pad, size, *down)
+
+    def _shift(self, loss: float) -> tuple[int, float]:
+        """By how many points a loss moves the grid, and the weight of the point above."""
+        position = -loss / self.spacing
+        whole = math.floor(position)
+        weight = math.expm1((position - whole) * self.spacing) / math.expm1(self.spacing)
+        return whole, weight
+
+
+def _moved(padded: Array, pad: int, size: int, whole: int, weight: float) -> Array:
+    start = pad + whole
+    return (1 - weight) * padded[start : start + size] + weight * padded[start + 1 : start + 1 + size]
+
+
+def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
+    """The leaves of an event in the order in which they happen."""
+    if isinstance(event, LeafEvent):
+        yield event, count
+    elif isinstance(event, SelfComposedEvent):
+        if isinstance(event.event, LeafEvent):
+            yield event.event, count * event.count
+        else:
+            for _ in range(count * event.count):
+                yield from _in_order(event.event, 1)
+    else:
+        parts = event.events if isinstance(event, ComposedEvent) else (event.event,)  # type: ignore[attr-defined]
+        for _ in range(count):
+            for part in parts:
+                yield from _in_order(part, 1)

@@ -1,0 +1,94 @@
+"""Every YAML composes and builds, and says no to what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from pate.accounting import Accountant
+from pate.aggregators import Aggregator
+from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
+from pate.config.schema import _GROUPS
+from pate.student import Student
+from pate.teachers import Engine, Teacher
+from pate.validation import InvalidValue
+
+BASES = {"teacher": Teacher, "engine": Engine, "accountant": Accountant, "student": Student}
+NEEDS = {"data=celeba": ["data.root=somewhere"], "teacher=sklearn": []}
+
+
+def members(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONFIG_FOLDER / group).glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def hydra_config() -> Iterator[None]:
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield
+
+
+def composed(*overrides: str, app: str = "train") -> DictConfig:
+    return compose(app, overrides=list(overrides))
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [(group, name) for group in (*BASES, "aggregator", "data") for name in members(group)]
+)
+def test_member_composes_and_builds(group: str, name: str) -> None:
+    choice = f"{group}={name}"
+    config = composed(choice, *NEEDS.get(choice, []))
+    node = config[group]
+    if group == "aggregator":
+        assert isinstance(build_aggregator(node, adjacency="add_remove"), Aggregator)
+        return
+    if group == "teacher":
+        node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
+    built = build(node)
+    if group == "data":
+        assert callable(built.load)
+    else:
+        assert isinstance(built, BASES[group])
+
+
+@pytest.mark.parametrize("name", members("experiment"))
+def test_experiment_composes(name: str) -> None:
+    assert composed(f"experiment={name}").teacher.num_teachers > 0
+
+
+@pytest.mark.parametrize("group", sorted(_GROUPS))
+def test_every_schema_has_a_yaml(group: str) -> None:
+    assert set(_GROUPS[group]) <= set(members(group))
+
+
+def test_defaults_of_the_main_job() -> None:
+    config = composed()
+    assert (config.teacher.num_teachers, config.num_queries, config.target_epsilon) == (400, 600, 8.0)
+    assert (config.adjacency, config.target_delta, config.seed) == ("replace_one", 1e-6, None)
+
+
+@pytest.mark.parametrize("target", ["os.system", "builtins.eval", "patent.Thing", "sklearnex.Thing"])
+def test_untrusted_target_is_refused(target: str) -> None:
+    node = OmegaConf.create({"_target_": "pate.student.LinearStudent", "inner": [{"_target_": target}]})
+    with pytest.raises(InvalidValue, match=f"_target_={target}: expected a name that begins with pate"):
+        build(node)
+
+
+def test_allowed_target_is_trusted(tmp_path: Path) -> None:
+    node = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
+    assert build(node, allowed_targets=["fractions."]) == 3
+
+
+def test_refusal_of_a_class_is_the_users_mistake() -> None:
+    config = composed("aggregator.selection_scale=-1")
+    with pytest.raises(InvalidValue, match=r"selection_scale=-1.0: expected a number > 0"):
+        build_aggregator(config.aggregator, adjacency="replace_one")
+
+
+def test_unknown_adjacency() -> None:
+    with pytest.raises(InvalidValue, match="adjacency=sideways: expected one of replace_one, add_remove"):
+        build_aggregator(composed().aggregator, adjacency="sideways")

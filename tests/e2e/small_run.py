@@ -1,0 +1,63 @@
+"""A small data set and a plan on it: a whole run in about a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from pate.aggregators import StableTopK
+from pate.data import Dataset, Split
+from pate.pipeline import Advance, Plan
+from pate.student import LinearStudent
+from pate.teachers import LinearTeacher, StackedEngine
+
+NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 24, 40, 5
+
+
+def small_dataset() -> Dataset:
+    rng = np.random.default_rng(5)
+    inputs = rng.standard_normal((1400, 8)).astype(np.float32)
+    scores = inputs @ rng.standard_normal((8, NUM_LABELS)) + 0.3 * rng.standard_normal((1400, NUM_LABELS))
+    labels = scores > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
+    ids = np.arange(1400)
+
+    def split(rows: slice) -> Split:
+        return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
+
+    names = tuple(f"label_{index}" for index in range(NUM_LABELS))
+    parts = {"private": split(slice(0, 960)), "public": split(slice(960, 1100)), "test": split(slice(1100, 1400))}
+    return Dataset(name="small", real=False, kind="features", label_names=names, **parts)
+
+
+class SilentMonitor:
+    """Remembers the stages and shows nothing; raises at a stage if told so."""
+
+    def __init__(self, stop_at: str | None = None) -> None:
+        self.stages: list[str] = []
+        self.stop_at = stop_at
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
+        self.stages.append(name)
+        if self.stop_at is not None and name.startswith(self.stop_at):
+            raise KeyboardInterrupt
+        yield lambda done: None
+
+
+def small_plan(**changes: Any) -> Plan:
+    values: dict[str, Any] = {
+        "load_dataset": small_dataset,
+        "teacher": LinearTeacher(device="cpu"),
+        "num_teachers": NUM_TEACHERS,
+        "engine": StackedEngine(),
+        "aggregator": StableTopK(selection_scale=2.0, test_std=1.0, failure_prob=1e-8),
+        "student": LinearStudent(),
+        "num_queries": NUM_QUERIES,
+        "target_delta": 1e-5,
+        "seed": 3,
+        "settings": {"name": "small"},
+    }
+    return Plan(**(values | changes))

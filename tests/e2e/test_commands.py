@@ -1,0 +1,165 @@
+"""The commands as a user types them: prices, mistakes in one line, a run that is killed and continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
+QUICK = ["experiment=quick", "seed=1"]
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", f"pate.cli.{module}", *arguments]
+
+
+def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    return subprocess.run(
+        command(module, *arguments), capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
+
+
+def quote(*arguments: str) -> dict[str, object]:
+    done = run("account", *SIZE, *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("adjacency", "epsilon", "tolerance"), [("add_remove", 3.67, 0.02), ("replace_one", 8.02, 0.03)])
+def test_price_of_the_papers_experiment_with_gumbel_noise(adjacency: str, epsilon: float, tolerance: float) -> None:
+    noise = ["aggregator.selection_scale=38.985", "aggregator.test_std=60", "aggregator.failure_prob=1e-9"]
+    answer = quote("aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}")
+    assert answer["epsilon"] == pytest.approx(epsilon, abs=tolerance)
+    assert answer["adjacency"] == adjacency
+    assert answer["paper_epsilon"] is None
+
+
+def test_papers_own_figure_stands_beside_the_sound_one() -> None:
+    answer = quote("aggregator=stable_top_k", "adjacency=add_remove")
+    assert answer["paper_epsilon"] == pytest.approx(3.66, abs=0.01)
+    assert answer["epsilon"] == pytest.approx(13.0, abs=0.2)
+
+
+def test_target_is_solved_for_and_priced_again() -> None:
+    answer = quote("aggregator=gaussian_votes", "target_epsilon=3.6")
+    noise = answer["aggregator"]["noise_std"]  # type: ignore[index]
+    again = quote("aggregator=gaussian_votes", f"aggregator.noise_std={noise}")
+    assert answer["epsilon"] == again["epsilon"]
+    assert 3.58 < float(str(again["epsilon"])) <= 3.6
+
+
+MISTAKES = {
+    "target_delta=1.5": (["target_delta=1.5"], "target_delta=1.5: expected a number in (0, 1)"),
+    "negative noise": (["aggregator.test_std=-1"], "test_std=-1.0: expected a number > 0"),
+    "failure": (["aggregator.failure_prob=1e-5"], "uses up target_delta=1e-06"),
+    "no such aggregator": (["aggregator=stable_topk"], "aggregator=stable_topk: expected one of"),
+    "nearest": (["aggregator=stable_topk"], "did you mean stable_top_k"),
+    "no such adjacency": (["adjacency=sideways"], "adjacency=sideways: expected one of replace_one, add_remove"),
+    "no such key": (["aggregator.tset_std=3"], "aggregator.tset_std: expected a key of the configuration"),
+    "no number": (["aggregator.test_std=much"], "aggregator.test_std: Value 'much'"),
+    "no such format": (["format=xml"], "format=xml: expected one of text, json"),
+    "no syntax": (["aggregator.test_std"], "aggregator.test_std"),
+    "out of reach": (["aggregator=gaussian_votes", "target_epsilon=-1"], "target_epsilon=-1.0: expected a number > 0"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake_is_one_line_and_exit_code_2(name: str) -> None:
+    arguments, message = MISTAKES[name]
+    done = run("account", "aggregator=stable_top_k_gumbel", *SIZE, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.stdout == ""
+
+
+TRAINING_MISTAKES = {
+    "no CelebA": (["data=celeba", "data.root=/nonexistent"], "/nonexistent"),
+    "too many teachers": (["teacher.num_teachers=10000000"], "num_teachers=10000000: expected at most"),
+    "too many queries": (["num_queries=20000"], "num_queries=20000: expected at most 10000, the public pool"),
+    "no such data": (["data=wordnot"], "did you mean wordnet"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING_MISTAKES)
+def test_training_mistake_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
+    arguments, message = TRAINING_MISTAKES[name]
+    done = run("train", *arguments, f"output_dir={tmp_path / 'run'}")
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+
+
+def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("train", *QUICK, f"output_dir={tmp_path / 'file' / 'run'}")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("module", ["train", "account"])
+def test_help_shows_examples_and_choices(module: str) -> None:
+    done = run(module, "--help")
+    assert done.returncode == 0
+    assert "Examples" in done.stdout
+    assert "aggregator: gaussian_votes" in done.stdout
+    assert "schema" not in done.stdout
+
+
+def test_killed_run_ends_with_the_same_release(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert run("train", *QUICK, f"output_dir={whole}").returncode == 0
+    for seconds in (3.0, 4.5, 6.0):
+        process = subprocess.Popen(
+            command("train", *QUICK, f"output_dir={killed}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    done = run("train", *QUICK, f"output_dir={killed}")
+    assert done.returncode == 0, done.stderr
+    assert (killed / "release" / "release.npz").read_bytes() == (whole / "release" / "release.npz").read_bytes()
+    epsilons = [json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] for folder in (whole, killed)]
+    assert epsilons[1] >= epsilons[0]
+
+
+def test_interrupt_is_one_line(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("train", *QUICK, f"output_dir={tmp_path}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "run.json").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command continues" in errors
+    assert "Traceback" not in errors
+
+
+def test_published_folder_names_neither_seed_nor_place(tmp_path: Path) -> None:
+    done = run("train", *QUICK, "seed=424242", f"output_dir={tmp_path / 'private-place'}")
+    assert done.returncode == 0, done.stderr
+    release = tmp_path / "private-place" / "release"
+    texts = [path.read_text(errors="replace") for path in release.rglob("*") if path.is_file()]
+    assert all("424242" not in text and "private-place" not in text for text in texts)
+    with np.load(release / "release.npz") as arrays:
+        assert set(arrays.files) == {"labels", "answered"}
+
+
+def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    done = run("train", "-m", *QUICK, "target_epsilon=50,100", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    reports = list((tmp_path / "outputs").rglob("report.json"))
+    epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
+    assert epsilons == pytest.approx([50, 100], rel=0.01)

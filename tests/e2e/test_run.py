@@ -1,0 +1,191 @@
+"""A run, its files, and what happens when it is stopped: the pipeline on a small data set."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+
+from pate.accounting import Ledger, RdpAccountant
+from pate.pipeline import train
+from pate.validation import InvalidValue
+
+STAGES = ["reading", "training teachers", "casting", "releasing", "training the student", "measuring", "writing"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "out"
+    train(small_plan(), folder, SilentMonitor())
+    return folder
+
+
+def test_report_has_every_key_of_the_design(finished: Path) -> None:
+    report = json.loads((finished / "report.json").read_text())
+    metrics = {"accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"}
+    wanted = {
+        "privacy": {"epsilon", "delta", "adjacency", "unit", "accountant", "mechanism", "num_queries", "paper_epsilon"},
+        "release": {"num_queries", "num_answered", "answer_rate", "label_accuracy", "micro_f1"},
+        "teachers": {"num_teachers", "mean_accuracy", "records_per_teacher"},
+        "student": metrics,
+        "data": {"name", "real", "num_private", "num_public", "num_test", "num_labels", "label_cardinality"},
+    }
+    for section, keys in wanted.items():
+        assert keys <= report[section].keys(), section
+    for model in ("majority_vote_student", "non_private_student", "prior"):
+        assert metrics <= report["baselines"][model].keys(), model
+    assert {"seed", "versions", "duration_s"} <= report.keys()
+    assert report["privacy"]["adjacency"] == "replace_one"
+    assert report["teachers"]["num_teachers"] == NUM_TEACHERS
+
+
+def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: Path) -> None:
+    event = small_plan().aggregator.event_for(
+        num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+    )
+    epsilon = json.loads((finished / "report.json").read_text())["privacy"]["epsilon"]
+    assert epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
+    ledger = Ledger(finished / "ledger.jsonl", target_delta=1e-5)
+    assert [entry.event for entry in ledger.entries] == [event]
+
+
+def test_release_folder_holds_what_may_be_published_and_nothing_else(finished: Path) -> None:
+    names = {path.name for path in (finished / "release").iterdir()}
+    assert names == {"release.npz", "student", "privacy_card.md", "config.yaml"}
+
+
+def test_folder_is_the_owners_alone(finished: Path) -> None:
+    assert stat.S_IMODE(os.stat(finished).st_mode) == 0o700
+
+
+def test_refused_rows_are_all_false(finished: Path) -> None:
+    with np.load(finished / "release" / "release.npz") as release:
+        assert release["labels"].shape == (NUM_QUERIES, NUM_LABELS)
+        assert not release["labels"][~release["answered"]].any()
+
+
+def test_finished_run_is_shown_again_and_costs_nothing(finished: Path) -> None:
+    before = (finished / "ledger.jsonl").read_bytes()
+    monitor = SilentMonitor()
+    report = train(small_plan(), finished, monitor)
+    assert monitor.stages == []
+    assert report.privacy.num_queries == NUM_QUERIES
+    assert (finished / "ledger.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_interrupted_run_ends_with_the_same_release(finished: Path, tmp_path: Path, stage: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(small_plan(), tmp_path, SilentMonitor(stop_at=stage))
+    assert not (tmp_path / "report.json").exists()
+    train(small_plan(), tmp_path, SilentMonitor())
+    for name in ("release/release.npz", "ledger.jsonl"):
+        assert (tmp_path / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_unseeded_run_continues_with_its_own_noise_then_destroys_its_secret(tmp_path: Path) -> None:
+    plan = small_plan(seed=None)
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, tmp_path, SilentMonitor(stop_at="casting"))
+    secret = tmp_path / "training.secret"
+    assert stat.S_IMODE(os.stat(secret).st_mode) == 0o600
+    copy = tmp_path.parent / "copy"
+    train(plan, tmp_path, SilentMonitor())
+    assert not (tmp_path / "noise.secret").exists()
+    shutil.copytree(tmp_path, copy)
+    for name in ("report.json", "release/release.npz"):
+        (copy / name).unlink()
+    train(plan, copy, SilentMonitor())
+    assert len(Ledger(copy / "ledger.jsonl", target_delta=1e-5).entries) == 2, "new noise is a new charge"
+
+
+def test_unseeded_run_keeps_its_noise_secret_until_the_release_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, **arrays: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr("pate.pipeline.replace_arrays", fail)
+        train(small_plan(seed=None), tmp_path, SilentMonitor())
+    assert stat.S_IMODE(os.stat(tmp_path / "noise.secret").st_mode) == 0o600
+    charged = (tmp_path / "ledger.jsonl").read_bytes()
+    train(small_plan(seed=None), tmp_path, SilentMonitor())
+    assert (tmp_path / "ledger.jsonl").read_bytes() == charged, "the same noise is the same release"
+
+
+def test_folder_of_another_run_is_refused(finished: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own.*name=small"):
+        train(small_plan(settings={"name": "other"}), finished, SilentMonitor())
+
+
+def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None:
+    class Nested(SilentMonitor):
+        def stage(self, name: str, total: int | None = None):  # type: ignore[no-untyped-def]
+            train(small_plan(), tmp_path, SilentMonitor())
+            raise AssertionError("the folder was not locked")
+
+    with pytest.raises(InvalidValue, match="expected a folder that no other run works on"):
+        train(small_plan(), tmp_path, Nested())
+
+
+def test_lost_ledger_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(small_plan(), tmp_path, SilentMonitor(stop_at="training the student"))
+    (tmp_path / "ledger.jsonl").unlink()
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected the charge of"):
+        train(small_plan(), tmp_path, SilentMonitor())
+
+
+def test_tampered_partition_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(small_plan(), tmp_path, SilentMonitor(stop_at="training teachers"))
+    path = tmp_path / "partition.json"
+    manifest = json.loads(path.read_text())
+    manifest["teachers"][0] = (manifest["teachers"][0] + 1) % NUM_TEACHERS
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InvalidValue, match="partition"):
+        train(small_plan(), tmp_path, SilentMonitor())
+
+
+def test_budget_stops_the_queries(tmp_path: Path) -> None:
+    report = train(small_plan(max_epsilon=8.0), tmp_path, SilentMonitor())
+    assert 0 < report.privacy.num_queries < NUM_QUERIES
+    assert report.privacy.epsilon <= 8.0
+    one_more = small_plan().aggregator.event_for(
+        num_queries=report.privacy.num_queries + 1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+    )
+    assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 8.0
+
+
+def test_target_is_met(tmp_path: Path) -> None:
+    report = train(small_plan(target_epsilon=20.0), tmp_path, SilentMonitor())
+    assert 19.8 <= report.privacy.epsilon <= 20.0
+
+
+def test_nothing_is_spent_before_a_refusal(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"num_queries=1000: expected at most 140, the public pool"):
+        train(small_plan(num_queries=1000), tmp_path / "a", SilentMonitor())
+    with pytest.raises(InvalidValue, match=r"num_teachers=961: expected at most 960"):
+        train(small_plan(num_teachers=961), tmp_path / "b", SilentMonitor())
+    with pytest.raises(InvalidValue, match=r"max_epsilon=1e-06: expected at least"):
+        train(small_plan(max_epsilon=1e-6), tmp_path / "c", SilentMonitor())
+    assert not list(tmp_path.rglob("ledger.jsonl"))
+
+
+def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
+    plan = small_plan(target_epsilon=0.01)
+    report = train(plan, tmp_path, SilentMonitor())
+    assert report.release.num_answered == 0
+    assert report.release.label_accuracy is None
+    assert report.student is not None
+
+
+def test_dataset_of_the_tests_is_what_it_claims() -> None:
+    assert small_dataset().num_labels == NUM_LABELS
