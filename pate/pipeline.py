@@ -23,10 +23,11 @@ from pate.accounting import Accountant, Event, Ledger, RdpAccountant
 from pate.accounting.calibration import largest_count
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Partition, Split
+from pate.durable import write_arrays, write_text
 from pate.outcome import Outcome, Prediction
 from pate.randomness import Randomness
 from pate.report import Report, RunFigures, RunWriter, write_card, write_html
-from pate.run_folder import RunFolder, replace_arrays, replace_text
+from pate.run_folder import RunFolder
 from pate.student import Student, StudentModel
 from pate.teachers import CheckpointStore, Engine, Part, Teacher, cast_votes
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
@@ -148,7 +149,7 @@ class _Run:
         path, private = self.folder.path / "partition.json", self.dataset.private
         if not path.exists():
             drawn = Partition.draw(private.group_ids, self.plan.num_teachers, self.randomness.generator("partition"))
-            replace_text(path, drawn.to_json(private))
+            write_text(path, drawn.to_json(private))
         partition = Partition.from_json(path.read_text())
         partition.verify(private)
         require(
@@ -206,7 +207,7 @@ class _Run:
                     ledger=self.ledger,
                     key=self._release_key(),
                 )
-                replace_arrays(path, labels=release.labels, answered=release.answered)
+                write_arrays(path, labels=release.labels, answered=release.answered)
         self.randomness.forget_noise()
         if not self.ledger.entries:
             raise InvalidValue(f"ledger={self.folder.ledger}: expected the charge of {path}, found none")
@@ -234,7 +235,7 @@ class _Run:
 
     def report(self) -> Report:
         """All stages in order, then the files that people read; report.json comes last."""
-        replace_text(self.folder.release / "config.yaml", self.plan.public_settings)
+        write_text(self.folder.release / "config.yaml", self.plan.public_settings)
         outcome = Outcome(
             dataset=self.dataset,
             queries=self.queries,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from pate.durable import write_text
 from pate.validation import InvalidValue, require_count
 
 _PURPOSES = ("partition", "teachers", "noise", "student")
@@ -60,7 +60,7 @@ class Randomness:
             return self.seed
         path = self._path(purpose)
         if not path.exists():
-            _write_secret(path)
+            write_text(path, f"{secrets.randbits(_BITS):064x}\n", mode=0o600)
         try:
             return int(path.read_text(), 16)
         except ValueError as error:
@@ -68,15 +68,3 @@ class Randomness:
 
     def _path(self, purpose: str) -> Path:
         return self.folder / ("noise.secret" if purpose == "noise" else "training.secret")
-
-
-def _write_secret(path: Path) -> None:
-    """A new secret, readable by its owner only, on disk before it is used."""
-    temporary = path.with_suffix(".tmp")
-    temporary.unlink(missing_ok=True)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(f"{secrets.randbits(_BITS):064x}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pate.durable import write_text
 from pate.validation import InvalidValue
 
 
@@ -66,35 +64,9 @@ class RunFolder:
         path = self.path / "run.json"
         wanted = json.loads(json.dumps(settings))
         if not path.exists():
-            replace_text(path, json.dumps(wanted, indent=2) + "\n")
+            write_text(path, json.dumps(wanted, indent=2) + "\n")
         found = json.loads(path.read_text())
         if found != wanted:
             there = ", ".join(f"{key}={found.get(key)}" for key in sorted(found) if found.get(key) != wanted.get(key))
             rule = f"expected a new folder or this run's own, found a run with {there or 'other settings'}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Writes a text file whole or not at all."""
-    _replace(path, text.encode())
-
-
-def replace_arrays(path: Path, **arrays: NDArray[Any]) -> None:
-    """Writes an .npz whole or not at all; equal arrays give equal bytes."""
-    temporary = path.with_name(f".{path.stem}.tmp.npz")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(temporary, "wb") as file:
-        np.savez(file, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

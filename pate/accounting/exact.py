@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -19,7 +18,6 @@ from scipy.special import log_ndtr
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import gaussian_epsilon
 from pate.accounting.events import (
-    ApproximateEvent,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -91,7 +89,8 @@ class ExactAccountant(Accountant):
         if last + 1 == len(points):
             return bound
         share = (values[last] - left) / (values[last] - values[last + 1])
-        return min(bound, math.log(math.exp(points[last]) + share * (math.exp(points[last + 1]) - math.exp(points[last]))))
+        low, high = np.exp(points[last : last + 2])
+        return min(bound, math.log(low + share * (high - low)))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
@@ -102,7 +101,7 @@ class ExactAccountant(Accountant):
         return min(bound, float(values[np.searchsorted(points, target_epsilon) - 1]) + self.failure_prob)
 
     def _profile(self, epsilon: float, delta: float) -> tuple[Array, Array]:
-        """delta as a function of epsilon, on a grid around `epsilon`."""
+        """Delta as a function of epsilon, on a grid around `epsilon`."""
         reach = max(self._rdp.get_epsilon(self.failure_prob + delta * _SMALLEST_DELTA), epsilon)
         points = np.arange(-round(0.6 * _POINTS_PER_EPSILON), 1.0 + reach / epsilon * _POINTS_PER_EPSILON)
         points *= epsilon / _POINTS_PER_EPSILON
@@ -153,7 +152,8 @@ class _Grid:
 
     def gaussian_step(self, values: Array, mu: float) -> Array:
         """The expectation over the loss of a Gaussian pair, split into cells whose losses are rounded up."""
-        cells = np.arange(math.floor((mu * mu / 2 - 9 * mu) / self.spacing), math.ceil((mu * mu / 2 + 9 * mu) / self.spacing))
+        low, high = mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu
+        cells = np.arange(math.floor(low / self.spacing), math.ceil(high / self.spacing))
         edges = np.append(cells, cells[-1] + 1) * self.spacing
         below = np.exp(log_ndtr((edges - mu * mu / 2) / mu))
         mass = np.diff(below)

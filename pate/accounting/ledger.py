@@ -20,6 +20,7 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
+from pate.durable import sync_folder
 from pate.validation import InvalidValue, require_positive, require_probability
 
 
@@ -144,11 +145,7 @@ def _append(path: Path, record: dict[str, Any], *, truncate: bool = False) -> No
         file.flush()
         os.fsync(file.fileno())
     if truncate:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
 
 
 def _complete_lines(path: Path) -> list[bytes]:

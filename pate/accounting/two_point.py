@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import log_expit
@@ -66,7 +67,7 @@ def _(event: BoundedRangeEvent) -> Box | None:
     if event.epsilon == 0:
         return None
     edges = np.linspace(0, event.epsilon, _CELLS + 1)
-    return _tree([Box(float(high), float(low - event.epsilon), ()) for low, high in zip(edges, edges[1:], strict=False)])
+    return _tree([Box(float(high), float(low - event.epsilon), ()) for low, high in pairwise(edges)])
 
 
 @_family.register

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from pate.durable import write_text
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
 _LARGEST_LOGIT = 36.0
@@ -32,7 +33,7 @@ class StabilityTable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the table as JSON, exactly."""
-        Path(path).write_text(json.dumps({name: getattr(self, name) for name in self.__slots__}) + "\n")
+        write_text(Path(path), json.dumps({name: getattr(self, name) for name in self.__slots__}) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> StabilityTable:

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from string import Template
 
+from pate.durable import write_text
 from pate.report.coverage import CAVEATS, PAPER_LABEL
-from pate.report.files import write_text
 from pate.report.report import Privacy
 from pate.report.rounding import format_delta, format_epsilon
 from pate.report.tables import settings

@@ -10,11 +10,11 @@ from string import Template
 
 import numpy as np
 
+from pate.durable import write_text
 from pate.report import elements
 from pate.report.canvas import Picture
 from pate.report.coverage import PAPER_LABEL, SEEDED_WARNING, Mark
 from pate.report.figures import RunFigures
-from pate.report.files import write_text
 from pate.report.plots import pictures
 from pate.report.report import Report
 from pate.report.rounding import format_delta, format_epsilon

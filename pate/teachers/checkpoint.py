@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
+from pate.durable import replacing
 from pate.teachers.teacher import State
 from pate.validation import InvalidValue, require_count
 
@@ -45,18 +45,8 @@ class CheckpointStore:
     def save(self, teacher: int, state: State) -> None:
         """Writes a teacher and waits until it is on the disk."""
         path = self._path(require_count("teacher", teacher, minimum=0))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # of its own, since a worker that outlived a killed run may be writing the same teacher
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                file.write(save(dict(sorted(state.items()))))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        with replacing(path) as file:
+            file.write(save(dict(sorted(state.items()))))
 
     def load(self, teacher: int) -> State:
         """Reads a teacher.
@@ -73,12 +63,3 @@ class CheckpointStore:
 
     def _path(self, teacher: int) -> Path:
         return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flushes a folder's entries, so that a rename in it survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pate.durable import replacing
 
 _Header = dict[str, object]
 
@@ -26,22 +27,15 @@ def write_archive(
     The file appears under its name complete and flushed to the disk, or not at all. Equal arguments give
     equal bytes: no time stamp goes in.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        with zipfile.ZipFile(file, "w") as archive:
-            for key, value in scalars.items():
-                with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w") as member:
-                    np.lib.format.write_array(member, np.array(value, np.int64))
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                header: _Header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(member, header)
-                for block in blocks:
-                    member.write(np.ascontiguousarray(block).data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-    sync_folder(path.parent)
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for key, value in scalars.items():
+            with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w") as member:
+                np.lib.format.write_array(member, np.array(value, np.int64))
+        with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+            header: _Header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(member, header)
+            for block in blocks:
+                member.write(np.ascontiguousarray(block).data)
 
 
 def read_scalar(archive: zipfile.ZipFile, name: str) -> int:
@@ -73,15 +67,6 @@ def read_blocks(path: Path, name: str, rows: int) -> Iterator[NDArray[np.uint8]]
             count = min(rows, shape[0] - first)
             data = member.read(count * int(np.prod(shape[1:])))
             yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
-
-
-def sync_folder(folder: Path) -> None:
-    """Flushes a folder's entries, so that a rename in it survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_header(member: IO[bytes]) -> tuple[int, ...]:

@@ -1,0 +1,93 @@
+"""CelebA's lists: attributes, official splits and identities, in the original text form or as CSV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require
+
+ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
+_SEPARATORS = {".txt": None, ".csv": ","}  # None splits on runs of blanks
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """The attribute list.
+
+    Attributes:
+        names: one for each attribute.
+        files: the image's file name, a row each.
+        labels: bool `[n, num_attributes]`.
+    """
+
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+    labels: NDArray[np.bool_]
+
+
+def has_table(folder: Path, stem: str) -> bool:
+    """Whether the folder has the list of this name in one of its forms."""
+    return any((folder / f"{stem}{suffix}").is_file() for suffix in _SEPARATORS)
+
+
+def read_attributes(folder: Path) -> Attributes:
+    """Reads `list_attr_celeba`.
+
+    The text form has the number of rows in its first line and the names in its second (which may end in
+    blanks); the CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an
+    attribute.
+
+    Raises:
+        InvalidValue: a number of rows other than announced (the file was cut), a row of another length, a
+            value other than 1 and -1, a file listed twice.
+    """
+    path, rows = _read_rows(folder, ATTRIBUTES)
+    if path.suffix == ".csv":
+        (_, *names), rows = rows[0], rows[1:]
+    else:
+        announced, names, rows = rows[0][0], rows[1] if len(rows) > 1 else [], rows[2:]
+        require(announced == str(len(rows)), f"{path.name} line 1", announced, f"{len(rows)}, the rows that follow")
+    if not names or not rows:
+        raise InvalidValue(f"{path}={len(rows)} rows: expected names and at least one row")
+    for row in rows:
+        rule = f"{len(names)} values, one for each attribute"
+        require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
+    values = np.array([row[1:] for row in rows])
+    valid = (values == "1") | (values == "-1")
+    if not valid.all():
+        row, column = np.argwhere(~valid)[0]
+        require(False, f"{path.name} row {rows[row][0]}", values[row, column], "1 or -1")
+    files = tuple(row[0] for row in rows)
+    require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
+    return Attributes(tuple(names), files, values == "1")
+
+
+def read_numbers(folder: Path, stem: str) -> dict[str, int]:
+    """Reads `list_eval_partition` or `identity_CelebA`: a whole number for each file; the CSV has a header.
+
+    Raises:
+        InvalidValue: a row that is not a file and a whole number.
+    """
+    path, rows = _read_rows(folder, stem)
+    numbers: dict[str, int] = {}
+    for row in rows[1:] if path.suffix == ".csv" else rows:
+        if len(row) != 2 or not row[1].isdecimal():
+            raise InvalidValue(f"{path.name} row={' '.join(row)}: expected a file name and a whole number")
+        numbers[row[0]] = int(row[1])
+    return numbers
+
+
+def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
+    for suffix, separator in _SEPARATORS.items():
+        path = folder / f"{stem}{suffix}"
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            rows = [[field.strip() for field in line.split(separator)] for line in lines if line.strip()]
+            if not rows:
+                raise InvalidValue(f"{path}=empty: expected a list of images")
+            return path, rows
+    raise InvalidValue(f"data.root={folder}: expected {stem}.txt or {stem}.csv in it")

@@ -1,0 +1,63 @@
+"""What every kind of student offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.student.model import StudentModel
+from pate.validation import InvalidValue, require, require_count
+
+OnEpoch = Callable[[int, dict[str, float]], None]
+"""Called with an epoch's number and its losses."""
+
+
+class Student(ABC):
+    """A recipe for a student: public hyper-parameters, no learned state.
+
+    Formal guarantees:
+        * `fit` reads its arguments and nothing else. Given public inputs and released labels, the model and
+          every choice made for it (penalty, threshold, when to stop) are post-processing: no cost.
+        * Equal arguments give equal models.
+
+    Edge cases: without rows the model predicts no label, with probability 0; from one row it predicts that
+    row's labels, whatever the input. A label that no row has gets no vote.
+    """
+
+    @abstractmethod
+    def fit(
+        self,
+        inputs: NDArray[np.float32],
+        labels: NDArray[np.bool_],
+        *,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """Trains on answered queries.
+
+        Args:
+            inputs: float32 `[n, …]`, the answered queries alone; n may be 0.
+            labels: bool `[n, num_labels]`, what was released for them.
+            seed: of all that is random in the training, >= 0.
+            on_epoch: told the losses after each epoch.
+
+        Raises:
+            InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
+        """
+
+
+def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Returns the inputs flattened to float32 `[n, d]` and the labels, or raises `InvalidValue`."""
+    require_count("seed", seed, minimum=0)
+    inputs, labels = np.asarray(inputs), np.asarray(labels)
+    require(labels.dtype == np.bool_, "labels.dtype", labels.dtype, "bool")
+    require(inputs.ndim >= 2, "inputs.shape", inputs.shape, "[n, …]")
+    good = labels.ndim == 2 and len(labels) == len(inputs) and labels.shape[1] > 0
+    require(good, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")
+    if not np.isfinite(inputs).all():
+        raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
+    return inputs.astype(np.float32, copy=False).reshape(len(inputs), -1), labels
