@@ -150,14 +150,9 @@ class _Run:
         if not path.exists():
             drawn = Partition.draw(private.group_ids, self.plan.num_teachers, self.randomness.generator("partition"))
             write_text(path, drawn.to_json(private))
-        partition = Partition.from_json(path.read_text())
-        partition.verify(private)
-        require(
-            partition.num_teachers == self.plan.num_teachers,
-            "partition.num_teachers",
-            partition.num_teachers,
-            f"{self.plan.num_teachers}",
-        )
+        partition = Partition.from_json(path.read_text(), private)
+        found, wanted = partition.num_teachers, self.plan.num_teachers
+        require(found == wanted, "partition.num_teachers", found, f"{wanted}, as configured")
         return partition
 
     @cached_property

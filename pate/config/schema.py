@@ -11,25 +11,9 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
 from pate.aggregators import GaussianVotes, StableTopK
-from pate.data import CelebA, DigitsGrid, WordNet40, Yeast
-from pate.student import LinearStudent, MLPStudent
-from pate.teachers import (
-    LinearTeacher,
-    MLPTeacher,
-    ProcessesEngine,
-    SequentialEngine,
-    SklearnTeacher,
-    StackedEngine,
-)
 
 _PLAIN = (str, int, float, bool)
-_GROUPS: dict[str, dict[str, type]] = {
-    "aggregator": {"stable_top_k": StableTopK, "gaussian_votes": GaussianVotes},
-    "data": {"wordnet": WordNet40, "digits_grid": DigitsGrid, "yeast": Yeast, "celeba": CelebA},
-    "teacher": {"linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
-    "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
-    "student": {"linear": LinearStudent, "mlp": MLPStudent},
-}
+_AGGREGATORS: dict[str, type] = {"stable_top_k": StableTopK, "gaussian_votes": GaussianVotes}
 _SET_ELSEWHERE = {"aggregator": ("adjacency",)}
 
 
@@ -87,16 +71,38 @@ class AccountConfig(SharedConfig):
     format: str = "text"
 
 
-def register_configs() -> None:
-    """Makes every schema known to Hydra, under the group `schema`."""
+def register_configs(*, training: bool = True) -> None:
+    """Makes the schemas known to Hydra, under the group `schema`; without training, torch is not loaded."""
     store = ConfigStore.instance()
     store.store(group="schema", name="train", node=TrainConfig)
     store.store(group="schema", name="account", node=AccountConfig)
-    for group, members in _GROUPS.items():
+    for group, members in (groups() if training else {"aggregator": _AGGREGATORS}).items():
         for name, cls in members.items():
             extra: list[tuple[str, Any, Any]] = [("num_teachers", int, 400)] if group == "teacher" else []
             node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
             store.store(group=f"schema/{group}", name=name, node=node)
+
+
+def groups() -> dict[str, dict[str, type]]:
+    """The classes behind each group, by the name of their schema."""
+    from pate.data import CelebA, DigitsGrid, WordNet40, Yeast
+    from pate.student import LinearStudent, MLPStudent
+    from pate.teachers import (
+        LinearTeacher,
+        MLPTeacher,
+        ProcessesEngine,
+        SequentialEngine,
+        SklearnTeacher,
+        StackedEngine,
+    )
+
+    return {
+        "aggregator": _AGGREGATORS,
+        "data": {"wordnet": WordNet40, "digits_grid": DigitsGrid, "yeast": Yeast, "celeba": CelebA},
+        "teacher": {"linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
+        "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
+        "student": {"linear": LinearStudent, "mlp": MLPStudent},
+    }
 
 
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:

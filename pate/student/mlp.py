@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.student.threshold import best_threshold
-from pate.validation import InvalidValue, require_choice, require_count, require_non_negative, require_positive
+from pate.validation import require_count, require_non_negative, require_positive
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
@@ -45,7 +46,6 @@ class MLPStudent(Student):
         epochs: at most.
         learning_rate: of AdamW, > 0.
         weight_decay: of AdamW, >= 0.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
 
     Raises:
         InvalidValue: an attribute outside its range.
@@ -56,7 +56,6 @@ class MLPStudent(Student):
     epochs: int = 200
     learning_rate: float = 3e-3
     weight_decay: float = 3.0
-    device: str = "auto"
 
     def __post_init__(self) -> None:
         require_count("hidden", self.hidden)
@@ -64,9 +63,6 @@ class MLPStudent(Student):
         require_count("epochs", self.epochs)
         require_positive("learning_rate", self.learning_rate)
         require_non_negative("weight_decay", self.weight_decay)
-        require_choice("device", self.device, ("auto", "cpu", "cuda"))
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise InvalidValue("device=cuda: expected a GPU that torch can use (or device=auto)")
 
     def fit(
         self,
@@ -82,16 +78,21 @@ class MLPStudent(Student):
         if len(rows) < 2:
             return _constant(rows.shape[1], labels, shape)
         rng = np.random.default_rng(seed)
-        folds = min(self.folds, len(rows))
-        fold_of = rng.permutation(len(rows)) % folds
+        fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
         centre = rows.mean(axis=0)
-        spread = float(np.sqrt(np.square(rows - centre).mean())) or 1.0
+        spread = np.sqrt(np.square(rows - centre).mean()) or np.float32(1)
         best = self._train((rows - centre) / spread, labels, fold_of, rng, on_epoch)
-        threshold, micro_f1 = best_threshold(best.held_out * labels.any(axis=0), labels)
-        arrays = dict(zip(_NAMES, best.parameters, strict=True))
-        arrays["hidden_weights"] = arrays["hidden_weights"] / np.float32(spread)
-        arrays["hidden_bias"] = arrays["hidden_bias"] - centre @ arrays["hidden_weights"]
-        arrays["released"] = labels.any(axis=0).astype(np.float32)
+        released = labels.any(axis=0)
+        threshold, micro_f1 = best_threshold(best.held_out * released, labels)
+        hidden_weights, hidden_bias, weights, bias = best.parameters
+        hidden_weights = hidden_weights / spread
+        arrays = {
+            "hidden_weights": hidden_weights,
+            "hidden_bias": hidden_bias - centre @ hidden_weights[:, None],
+            "weights": weights,
+            "bias": bias,
+            "released": released.astype(np.float32),
+        }
         choices = {"epochs": float(best.epoch), "held_out_micro_f1": micro_f1}
         return MLPModel(arrays, threshold, shape, len(rows), choices)
 
@@ -104,27 +105,66 @@ class MLPStudent(Student):
         on_epoch: OnEpoch | None,
     ) -> _Best:
         """Trains all members for all epochs and returns them as they were at their best."""
-        use_gpu = self.device != "cpu" and torch.cuda.is_available()
-        device = torch.device("cuda" if use_gpu else "cpu")
-        members = int(fold_of.max()) + 1
-        held = torch.from_numpy(fold_of == np.arange(members)[:, None]).to(device)  # [members, n]
-        targets = torch.from_numpy(labels.astype(np.float32)).to(device).expand(members, -1, -1)
-        inputs = torch.from_numpy(rows).to(device).expand(members, -1, -1)
-        parameters = [tensor.to(device).requires_grad_() for tensor in _initial(rng, members, rows, labels, self.hidden)]
+        held = torch.from_numpy(fold_of == np.arange(fold_of.max() + 1)[:, None])  # [members, n]
+        shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
+        inputs, targets = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
+        parameters = _initial(rng, len(held), inputs.shape[1], self.hidden, targets)
         optimiser = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
-        shares = [mask / mask.sum(dim=1, keepdim=True) for mask in (~held, held)]
-        best: _Best | None = None
-        for epoch in range(self.epochs + 1):
+        best = _Best(math.inf, 0, [], np.empty(0, np.float32))
+        for epoch in range(self.epochs + 1):  # the first without a step behind it
             logits = _logits(parameters, inputs)
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(dim=2)
-            train_loss, held_out_loss = ((loss * share).sum() for share in shares)
-            mean = held_out_loss.item() / members
-            if best is None or mean < best.loss:
-                probabilities = (logits.sigmoid() * held[..., None]).sum(dim=0)
-                best = _Best(mean, epoch, _arrays(parameters), probabilities.detach().cpu().numpy())
+            losses = (functional.softplus(logits) - logits * targets).sum(dim=2)  # [members, n]
+            loss, held_out_loss = ((losses * share).sum() for share in shares)
             if on_epoch is not None:
-                on_epoch(epoch, {"loss": train_loss.item() / members, "held_out_loss": mean})
+                on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
+            if epoch == 0 or held_out_loss.item() < best.loss:
+                held_out = (logits.sigmoid() * held[..., None]).sum(dim=0).detach().numpy()
+                arrays = [parameter.detach().numpy().copy() for parameter in parameters]
+                best = _Best(held_out_loss.item(), epoch, arrays, held_out)
             optimiser.zero_grad()
-            train_loss.backward()  # type: ignore[no-untyped-call]
+            (loss * len(held)).backward()  # summed over members: each moves as it would alone
             optimiser.step()
         return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The members after an epoch: their held-out loss, parameters, and held-out probabilities `[n, num_labels]`."""
+
+    loss: float
+    epoch: int
+    parameters: list[NDArray[np.float32]]
+    held_out: NDArray[np.float32]
+
+
+def _initial(
+    rng: np.random.Generator, members: int, num_inputs: int, hidden: int, targets: torch.Tensor
+) -> list[torch.Tensor]:
+    """Small random weights; the output starts at each label's log-odds."""
+    shape = (members, num_inputs, hidden), (members, hidden, targets.shape[1])
+    first = rng.standard_normal(shape[0], np.float32) * math.sqrt(2 / num_inputs)
+    second = rng.standard_normal(shape[1], np.float32) * (0.1 / math.sqrt(hidden))
+    prevalence = (targets.sum(dim=0) + 0.5) / (len(targets) + 1)
+    bias = prevalence.logit().repeat(members, 1, 1)
+    tensors = torch.from_numpy(first), torch.zeros(members, 1, hidden), torch.from_numpy(second), bias
+    return [tensor.requires_grad_() for tensor in tensors]
+
+
+def _logits(parameters: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    """Log-odds of each member, `[members, n, num_labels]`."""
+    hidden_weights, hidden_bias, weights, bias = parameters
+    batch = inputs.expand(len(weights), -1, -1)
+    return torch.baddbmm(bias, torch.baddbmm(hidden_bias, batch, hidden_weights).relu(), weights)
+
+
+def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> MLPModel:
+    """Predicts the one row's labels, or none."""
+    num_labels = labels.shape[1]
+    arrays = {
+        "hidden_weights": np.zeros((1, num_inputs, 1), np.float32),
+        "hidden_bias": np.zeros((1, 1, 1), np.float32),
+        "weights": np.zeros((1, 1, num_labels), np.float32),
+        "bias": np.full((1, 1, num_labels), 40, np.float32),  # a probability of 1 in float32
+        "released": labels.any(axis=0).astype(np.float32),
+    }
+    return MLPModel(arrays, 0.5, shape, len(labels), {})

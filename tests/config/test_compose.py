@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.accounting import Accountant
 from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
-from pate.config.schema import _GROUPS
+from pate.config.schema import groups
 from pate.student import Student
 from pate.teachers import Engine, Teacher
 from pate.validation import InvalidValue
@@ -60,9 +60,9 @@ def test_experiment_composes(name: str) -> None:
     assert composed(f"experiment={name}").teacher.num_teachers > 0
 
 
-@pytest.mark.parametrize("group", sorted(_GROUPS))
+@pytest.mark.parametrize("group", sorted(groups()))
 def test_every_schema_has_a_yaml(group: str) -> None:
-    assert set(_GROUPS[group]) <= set(members(group))
+    assert set(groups()[group]) <= set(members(group))
 
 
 def test_defaults_of_the_main_job() -> None:
