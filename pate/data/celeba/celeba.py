@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.celeba.images import decode_images
-from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, Attributes, has_table, read_attributes, read_numbers
+from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, has_table, read_attributes, read_numbers
 from pate.data.dataset import Dataset, Split
 from pate.validation import InvalidValue, require_count
 
@@ -68,14 +68,14 @@ class CelebA:
         group_ids = _numbers(folder, IDENTITIES, attributes.files) if self.partition_by_identity else record_ids
         images = _image_folder(folder)
         present = _present(images, attributes.files)
+        rows_of = {role: self._rows(role, split_of == code, present) for role, code in _OFFICIAL.items()}
 
-        def read(role: str) -> Split:
-            rows = self._rows(role, split_of == _OFFICIAL[role], present)
+        def read(rows: NDArray[np.int64]) -> Split:
             paths = [images / attributes.files[row] for row in rows]
             inputs = decode_images(paths, image_size=self.image_size)
             return Split(inputs, attributes.labels[rows], record_ids[rows], group_ids[rows])
 
-        splits = {role: read(role) for role in _OFFICIAL}
+        splits = {role: read(rows) for role, rows in rows_of.items()}
         return Dataset(name="celeba", real=True, kind="images", label_names=attributes.names, **splits)
 
     def _folder(self) -> Path:

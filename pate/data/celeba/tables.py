@@ -47,12 +47,13 @@ def read_attributes(folder: Path) -> Attributes:
     """
     path, rows = _read_rows(folder, ATTRIBUTES)
     if path.suffix == ".csv":
-        (_, *names), rows = rows[0], rows[1:]
+        names, rows = rows[0][1:], rows[1:]
+        require(bool(names and rows), f"{path.name} line 1", ",".join(names), "names, and a row for each image")
     else:
-        announced, names, rows = rows[0][0], rows[1] if len(rows) > 1 else [], rows[2:]
+        announced = rows[0][0]
+        require(len(rows) > 2, f"{path.name} line 1", announced, "names in line 2 and a row for each image")
+        names, rows = rows[1], rows[2:]
         require(announced == str(len(rows)), f"{path.name} line 1", announced, f"{len(rows)}, the rows that follow")
-    if not names or not rows:
-        raise InvalidValue(f"{path}={len(rows)} rows: expected names and at least one row")
     for row in rows:
         rule = f"{len(names)} values, one for each attribute"
         require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
@@ -85,7 +86,7 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
     for suffix, separator in _SEPARATORS.items():
         path = folder / f"{stem}{suffix}"
         if path.is_file():
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
             rows = [[field.strip() for field in line.split(separator)] for line in lines if line.strip()]
             if not rows:
                 raise InvalidValue(f"{path}=empty: expected a list of images")

@@ -1,0 +1,127 @@
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data import CelebA, Partition
+from pate.validation import InvalidValue
+
+Edit = Callable[[str, str, str], None]
+
+
+@pytest.fixture(params=["text_copy", "csv_copy"])
+def copy(request: pytest.FixtureRequest) -> Path:
+    folder: Path = request.getfixturevalue(request.param)
+    return folder
+
+
+def test_both_forms_by_hand(copy: Path) -> None:
+    dataset = CelebA(root=copy, image_size=8).load()
+    assert (dataset.name, dataset.real, dataset.kind) == ("celeba", True, "images")
+    assert dataset.label_names == ("Bald", "Smiling", "Young")
+    assert dataset.private.record_ids.tolist() == [1, 2, 3, 4]
+    assert dataset.public.record_ids.tolist() == [5, 6]
+    assert dataset.test.record_ids.tolist() == [7, 8]
+    assert dataset.private.labels.tolist() == [
+        [False, False, False],
+        [True, False, False],
+        [False, True, False],
+        [True, True, False],
+    ]
+    assert dataset.private.inputs.shape == (4, 3, 8, 8)
+    brightness = dataset.test.inputs.mean(axis=(1, 2, 3)) * 255
+    np.testing.assert_allclose(brightness, [180, 210], atol=1)  # JPEG may move a level
+
+
+def test_the_root_may_be_the_folder_above(text_copy: Path) -> None:
+    dataset = CelebA(root=str(text_copy.parent), image_size=4).load()
+    assert len(dataset.private) == 4
+
+
+def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Path) -> None:
+    alone = CelebA(root=text_copy, image_size=4).load().private
+    people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load().private
+    assert alone.group_ids.tolist() == [1, 2, 3, 4]
+    assert people.group_ids.tolist() == [5, 5, 6, 7]
+    drawn = Partition.draw(people.group_ids, 3, np.random.default_rng(0))
+    assert drawn.teacher_of[0] == drawn.teacher_of[1]
+
+
+def test_limit_keeps_the_first_of_each_split(text_copy: Path) -> None:
+    dataset = CelebA(root=text_copy, image_size=4, limit=1).load()
+    kept = [split.record_ids.tolist() for split in (dataset.private, dataset.public, dataset.test)]
+    assert kept == [[1], [5], [7]]
+
+
+def test_missing_photographs_are_passed_over_with_a_count(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in (2, 4):
+        next(copy.rglob(f"00000{number}.jpg")).unlink()
+    with caplog.at_level(logging.WARNING):
+        dataset = CelebA(root=copy, image_size=4).load()
+    assert dataset.private.record_ids.tolist() == [1, 3]
+    assert dataset.private.labels[:, 1].tolist() == [False, True]
+    assert [record.getMessage() for record in caplog.records] == [
+        "private split: 2 of 4 listed photographs are missing"
+    ]
+
+
+def test_a_complete_copy_warns_of_nothing(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    CelebA(root=copy, image_size=4).load()
+    assert caplog.records == []
+
+
+def test_a_split_without_any_photograph_is_refused(text_copy: Path) -> None:
+    for row in (7, 8):
+        (text_copy / "img_align_celeba" / f"00000{row}.jpg").unlink()
+    rule = r"^data\.root=\S+: expected at least one photograph of the test split in img_align_celeba/, found none of 2$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root=text_copy).load()
+
+
+def test_a_copy_without_the_photographs_is_refused(text_copy: Path) -> None:
+    (text_copy / "img_align_celeba").rename(text_copy / "photographs")
+    with pytest.raises(InvalidValue, match=r"expected at least one photograph of the private split"):
+        CelebA(root=text_copy).load()
+
+
+def test_a_root_that_is_not_there_says_what_to_do() -> None:
+    rule = r"^data\.root=/nonexistent: expected the folder of your own copy of CelebA, with list_attr_celeba\.txt .*$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root="/nonexistent").load()
+
+
+def test_identities_are_needed_only_where_people_are_the_groups(csv_copy: Path) -> None:
+    assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
+    rule = r"^data\.root=\S+: expected identity_CelebA\.txt or identity_CelebA\.csv in it$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root=csv_copy, partition_by_identity=True).load()
+
+
+def test_a_person_in_two_splits_is_refused(text_copy: Path, edit: Edit) -> None:
+    edit("identity_CelebA.txt", "000005.jpg 8", "000005.jpg 7")
+    assert len(CelebA(root=text_copy, image_size=4).load().public) == 2
+    with pytest.raises(InvalidValue, match=r"^group_id=7: expected in one split, found in private and public$"):
+        CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+
+
+def test_a_photograph_that_has_no_split_is_refused(text_copy: Path, edit: Edit) -> None:
+    edit("list_eval_partition.txt", "000003.jpg 0\n", "")
+    rule = r"^list_eval_partition=000003\.jpg: expected a row for each image of list_attr_celeba, found none$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root=text_copy).load()
+
+
+def test_a_list_that_is_not_there_is_named(text_copy: Path) -> None:
+    (text_copy / "list_eval_partition.txt").unlink()
+    rule = r"^data\.root=\S+: expected list_eval_partition\.txt or list_eval_partition\.csv in it$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root=text_copy).load()
+
+
+def test_impossible_parameters_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"^image_size=0: expected a whole number >= 1$"):
+        CelebA(root="celeba", image_size=0)
+    with pytest.raises(InvalidValue, match=r"^limit=0: expected a whole number >= 1$"):
+        CelebA(root="celeba", limit=0)

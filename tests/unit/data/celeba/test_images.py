@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pate.data.celeba.images import decode_images
+from pate.validation import InvalidValue
+
+
+def save(path: Path, pixels: np.ndarray) -> Path:
+    Image.fromarray(pixels.astype(np.uint8)).save(path)
+    return path
+
+
+def test_channels_come_first_and_colours_are_fractions(tmp_path: Path) -> None:
+    pixels = np.zeros((4, 4, 3))
+    pixels[:, :, 0], pixels[:, :, 2] = 255, 51
+    images = decode_images([save(tmp_path / "a.png", pixels)], image_size=4)
+    assert images.dtype == np.float32
+    np.testing.assert_allclose(images[0, :, 0, 0], [1.0, 0.0, 0.2], atol=1e-7)
+
+
+def test_a_tall_image_is_cropped_to_its_middle(tmp_path: Path) -> None:
+    pixels = np.zeros((6, 2, 3))
+    pixels[2:4] = 255
+    images = decode_images([save(tmp_path / "a.png", pixels)], image_size=2)
+    assert images.tolist() == np.ones((1, 3, 2, 2)).tolist()
+
+
+def test_shrinking_averages(tmp_path: Path) -> None:
+    stripes = np.zeros((16, 16, 3))
+    stripes[:, ::2] = 255
+    images = decode_images([save(tmp_path / "a.png", stripes)], image_size=2)
+    np.testing.assert_allclose(images, 0.5, atol=0.02)
+
+
+def test_grey_images_have_three_equal_channels(tmp_path: Path) -> None:
+    images = decode_images([save(tmp_path / "a.png", np.full((4, 4), 102))], image_size=2)
+    np.testing.assert_allclose(images, 0.4, atol=1e-7)
+
+
+def test_a_damaged_image_is_named(tmp_path: Path) -> None:
+    good = save(tmp_path / "good.jpg", np.random.default_rng(0).integers(0, 255, (40, 40, 3)))
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes(good.read_bytes()[:-400])
+    (tmp_path / "text.jpg").write_text("no image")
+    for name in ("cut", "text"):
+        with pytest.raises(InvalidValue, match=rf"^image=\S+{name}\.jpg: expected a readable image$"):
+            decode_images([good, tmp_path / f"{name}.jpg"], image_size=4)

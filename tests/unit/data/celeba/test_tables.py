@@ -1,0 +1,67 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pate.data.celeba.tables import has_table, read_attributes, read_numbers
+from pate.validation import InvalidValue
+
+Edit = Callable[[str, str, str], None]
+
+
+def test_the_blank_after_the_names_is_no_name(text_copy: Path) -> None:
+    attributes = read_attributes(text_copy)
+    assert attributes.names == ("Bald", "Smiling", "Young")
+    assert attributes.files[0] == "000001.jpg"
+    assert attributes.labels[6].tolist() == [False, True, True]
+
+
+def test_both_forms_say_the_same(text_copy: Path, csv_copy: Path) -> None:
+    text, csv = read_attributes(text_copy), read_attributes(csv_copy)
+    assert (text.names, text.files) == (csv.names, csv.files)
+    assert text.labels.tolist() == csv.labels.tolist()
+    stem = "list_eval_partition"
+    assert read_numbers(text_copy, stem) == read_numbers(csv_copy, stem)
+
+
+def test_has_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
+    assert has_table(text_copy, "identity_CelebA")
+    assert not has_table(csv_copy, "identity_CelebA")
+    assert has_table(csv_copy, "list_attr_celeba")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("8\n", "9\n", r"^list_attr_celeba\.txt line 1=9: expected 8, the rows that follow$"),
+        ("8\n", "", r"^list_attr_celeba\.txt line 1=Bald: expected 7, the rows that follow$"),
+        ("000002.jpg  1", "000002.jpg", r"^list_attr_celeba\.txt row 000002\.jpg=2 values: expected 3 values"),
+        ("000002.jpg  1", "000002.jpg  yes", r"^list_attr_celeba\.txt row 000002\.jpg=yes: expected 1 or -1$"),
+        ("000002.jpg", "000001.jpg", r"^list_attr_celeba\.txt=8 rows: expected each image once$"),
+    ],
+)
+def test_a_damaged_attribute_list_is_refused(text_copy: Path, edit: Edit, old: str, new: str, message: str) -> None:
+    edit("list_attr_celeba.txt", old, new)
+    with pytest.raises(InvalidValue, match=message):
+        read_attributes(text_copy)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"list_attr_celeba\.txt=empty: expected a list of images$"),
+        ("0\n", r"^list_attr_celeba\.txt line 1=0: expected names in line 2 and a row for each image$"),
+        ("0\nBald Young\n", r"^list_attr_celeba\.txt line 1=0: expected names in line 2 and a row for each image$"),
+    ],
+)
+def test_an_empty_attribute_list_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "list_attr_celeba.txt").write_text(content)
+    with pytest.raises(InvalidValue, match=message):
+        read_attributes(tmp_path)
+
+
+def test_a_damaged_list_of_numbers_is_refused(text_copy: Path, edit: Edit) -> None:
+    edit("identity_CelebA.txt", "000004.jpg 7", "000004.jpg seven")
+    rule = r"^identity_CelebA\.txt row=000004\.jpg seven: expected a file name and a whole number$"
+    with pytest.raises(InvalidValue, match=rule):
+        read_numbers(text_copy, "identity_CelebA")
