@@ -1,0 +1,162 @@
+"""docs/proofs/gap_selection.md, step by step."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from pate.accounting.renyi import bounded_range_rdp, noisy_max_gaussian_rdp
+
+Array = np.ndarray
+
+
+def mills(x: Array) -> Array:
+    return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
+
+
+def noisy_max_law(utilities: Array) -> Array:
+    """Standard normal noise, by adaptive quadrature."""
+
+    def wins(i: int) -> float:
+        others = np.delete(utilities, i)
+
+        def density(x: float) -> float:
+            return float(np.exp(-0.5 * (x - utilities[i]) ** 2 + log_ndtr(x - others).sum()))
+
+        centre = utilities.max()
+        value = quad(density, centre - 12, centre + 12, points=[*utilities], epsabs=1e-13, epsrel=1e-11, limit=400)[0]
+        return float(value / np.sqrt(2 * np.pi))
+
+    return np.array([wins(i) for i in range(len(utilities))])
+
+
+def roc_up(p: Array, shift: float, count: int) -> Array:
+    """P[M + shift > x] where P[M > x] = p, M the largest of `count` normals."""
+    x = ndtri(np.exp(np.log1p(-p) / count))
+    return -np.expm1(count * log_ndtr(x - shift))
+
+
+def roc_down(p: Array, shift: float, count: int) -> Array:
+    """P[M - shift <= x] where P[M <= x] = p."""
+    x = ndtri(np.exp(np.log(p) / count))
+    return np.exp(count * log_ndtr(x + shift))
+
+
+def test_the_hazard_is_concave_in_the_level() -> None:
+    x = np.linspace(-30, 8, 4001)
+    assert (mills(x) * (x + mills(x)) < 1).all()
+    level, hazard = -log_ndtr(x)[::-1], mills(x)[::-1]
+    slopes = np.diff(hazard) / np.diff(level)
+    assert (np.diff(slopes) < 1e-6 * np.abs(slopes[1:])).all()
+
+
+def test_a_maximum_of_shifted_normals_moves_no_faster_than_one_of_equal_normals() -> None:
+    rng = np.random.default_rng(0)
+    fastest = 0.0
+    for _ in range(200):
+        count = int(rng.integers(1, 6))
+        means = rng.normal(scale=rng.choice([0.0, 1.0, 5.0]), size=count)
+        t = np.linspace(means.max() - 4, means.max() + 4, 801)
+        log_cdf = log_ndtr(t[:, None] - means).sum(axis=1)
+        for as_many in (count, count + 3):
+            y = ndtri(np.exp(log_cdf / as_many))
+            speed = np.diff(y) / np.diff(t)
+            fastest = max(fastest, speed.max())
+    assert 0.999 < fastest < 1 + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(8):
+        candidates, std, sens = int(rng.integers(2, 6)), 10 ** rng.uniform(0, 1.2), int(rng.integers(1, 3))
+        utilities = rng.integers(-3, 4, candidates).astype(float)
+        moved = utilities + rng.integers(-sens, sens + 1, candidates)
+        p, q = noisy_max_law(utilities / std), noisy_max_law(moved / std)
+        shift = 2 * sens / std
+        for size in range(1, candidates):
+            for subset in combinations(range(candidates), size):
+                mass, moved_mass = p[list(subset)].sum(), q[list(subset)].sum()
+                tight = min(roc_up(mass, shift, size), roc_down(mass, shift, candidates - size))
+                loose = min(roc_up(mass, shift, candidates - 1), roc_down(mass, shift, candidates - 1))
+                assert moved_mass <= tight * (1 + 1e-8)
+                assert tight <= loose * (1 + 1e-8)
+        orders = np.array([1.5, 4.0, 16.0])
+        exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
+        assert (exact <= noisy_max_gaussian_rdp(std / sens, candidates, orders) + 1e-9).all()
+
+
+def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
+    """The control: what the two-step argument forbids, sensitivity 1 in place of 2, does happen."""
+    p, q = noisy_max_law(np.array([1.0, 1.0])), noisy_max_law(np.array([0.0, 2.0]))
+    assert q[1] > roc_up(p[1], 1.0, 1) * 1.01
+    assert q[1] <= roc_up(p[1], 2.0, 1)
+
+
+def test_the_dominating_pair_s_integral_against_a_quadrature() -> None:
+    for count, shift, order in ((1, 0.5, 3.0), (4, 0.1, 8.0), (39, 0.08, 8.0), (39, 2.0, 1.5)):
+
+        def log_density(x: float, count: int = count) -> float:
+            return float(np.log(count) - 0.5 * x * x - 0.5 * np.log(2 * np.pi) + (count - 1) * log_ndtr(x))
+
+        def moment(forward: bool, shift: float = shift, order: float = order) -> float:
+            def integrand(x: float) -> float:
+                moved, still = log_density(x - shift), log_density(x)
+                first, second = (moved, still) if forward else (still, moved)
+                return float(np.exp(order * first - (order - 1) * second))
+
+            reach = 10 + order * shift
+            return float(np.log(quad(integrand, -reach, reach, limit=500, epsrel=1e-12)[0]) / (order - 1))
+
+        charged = noisy_max_gaussian_rdp(2 / shift, count + 1, np.array([order]))[0]
+        assert charged == pytest.approx(min(moment(True), moment(False)), rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.5, 3.0])
+@pytest.mark.parametrize("order", [1.05, 2.0, 20.0])
+def test_the_bounded_range_curve_is_the_supremum_over_two_point_pairs(epsilon: float, order: float) -> None:
+    with mpmath.workdps(40):
+        e, a = mpmath.mpf(epsilon), mpmath.mpf(order)
+
+        def divergence(t: mpmath.mpf) -> mpmath.mpf:
+            s = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
+            return mpmath.log(s * mpmath.exp(a * t) + (1 - s) * mpmath.exp(a * (t - e))) / (a - 1)
+
+        searched = float(max(divergence(e * i / 2000) for i in range(2001)))
+    charged = float(bounded_range_rdp(epsilon, np.array([order]))[0])
+    assert searched <= charged * (1 + 1e-9)
+    assert charged <= searched * (1 + 1e-5)
+    assert charged <= order * epsilon**2 / 8
+
+
+def test_random_bounded_range_pairs_stay_below_the_curve() -> None:
+    rng = np.random.default_rng(1)
+    orders = np.array([1.2, 3.0, 9.0])
+    for _ in range(300):
+        epsilon = 10 ** rng.uniform(-1.5, 0.7)
+        base = rng.dirichlet(np.full(5, 0.5)) + 1e-12
+        tilted = base * np.exp(rng.uniform(0, epsilon, 5))
+        p, q = tilted / tilted.sum(), base / base.sum()
+        exact = np.log((p[:, None] ** orders * q[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
+        assert (exact <= bounded_range_rdp(epsilon, orders) * (1 + 1e-9) + 1e-13).all()
+
+
+def test_exponential_and_laplace_survival_functions_are_lipschitz_in_logarithm_and_the_gaussian_s_is_not() -> None:
+    x = np.linspace(-5, 30, 701)
+    laplace = np.where(x < 0, np.log1p(-0.5 * np.exp(-np.abs(x))), np.log(0.5) - x)
+    exponential = np.minimum(-x, 0)
+    for log_survival in (laplace, exponential):
+        assert np.diff(log_survival).min() >= -(x[1] - x[0]) * (1 + 1e-9)
+    assert np.diff(log_ndtr(-x)).min() < -20 * (x[1] - x[0])
+
+
+def test_the_page_s_counterexample_at_equal_gaps() -> None:
+    p, q = noisy_max_law(np.array([1.0, 1.0]) / 50), noisy_max_law(np.array([0.0, 2.0]) / 50)
+    assert ndtr(np.sqrt(2) / 50) == pytest.approx(q[1], rel=1e-9)
+    exact = np.log((p**8 * q**-7).sum()) / 7
+    assert exact / (8 / (2 * 50**2)) == pytest.approx(1.27, abs=0.005)

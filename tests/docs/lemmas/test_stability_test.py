@@ -1,0 +1,124 @@
+"""docs/proofs/stability_test.md, step by step."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit, ndtr, ndtri
+
+from pate.accounting import Adjacency
+from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.mechanisms import StabilityTest, optimal_stability_table
+
+
+Probability = float | np.ndarray
+
+
+def divergence(p: Probability, q: Probability, order: float) -> np.ndarray:
+    ones = p**order * q ** (1 - order)
+    zeros = (1 - p) ** order * (1 - q) ** (1 - order)
+    return np.log(ones + zeros) / (order - 1)
+
+
+def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
+    return np.maximum(divergence(p, q, order), divergence(q, p, order))
+
+
+def test_two_bits_are_farther_apart_the_more_their_probabilities_differ() -> None:
+    grid = np.linspace(0.001, 0.999, 60)
+    for order in (1.1, 2.0, 30.0):
+        for centre in grid:
+            for towards in (
+                divergence(grid, centre, order),
+                divergence(centre, grid, order),
+            ):
+                steps = np.diff(towards)
+                assert (steps[grid[1:] <= centre] <= 1e-12).all()
+                assert (steps[grid[:-1] >= centre] >= -1e-12).all()
+
+
+def test_each_step_of_the_table_is_the_largest_that_the_budget_allows() -> None:
+    order, budget = 5.0, 0.05
+    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=0.01, num_levels=8)
+    levels = expit(np.array(table.logits))
+    for low, high in pairwise(levels):
+        candidates = np.linspace(low, 1 - 1e-9, 200_001)[1:]
+        allowed = candidates[both_ways(candidates, low, order) <= budget]
+        assert allowed.max() <= high * (1 + 1e-9)
+        assert high - allowed.max() < 2 * (candidates[1] - candidates[0])
+
+
+def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
+    order, budget, failure_prob = 4.0, 0.03, 0.02
+    optimal = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=12)
+    best = expit(np.array(optimal.logits))
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        level, others = failure_prob * rng.uniform(0.5, 1), []
+        for _ in best:
+            others.append(level)
+            proposals = expit(logit(level) + np.linspace(-0.5, 4, 400))
+            allowed = proposals[both_ways(proposals, level, order) <= budget]
+            level = float(rng.choice(allowed[-20:]))
+        assert (np.array(others) <= best * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_rounding_levels_up_or_down_is_valid_and_two_levels_at_once_is_not(adjacency: Adjacency) -> None:
+    order, budget, num_teachers, sens = 5.0, 0.02, 60, adjacency.gap_sensitivity
+    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=1e-3, num_levels=61)
+    excess = np.maximum(np.arange(num_teachers + 1) - sens, 0)
+    maps = {"down": excess // sens, "up": -(-excess // sens), "twice": 2 * (excess // sens)}
+    prices, reach = {}, {}
+    for name, levels in maps.items():
+        probs = expit(np.array(table.logits))[np.minimum(levels, len(table.logits) - 1)]
+        probs[: sens + 1] = np.minimum(probs[: sens + 1], 1e-3)
+        test = StabilityTest(pass_probs=tuple(probs), failure_prob=1e-3, adjacency=adjacency)
+        prices[name] = rdp_curve(count_leaves(test.event), np.array([order]))[0]
+        reach[name] = test.gap_to_pass(0.5)
+    assert prices["down"] == pytest.approx(budget, rel=1e-6)
+    assert prices["up"] == pytest.approx(budget, rel=1e-6)
+    assert prices["twice"] > 2 * budget
+    assert reach["up"] <= reach["down"]
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "table"])
+@pytest.mark.parametrize("failure_prob", [1e-12, 1e-3, 0.7])
+def test_the_floor_is_below_the_failure_probability_and_all_values_are_on_the_grid(
+    adjacency: Adjacency, kind: str, failure_prob: float
+) -> None:
+    shape = {"num_teachers": 50, "adjacency": adjacency}
+    if kind == "table":
+        table = optimal_stability_table(order=3.0, rdp_budget=0.1, failure_prob=failure_prob, num_levels=51)
+        test = StabilityTest.from_table(table, **shape)
+    else:
+        test = getattr(StabilityTest, kind)(test_std=3.0, failure_prob=failure_prob, **shape)
+    assert max(test.pass_probs[: adjacency.gap_sensitivity + 1]) <= failure_prob
+    assert all((Fraction(p) * 2**53).denominator == 1 for p in test.pass_probs)
+
+
+def test_a_uniform_draw_is_below_a_grid_value_for_exactly_that_share_of_its_values() -> None:
+    draws = np.random.default_rng(0).random(100_000)
+    assert all((Fraction(float(u)) * 2**53).denominator == 1 for u in draws[:1000])
+    tiny = 5 * 2.0**-53  # the five values 0, 1, 2, 3, 4 times 2**-53 are below it
+    assert [j for j in range(9) if j * 2.0**-53 < tiny] == [0, 1, 2, 3, 4]
+
+
+def test_one_bit_of_a_wide_gaussian_costs_two_over_pi_of_the_gaussian() -> None:
+    order = np.array([2.0])
+    test = StabilityTest.gaussian(test_std=400.0, failure_prob=0.01, num_teachers=4000, adjacency="add_remove")
+    assert rdp_curve(count_leaves(test.event), order)[0] * 400**2 == pytest.approx(2 / math.pi, rel=1e-4)
+
+
+def test_the_page_s_thresholds() -> None:
+    assert -ndtri(1e-9) == pytest.approx(5.998, abs=5e-4)
+    assert math.sqrt(2 * math.log(1e9)) == pytest.approx(6.438, abs=5e-4)
+    for scale, factor in ((2 / 3, 2.24), (1 / math.log(2), 1.0)):  # gap 2, pass above 1, threshold b log(1 / f)
+        too_low = 0.5 * math.exp(-math.log(1e3) + 1 / scale) / 1e-3
+        assert too_low == pytest.approx(factor, abs=0.005)
+    assert ndtr((2 - 1 + ndtri(1e-3)) / 1) == pytest.approx(0.0183, abs=5e-5)
