@@ -22,6 +22,8 @@ class DigitsGrid:
 
     A cell is blank with probability 1/4, so an image shows 0 to 4 digits and about 2.7 of the 10 labels hold.
 
+    Reports call it synthetic: the pixels are real, but which digits meet in a picture is drawn at random.
+
     What is private is a base digit, somebody's handwriting, not a composite: one base digit is in many
     composites. So the base digits are first dealt to the splits (1,197 private, 300 public, 300 test) and the
     private ones to disjoint pools of about `pool_size`; a composite takes distinct digits from one pool, and
@@ -86,7 +88,7 @@ class DigitsGrid:
         ends = self.num_private, self.num_private + self.num_public
         return Dataset(
             name="digits_grid",
-            real=True,
+            real=False,
             kind="images",
             label_names=tuple("0123456789"),
             private=rows.take(slice(ends[0])),
