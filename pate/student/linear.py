@@ -152,11 +152,12 @@ class _Ridge:
         """Projects weights and held-out scores on the leading directions of the fitted scores."""
         fitted = (self.left * self.singular) @ (self.right @ weights)
         directions = np.linalg.svd(fitted, full_matrices=False)[2][:rank]
-        return weights @ directions.T @ directions, held_out @ directions.T @ directions
+        projection = directions.T @ directions * (self.prevalence > 0)  # rounding must not lift 0
+        return weights @ projection, held_out @ projection
 
 
 def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> LinearModel:
     """Predicts the one row's labels, or none."""
-    bias = labels.any(axis=0).astype(np.float32)
-    weights = np.zeros((num_inputs, len(bias)), np.float32)
-    return LinearModel({"weights": weights, "bias": bias}, 0.5, shape, len(labels), {})
+    row = np.asarray(labels.any(axis=0), np.float32)
+    arrays = {"weights": np.zeros((num_inputs, len(row)), np.float32), "bias": row}
+    return LinearModel(arrays, 0.5, shape, len(labels), {})

@@ -122,7 +122,7 @@ class MLPStudent(Student):
                 arrays = [parameter.detach().numpy().copy() for parameter in parameters]
                 best = _Best(held_out_loss.item(), epoch, arrays, held_out)
             optimiser.zero_grad()
-            (loss * len(held)).backward()  # summed over members: each moves as it would alone
+            torch.autograd.backward(loss * len(held))  # summed over members: each moves as it would alone
             optimiser.step()
         return best
 
@@ -165,6 +165,6 @@ def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]
         "hidden_bias": np.zeros((1, 1, 1), np.float32),
         "weights": np.zeros((1, 1, num_labels), np.float32),
         "bias": np.full((1, 1, num_labels), 40, np.float32),  # a probability of 1 in float32
-        "released": labels.any(axis=0).astype(np.float32),
+        "released": np.asarray(labels.any(axis=0), np.float32),
     }
     return MLPModel(arrays, 0.5, shape, len(labels), {})

@@ -57,7 +57,7 @@ class StudentModel(ABC):
         inputs = np.asarray(inputs, np.float32)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"
         require(inputs.shape[1:] == self.input_shape, "inputs.shape", inputs.shape, rule)
-        return self._probabilities(inputs.reshape(len(inputs), -1))
+        return self._probabilities(inputs.reshape(len(inputs), int(np.prod(self.input_shape))))
 
     @final
     def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:

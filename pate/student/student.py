@@ -60,4 +60,5 @@ def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float3
     require(good, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")
     if not np.isfinite(inputs).all():
         raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
-    return inputs.astype(np.float32, copy=False).reshape(len(inputs), -1), labels
+    width = int(np.prod(inputs.shape[1:]))  # not -1, which fails without rows
+    return inputs.astype(np.float32, copy=False).reshape(len(inputs), width), labels

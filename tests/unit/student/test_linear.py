@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from pate.student import LinearStudent
+from pate.validation import InvalidValue
+
+
+def reference(rows, penalty, kept=slice(None)):
+    scale = np.square(rows[0] - rows[0].mean(axis=0)).sum(axis=1).mean()
+    inputs, labels = rows[0][kept].astype(np.float64), rows[1][kept].astype(float)
+    return Ridge(alpha=penalty * scale, solver="svd").fit(inputs, labels)
+
+
+@pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features
+def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
+    rows = make_rows(size)
+    model = LinearStudent(penalties=(0.7,)).fit(*rows, seed=0)
+    expected = reference(rows, 0.7).predict(held_out[0]).clip(0, 1)
+    np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
+
+
+def left_out(rows, penalty):
+    size = len(rows[0])
+    scores = np.empty(rows[1].shape)
+    for row in range(size):
+        model = reference(rows, penalty, np.arange(size) != row)
+        scores[row] = model.predict(rows[0][row : row + 1])[0]
+    return scores
+
+
+def test_chooses_the_penalty_with_the_least_leave_one_out_error(make_rows):
+    rows = make_rows(25)
+    penalties = (0.01, 0.3, 5.0)
+    errors = [np.square(left_out(rows, penalty) - rows[1]).mean() for penalty in penalties]
+    heard = []
+    student = LinearStudent(penalties=penalties)
+    model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: heard.append(losses["loss"]))
+    assert model.choices["penalty"] == penalties[int(np.argmin(errors))]
+    assert heard == [pytest.approx(min(errors), rel=1e-6)]
+
+
+def test_penalises_noise_more(make_rows, rows):
+    noise = np.random.default_rng(0).random(rows[1].shape) < 0.3
+    clean = LinearStudent().fit(*rows, seed=0).choices["penalty"]
+    assert LinearStudent().fit(rows[0], noise, seed=0).choices["penalty"] > 10 * clean
+
+
+def test_the_unit_of_the_inputs_does_not_matter(rows, held_out):
+    model = LinearStudent().fit(*rows, seed=0)
+    scaled = LinearStudent().fit(rows[0] * 1000, rows[1], seed=0)
+    expected = model.predict_proba(held_out[0])
+    np.testing.assert_allclose(scaled.predict_proba(held_out[0] * 1000), expected, atol=1e-5)
+
+
+def test_low_rank_scores_lie_in_few_directions(rows, held_out):
+    full, low = (LinearStudent(rank=rank).fit(*rows, seed=0) for rank in (None, 2))
+    assert np.linalg.matrix_rank(low.arrays["weights"], tol=1e-4) == 2
+    assert np.linalg.matrix_rank(full.arrays["weights"], tol=1e-4) == 6
+    same = LinearStudent(rank=6).fit(*rows, seed=0)
+    np.testing.assert_allclose(same.predict_proba(held_out[0]), full.predict_proba(held_out[0]), rtol=1e-5, atol=1e-6)
+
+
+def test_low_rank_takes_noise_out(make_rows, held_out):
+    """Six labels that are one and the same, each bit flipped with probability 0.3."""
+    inputs, labels = make_rows(200)
+    flips = np.random.default_rng(0).random(labels.shape) < 0.3
+    noisy = np.repeat(labels[:, :1], 6, axis=1) ^ flips
+    error = {}
+    for rank in (None, 1):
+        scores = LinearStudent(rank=rank).fit(inputs, noisy, seed=0).predict_proba(held_out[0])
+        error[rank] = np.square(scores - (0.3 + 0.4 * held_out[1][:, :1])).mean()
+    assert error[1] < 0.97 * error[None]
+
+
+@pytest.mark.parametrize("wanted", [0.5, 2.0, 4.0])
+def test_a_public_number_of_labels_places_the_threshold(rows, held_out, wanted):
+    model = LinearStudent(labels_per_sample=wanted).fit(*rows, seed=0)
+    assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(wanted, rel=0.2)
+
+
+def test_a_public_number_beyond_the_labels_predicts_nearly_all(rows, held_out):
+    model = LinearStudent(labels_per_sample=100.0).fit(*rows, seed=0)
+    assert model.threshold == 1e-3
+    assert (model.predict(held_out[0]) == (model.predict_proba(held_out[0]) >= 1e-3)).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"penalties": ()}, r"penalties=\(\): expected at least one penalty"),
+        ({"penalties": (1.0, 0.0)}, r"penalties=0\.0: expected a number > 0"),
+        ({"rank": 0}, "rank=0: expected a whole number >= 1"),
+        ({"labels_per_sample": 0.0}, r"labels_per_sample=0\.0: expected a number > 0"),
+    ],
+)
+def test_refuses_impossible_parameters(arguments, message):
+    with pytest.raises(InvalidValue, match=message):
+        LinearStudent(**arguments)

@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from pate.student import LinearStudent, MLPStudent, StudentModel
+from pate.validation import InvalidValue
+
+
+@pytest.fixture(
+    params=[LinearStudent(), LinearStudent(rank=3), MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)],
+    ids=["linear", "low-rank", "mlp"],
+)
+def student(request):
+    return request.param
+
+
+def test_probabilities_and_labels_of_every_input(student, rows, held_out):
+    model = student.fit(*rows, seed=0)
+    probabilities, predicted = model.predict_proba(held_out[0]), model.predict(held_out[0])
+    assert probabilities.shape == predicted.shape == (1000, 6)
+    assert probabilities.dtype == np.float32
+    assert predicted.dtype == np.bool_
+    assert 0 <= probabilities.min() < probabilities.max() <= 1
+    assert (predicted == (probabilities >= np.float32(model.threshold))).all()
+    assert 0 < model.threshold <= 1
+    assert model.num_rows == 120
+
+
+def test_it_learns(student, rows, held_out):
+    predicted = student.fit(*rows, seed=0).predict(held_out[0])
+    everything = np.ones_like(predicted)
+    learned = f1_score(held_out[1], predicted, average="micro")
+    assert learned > f1_score(held_out[1], everything, average="micro") + 0.1
+    assert learned > 0.7
+
+
+def test_the_threshold_beats_one_half_on_rare_labels(student, make_rows):
+    rng = np.random.default_rng(0)
+    inputs, targets = (rng.standard_normal((600, width)).astype(np.float32) for width in (20, 6))
+    labels = 2 * inputs[:, :6] + targets > 3.7  # 5% each
+    model = student.fit(inputs[:300], labels[:300], seed=0)
+    f1 = f1_score(labels[300:], model.predict(inputs[300:]), average="micro")
+    at_half = model.predict_proba(inputs[300:]) >= 0.5
+    assert model.threshold < 0.5
+    assert f1 > f1_score(labels[300:], at_half, average="micro") + 0.05
+
+
+def test_equal_arguments_give_equal_bytes(student, rows, tmp_path):
+    for name in ("a", "b"):
+        student.fit(*rows, seed=3).save(tmp_path / name)
+    for file in ("student.safetensors", "student.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_round_trip(student, rows, held_out, tmp_path):
+    model = student.fit(*rows, seed=0)
+    model.save(tmp_path / "release" / "student")
+    loaded = StudentModel.load(tmp_path / "release" / "student")
+    assert type(loaded) is type(model)
+    assert (loaded.predict_proba(held_out[0]) == model.predict_proba(held_out[0])).all()
+    assert (loaded.predict(held_out[0]) == model.predict(held_out[0])).all()
+    assert loaded.choices == model.choices
+    assert (loaded.input_shape, loaded.num_rows) == ((15,), 120)
+
+
+def test_no_answer_gives_no_label(student, held_out, tmp_path):
+    model = student.fit(np.zeros((0, 15), np.float32), np.zeros((0, 6), bool), seed=0)
+    model.save(tmp_path)
+    for student_model in (model, StudentModel.load(tmp_path)):
+        assert (student_model.predict_proba(held_out[0]) == 0).all()
+        assert not student_model.predict(held_out[0]).any()
+
+
+def test_one_answer_is_repeated(student, rows, held_out):
+    model = student.fit(rows[0][:1], rows[1][:1], seed=0)
+    assert rows[1][0].any()
+    assert (model.predict(held_out[0]) == rows[1][0]).all()
+    assert (model.predict_proba(held_out[0]) == rows[1][0]).all()
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_few_answers(student, rows, held_out, size):
+    model = student.fit(rows[0][:size], rows[1][:size], seed=0)
+    assert np.isfinite(model.predict_proba(held_out[0])).all()
+    assert not model.predict(held_out[0])[:, ~rows[1][:size].any(axis=0)].any()
+
+
+def test_a_label_never_released_is_never_predicted(student, rows, held_out):
+    labels = rows[1].copy()
+    labels[:, [1, 4]] = False
+    model = student.fit(rows[0], labels, seed=0)
+    assert (model.predict_proba(held_out[0])[:, [1, 4]] == 0).all()
+    assert not model.predict(held_out[0])[:, [1, 4]].any()
+    assert model.predict(held_out[0])[:, 0].any()
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_labels_all_alike(student, rows, held_out, value):
+    model = student.fit(rows[0], np.full((120, 6), value), seed=0)
+    assert (model.predict(held_out[0]) == value).all()
+
+
+def test_inputs_all_alike(student, rows):
+    inputs = np.ones((120, 15), np.float32)
+    model = student.fit(inputs, rows[1], seed=0)
+    np.testing.assert_allclose(model.predict_proba(inputs[:1])[0], rows[1].mean(axis=0), atol=0.05)
+
+
+def test_images_are_flattened(student, rows, held_out, tmp_path):
+    flat = student.fit(*rows, seed=0).predict_proba(held_out[0])
+    model = student.fit(rows[0].reshape(-1, 1, 3, 5), rows[1], seed=0)
+    model.save(tmp_path)
+    images = held_out[0].reshape(-1, 1, 3, 5)
+    assert (StudentModel.load(tmp_path).predict_proba(images) == flat).all()
+
+
+def test_on_epoch_hears_finite_losses(student, rows):
+    heard = []
+    student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: heard.append((epoch, losses["loss"])))
+    assert [epoch for epoch, _ in heard] == list(range(len(heard)))
+    assert len(heard) >= 1
+    assert np.isfinite([loss for _, loss in heard]).all()
+    assert heard[-1][1] <= heard[0][1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "labels", "seed", "message"),
+    [
+        (np.zeros((3, 2)), np.zeros((3, 2)), 0, r"labels\.dtype=float64: expected bool"),
+        (np.zeros((3, 2)), np.zeros((2, 2), bool), 0, r"labels\.shape=\(2, 2\): expected \[3, num_labels\]"),
+        (np.zeros((3, 2)), np.zeros(3, bool), 0, r"labels\.shape=\(3,\): expected \[3, num_labels\]"),
+        (np.zeros(3), np.zeros((3, 2), bool), 0, r"inputs\.shape=\(3,\): expected \[n, …\]"),
+        (np.full((3, 2), np.inf), np.zeros((3, 2), bool), 0, "inputs=NaN or infinity: expected finite"),
+        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, "seed=-1: expected a whole number >= 0"),
+    ],
+)
+def test_refuses_impossible_rows(student, inputs, labels, seed, message):
+    with pytest.raises(InvalidValue, match=message):
+        student.fit(inputs.astype(np.float32), labels, seed=seed)
+
+
+def test_refuses_inputs_of_another_shape(student, rows):
+    model = student.fit(*rows, seed=0)
+    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(4, 3\): expected \[m, 15\]"):
+        model.predict(np.zeros((4, 3), np.float32))
