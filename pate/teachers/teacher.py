@@ -92,5 +92,5 @@ def require_parts(parts: Sequence[Part], seeds: Sequence[int]) -> None:
 
 
 def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Flattens each record, `[n, …]` to `[n, d]`."""
-    return np.asarray(inputs, np.float32).reshape(len(inputs), -1)
+    """Flattens each record, `[n, …]` to float32 `[n, d]`; n may be 0."""
+    return np.asarray(inputs, np.float32).reshape(len(inputs), int(np.prod(inputs.shape[1:])))

@@ -80,6 +80,12 @@ def test_a_constant_label_is_predicted_constant(teacher, parts, queries, value):
         assert ((teacher.predict_many([state], queries)[0, :, 1] >= 0.5) == value).all()
 
 
+def test_without_queries_there_are_no_confidences(teacher, parts, queries):
+    if not isinstance(teacher, SklearnTeacher):  # whose estimators refuse it
+        states = teacher.fit_many(parts, range(6))
+        assert teacher.predict_many(states, queries[:0]).shape == (6, 0, 5)
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_hardly_any_records(teacher, parts, queries, size):
     part = Part(parts[0].inputs[:size], parts[0].labels[:size])
