@@ -14,7 +14,6 @@ from pate.accounting import Adjacency
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.mechanisms import StabilityTest, optimal_stability_table
 
-
 Probability = float | np.ndarray
 
 

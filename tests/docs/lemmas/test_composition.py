@@ -1,0 +1,99 @@
+"""docs/proofs/composition.md on random trees of releases, with exact laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pate.accounting.conversion import rdp_to_deltas
+
+DEPTH, OUTCOMES = 3, 3
+ORDERS = np.array([1.5, 2.0, 4.0, 8.0])
+EPSILONS = (0.2, 1.0, 3.0)
+
+
+@dataclass
+class Step:
+    """A pair of mixtures: (1 - failure) * good + failure * bad for both neighbours."""
+
+    good: tuple[np.ndarray, np.ndarray]
+    bad: tuple[np.ndarray, np.ndarray]
+    failure: float
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, *, closeness: float, failure: float) -> Step:
+        base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
+        tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
+        spikes = rng.permutation(np.eye(OUTCOMES))[:2]
+        return cls((base / base.sum(), tilted / tilted.sum()), (spikes[0], spikes[1]), failure)
+
+    def laws(self) -> list[np.ndarray]:
+        return [(1 - self.failure) * g + self.failure * b for g, b in zip(self.good, self.bad, strict=True)]
+
+    def curve(self) -> np.ndarray:
+        p, q = (law[:, None] for law in self.good)
+        forward = np.log((p**ORDERS * q ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
+        backward = np.log((q**ORDERS * p ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
+        return np.maximum(forward, backward)
+
+
+def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tuple[list, list, list]:
+    """Laws of all paths under both neighbours, and along each path the sums of curves and of failures.
+
+    `parameters` holds one (closeness, failure) for each depth; a second set for what follows the outcome 0 makes
+    prices depend on the past.
+    """
+    paths: list[tuple[float, float, np.ndarray, float, int]] = [(1.0, 1.0, np.zeros(len(ORDERS)), 0.0, 1)]
+    for _ in range(DEPTH):
+        grown = []
+        for p, q, curve, failure, last in paths:
+            closeness, rate = parameters[0 if last == 0 else -1]
+            step = Step.draw(rng, closeness=closeness, failure=rate)
+            for outcome, (a, b) in enumerate(zip(*step.laws(), strict=True)):
+                grown.append((p * a, q * b, curve + step.curve(), failure + rate, outcome))
+        paths = grown
+    return [x[:2] for x in paths], [x[2] for x in paths], [x[3] for x in paths]
+
+
+def exact_delta(laws: list, epsilon: float) -> float:
+    p, q = np.array(laws).T
+    return max(
+        float(np.maximum(p - math.exp(epsilon) * q, 0).sum()), float(np.maximum(q - math.exp(epsilon) * p, 0).sum())
+    )
+
+
+def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
+    return float(rdp_to_deltas(orders, curve, target_epsilon=epsilon).min())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    laws, curves, failures = walk(rng, [(0.9, 0.05), (0.2, 0.01)])
+    assert len({round(f, 9) for f in failures}) > 1
+    for epsilon in EPSILONS:
+        for index in range(len(ORDERS)):
+            largest = np.array([max(curve[index] for curve in curves)])
+            claim = claimed_delta(largest, epsilon, ORDERS[index : index + 1]) + max(failures)
+            assert exact_delta(laws, epsilon) <= claim + 1e-12
+
+
+def test_without_the_failure_probabilities_the_claim_is_false() -> None:
+    broken = 0
+    for seed in range(40):
+        laws, curves, failures = walk(np.random.default_rng(seed), [(0.05, 0.2)])
+        curve, epsilon = np.max(curves, axis=0), 0.5
+        exact = exact_delta(laws, epsilon)
+        assert exact <= claimed_delta(curve, epsilon) + failures[0]
+        broken += exact > claimed_delta(curve, epsilon)
+    assert broken == 40
+
+
+def test_the_mass_outside_the_mixture_is_at_most_the_sum_of_failures() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        failures = rng.uniform(0, 0.5, rng.integers(2, 8))
+        assert 0 <= 1 - np.prod(1 - failures) < failures.sum()

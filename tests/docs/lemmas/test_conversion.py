@@ -1,0 +1,85 @@
+"""docs/proofs/conversion.md, step by step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from pate.accounting import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon, zcdp_to_epsilon_classic
+from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
+
+ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_pointwise_inequality_holds_and_touches(order: float) -> None:
+    w = np.linspace(0, 1, 100_001)
+    slack = (1 - 1 / order) ** (order - 1) / order - (1 - w) * w ** (order - 1)
+    assert slack.min() >= -1e-12
+    assert slack.min() < 1e-6
+
+
+def test_random_pairs_of_laws_stay_below_the_claim_and_some_come_near() -> None:
+    rng = np.random.default_rng(0)
+    nearest = 0.0
+    for _ in range(500):
+        p, q = rng.dirichlet(np.full(4, 0.7), size=2) + 1e-9
+        p, q = p / p.sum(), q / q.sum()
+        log_p, log_q = np.log(p)[:, None], np.log(q)[:, None]
+        curve = logsumexp(ORDERS * log_p + (1 - ORDERS) * log_q, axis=0) / (ORDERS - 1)
+        for epsilon in (0.1, 1.0, 3.0):
+            exact = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+            claim = float(rdp_to_deltas(ORDERS, curve, target_epsilon=epsilon).min())
+            assert exact <= claim * (1 + 1e-9) + 1e-15
+            nearest = max(nearest, exact / claim)
+    assert nearest > 0.8
+
+
+def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
+    curve = 0.05 * ORDERS
+    for delta in (1e-9, 1e-5, 0.1):
+        epsilons = rdp_to_epsilons(ORDERS, curve, target_delta=delta)
+        assert (epsilons <= np.maximum(curve + math.log(1 / delta) / (ORDERS - 1), 0)).all()
+        positive = epsilons > 0
+        for order, rdp, epsilon in zip(ORDERS[positive], curve[positive], epsilons[positive], strict=True):
+            back = rdp_to_deltas(np.array([order]), np.array([rdp]), target_epsilon=float(epsilon))
+            assert back[0] == pytest.approx(delta, rel=1e-9)
+
+
+def test_the_zcdp_forms_are_their_minima_over_orders() -> None:
+    rho, delta = 0.2, 1e-6
+
+    def classic(order: float) -> float:
+        return rho * order + math.log(1 / delta) / (order - 1)
+
+    def tight(order: float) -> float:
+        return rho * order + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+
+    for form, value in ((classic, zcdp_to_epsilon_classic), (tight, zcdp_to_epsilon)):
+        best = minimize_scalar(form, bounds=(1.01, 100), method="bounded", options={"xatol": 1e-9}).fun
+        assert value(rho, target_delta=delta) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.7, 2.0])
+def test_the_exact_gaussian_against_a_quadrature(mu: float) -> None:
+    epsilon = 0.5
+
+    def excess(x: float) -> float:
+        p, q = math.exp(-0.5 * (x - mu) ** 2), math.exp(-0.5 * x * x)
+        return max(p - math.exp(epsilon) * q, 0.0) / math.sqrt(2 * math.pi)
+
+    threshold = epsilon / mu + mu / 2
+    integral = quad(excess, threshold, threshold + 12, epsabs=1e-15, epsrel=1e-11)[0]
+    assert gaussian_delta(mu, epsilon=epsilon) == pytest.approx(integral, rel=1e-8)
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.1, 1e-5), (0.01, 1e-6), (0.2, 4e-7), (1.0, 1e-3)])
+def test_the_formula_of_theorem_11_is_below_an_exact_epsilon_of_its_class(rho: float, delta: float) -> None:
+    exact = gaussian_epsilon(math.sqrt(2 * rho), target_delta=delta)
+    assert rho + math.sqrt(2 * rho * math.log(1 / delta)) < exact
+    assert exact <= zcdp_to_epsilon(rho, target_delta=delta) <= zcdp_to_epsilon_classic(rho, target_delta=delta)
