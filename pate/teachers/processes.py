@@ -71,7 +71,8 @@ class ProcessesEngine(Engine):
                 f"{saved} of {num_teachers} teachers are safe in {store.folder}, start again for the rest"
             ) from error
         finally:
-            executor.shutdown(wait=True, kill_workers=bool(running))
+            if running:  # it failed; idle workers, kept for a next call, end by themselves after ten seconds
+                executor.shutdown(wait=True, kill_workers=True)
 
 
 def _collect(
