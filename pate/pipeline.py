@@ -137,6 +137,9 @@ class _Run:
 
     @cached_property
     def price(self) -> Price:
+        groups = len(np.unique(self.dataset.private.group_ids))
+        rule = f"at most {groups}, the number of private groups"
+        require(self.plan.num_teachers <= groups, "num_teachers", self.plan.num_teachers, rule)
         return price(self.plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
 
     @cached_property

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr
 
 from pate.validation import require_non_negative, require_probability
@@ -45,6 +44,8 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
     require_non_negative("rho", rho)
     if rho == 0:
         return 0.0
+    from scipy.optimize import minimize_scalar  # loads slowly
+
     log_excess = math.log(math.sqrt(math.log(1 / target_delta) / rho))
 
     def epsilon(log_order_less_one: float) -> float:
@@ -76,6 +77,8 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     require_probability("target_delta", target_delta)
     if gaussian_delta(mu, epsilon=0.0) <= target_delta:
         return 0.0
+    from scipy.optimize import brentq  # loads slowly
+
     upper = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / target_delta))
     root = brentq(lambda e: gaussian_delta(mu, epsilon=e) - target_delta, 0.0, upper, xtol=1e-13, rtol=1e-14)
     return float(root)

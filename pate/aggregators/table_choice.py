@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq
 
 from pate.accounting.conversion import conversion_penalty
 from pate.accounting.events import NoOpEvent
@@ -76,6 +75,8 @@ def _scale_at(selection: GapSelection, order: float, rdp: float) -> float:
     """The selection scale that costs `rdp` at one order."""
     if selection.event == NoOpEvent():  # one candidate: nothing is chosen, any scale will do
         return selection.noise_scale
+    from scipy.optimize import brentq  # loads slowly
+
     orders = np.array([order])
 
     def excess(log_scale: float) -> float:
