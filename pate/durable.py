@@ -42,7 +42,7 @@ def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
 def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
     """Writes an .npz; equal arrays give equal bytes."""
     with replacing(path) as file:
-        np.savez(file, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def sync_folder(folder: Path) -> None:

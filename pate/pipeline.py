@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -280,18 +280,18 @@ class _Run:
         return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.votes.blocks()])
 
     def _train_teachers(self, store: CheckpointStore) -> None:
-        private, total = self.dataset.private, self.plan.num_teachers
+        private, partition, total = self.dataset.private, self.partition, self.plan.num_teachers
         missing = len(store.missing(total))
 
         def part(teacher: int) -> Part:
-            rows = private.take(self.partition.indices(teacher))
+            rows = private.take(partition.indices(teacher))
             return Part(rows.inputs, rows.labels)
 
         with self.monitor.stage("training teachers", total) as advance:
             done = total - missing
             advance(done)
 
-            def on_progress(teacher: int, info: dict[str, Any]) -> None:
+            def on_progress(teacher: int, info: Mapping[str, Any]) -> None:
                 nonlocal done
                 done += 1
                 self.events.teacher(teacher, float(info["loss"]))

@@ -80,8 +80,7 @@ def _quote(config: DictConfig) -> Quote:
         failure_prob=failure_probability(event),
         **shape,
         aggregator=_parameters(aggregator),
-        **_orders(spent, delta),
-        **_gaps(aggregator, shape["num_teachers"]),
+        **(_orders(spent, delta) | _gaps(aggregator, shape["num_teachers"])),
     )
 
 
@@ -98,7 +97,7 @@ def _orders(spent: Accountant, delta: float) -> dict[str, Any]:
     return {"num_orders": len(spent.orders), "best_order": spent.best_order(delta)}
 
 
-def _gaps(aggregator: Aggregator, num_teachers: int) -> dict[str, int | None]:
+def _gaps(aggregator: Aggregator, num_teachers: int) -> dict[str, Any]:
     """The gaps at which a stable set is released with probability 1/2 and 0.95; None where T teachers cannot."""
     if not isinstance(aggregator, StableTopK):
         return {}

@@ -29,9 +29,9 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     """
     register_configs(training=config_name == "train")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
-    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(task)
+    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(_unheard(task))
     try:
-        app()
+        _heard(app)
     except (HydraException, OmegaConfBaseException) as error:
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
@@ -40,6 +40,30 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
         _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
     except OSError as error:
         _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)
+
+
+class _Unheard(BaseException):
+    """Carries an error past Hydra, which would print a line of its own."""
+
+
+def _unheard(task: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
+    def run(config: DictConfig) -> None:
+        try:
+            task(config)
+        except Exception as error:
+            raise _Unheard from error
+
+    return run
+
+
+def _heard(app: Callable[[], None]) -> None:
+    """Runs the app and raises the error that was carried past Hydra, as itself."""
+    try:
+        app()
+    except _Unheard as carrier:
+        if carrier.__cause__ is None:
+            raise
+        raise carrier.__cause__ from None
 
 
 def _stop(message: str, code: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,4 +92,4 @@ def _noise_is_given(overrides: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

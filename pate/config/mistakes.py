@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import re
 
-from pate.config.location import CONFIG_FOLDER
+from pate.config.location import members
 from pate.validation import nearest
 
 
 def explain(error: Exception) -> str:
     """One line that names the key or group, the rule and the value."""
-    text = str(error)
+    text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
     missing = re.search(r"Could not find '([^']+)'|In '[^']*': Could not find '([^']+)'", text)
     if missing:
         group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
-        known = tuple(sorted(path.stem for path in (CONFIG_FOLDER / group).glob("*.yaml")))
+        known = members(group)
         if group and known:
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}"
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         return f"{unknown.group(1)}: expected a key of the configuration{_key_hint(text)}; --help lists them"
-    typed = re.search(r"full_key: (\S+)", text)
-    if typed:
-        return f"{typed.group(1)}: {text.splitlines()[0]}"
-    return text
+    typed = re.search(r"(?:Error merging override .*\n)?(.*)\n\s*full_key: (\S+)", text)
+    return f"{typed.group(2)}: {typed.group(1)}" if typed else text
 
 
 def _key_hint(text: str) -> str:

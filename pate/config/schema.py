@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from pate.aggregators import GaussianVotes, StableTopK
+from pate.config.location import members
 
 _PLAIN = (str, int, float, bool)
 _AGGREGATORS: dict[str, type] = {"stable_top_k": StableTopK, "gaussian_votes": GaussianVotes}
@@ -73,11 +74,12 @@ class AccountConfig(SharedConfig):
 
 def register_configs(*, training: bool = True) -> None:
     """Makes the schemas known to Hydra, under the group `schema`; without training, torch is not loaded."""
+    OmegaConf.register_new_resolver("choices", _choices, replace=True)  # for --help
     store = ConfigStore.instance()
     store.store(group="schema", name="train", node=TrainConfig)
     store.store(group="schema", name="account", node=AccountConfig)
-    for group, members in (groups() if training else {"aggregator": _AGGREGATORS}).items():
-        for name, cls in members.items():
+    for group, classes in (groups() if training else {"aggregator": _AGGREGATORS}).items():
+        for name, cls in classes.items():
             extra: list[tuple[str, Any, Any]] = [("num_teachers", int, 400)] if group == "teacher" else []
             node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
             store.store(group=f"schema/{group}", name=name, node=node)
@@ -103,6 +105,10 @@ def groups() -> dict[str, dict[str, type]]:
         "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
         "student": {"linear": LinearStudent, "mlp": MLPStudent},
     }
+
+
+def _choices(*names: str) -> str:
+    return "\n".join(f"{group}: {', '.join(members(group))}" for group in names)
 
 
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:

@@ -125,7 +125,7 @@ def _summary_writer(folder: Path) -> Any:
 
 def _events_in(folder: Path) -> set[tuple[str, int]]:
     """(tag, step) of every event in the folder's files; a file's torn end is skipped."""
-    from tensorboard.backend.event_processing import event_file_loader  # type: ignore[import-untyped]
+    from tensorboard.backend.event_processing import event_file_loader
 
     load = event_file_loader.LegacyEventFileLoader
 

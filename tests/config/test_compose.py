@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.accounting import Accountant
 from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
+from pate.config.location import members
 from pate.config.schema import groups
 from pate.student import Student
 from pate.teachers import Engine, Teacher
@@ -19,10 +20,6 @@ from pate.validation import InvalidValue
 
 BASES = {"teacher": Teacher, "engine": Engine, "accountant": Accountant, "student": Student}
 NEEDS = {"data=celeba": ["data.root=somewhere"], "teacher=sklearn": []}
-
-
-def members(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONFIG_FOLDER / group).glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)

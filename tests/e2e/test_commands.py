@@ -34,7 +34,9 @@ def quote(*arguments: str) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize(("adjacency", "epsilon", "tolerance"), [("add_remove", 3.67, 0.02), ("replace_one", 8.02, 0.03)])
+@pytest.mark.parametrize(
+    ("adjacency", "epsilon", "tolerance"), [("add_remove", 3.67, 0.02), ("replace_one", 8.02, 0.03)]
+)
 def test_price_of_the_papers_experiment_with_gumbel_noise(adjacency: str, epsilon: float, tolerance: float) -> None:
     noise = ["aggregator.selection_scale=38.985", "aggregator.test_std=60", "aggregator.failure_prob=1e-9"]
     answer = quote("aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}")
