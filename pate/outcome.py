@@ -33,7 +33,7 @@ from pate.report import (
 _PACKAGES = ("pate", "numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
 _UNITS = {
-    Adjacency.REPLACE_ONE: "one group of private records (one record where groups are single) replaced by another",
+    Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
     Adjacency.ADD_REMOVE: "one teacher added or removed",
 }
 

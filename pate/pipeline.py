@@ -6,8 +6,6 @@ was stopped continues with the same call; the release is priced and in the ledge
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -203,7 +201,6 @@ class _Run:
                     num_teachers=self.plan.num_teachers,
                     rng=self.randomness.generator("noise"),
                     ledger=self.ledger,
-                    key=self._release_key(),
                 )
                 write_arrays(path, labels=release.labels, answered=release.answered)
         self.randomness.forget_noise()
@@ -299,6 +296,7 @@ class _Run:
 
             seeds = self.randomness.seeds("teachers", total)
             self.plan.engine.train(self.plan.teacher, part, total, seeds, store, on_progress)
+        self.events.flush()
 
     def _fit_student(self, name: str, inputs: NDArray[np.float32], labels: NDArray[np.bool_]) -> StudentModel:
         curve = self.curves[name] = []
@@ -310,12 +308,6 @@ class _Run:
         seed = self.randomness.seeds("student", 1)[0]
         with self.monitor.stage(f"training the {name.replace('_', ' ')}"):
             return self.plan.student.fit(inputs, labels, seed=seed, on_epoch=on_epoch)
-
-    def _release_key(self) -> str:
-        """Equal for equal votes, noise and mechanism only: a charge under it is made once."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.histogram).tobytes())
-        digest.update(json.dumps([repr(self.price.aggregator), self.randomness.noise_id()]).encode())
-        return digest.hexdigest()
 
 
 def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:

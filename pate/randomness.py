@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +42,6 @@ class Randomness:
     def seeds(self, purpose: str, count: int) -> list[int]:
         """That many seeds of 32 bits; the first ones do not depend on the count."""
         return [int(seed) for seed in self._sequence(purpose).generate_state(count, np.uint32)]
-
-    def noise_id(self) -> str:
-        """Names the noise without giving it away: two releases with the same name have the same noise."""
-        return hashlib.sha256(f"noise {self._entropy('noise')}".encode()).hexdigest()[:32]
 
     def forget_noise(self) -> None:
         """Destroys the secret that the noise came from; a seeded run has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,7 +83,6 @@ class Aggregator(ABC):
         num_teachers: int,
         rng: np.random.Generator,
         ledger: Ledger | None = None,
-        key: str | None = None,
     ) -> Release:
         """Releases labels for all queries.
 
@@ -92,9 +91,8 @@ class Aggregator(ABC):
                 `numpy.asarray` takes.
             num_teachers: T, public.
             rng: fresh noise for every query comes from it.
-            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing.
-            key: names this release in the ledger; the same key, votes and generator state give the same release, which
-                is charged once. By default every call is a new release.
+            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. The same votes
+                with the generator in the same state give the same release, which is charged once.
 
         Raises:
             InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
@@ -105,10 +103,17 @@ class Aggregator(ABC):
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
-            ledger.charge(event, adjacency=self.adjacency, key=key or uuid.uuid4().hex, description=repr(self))
+            key = self._release_key(counts, num_teachers, rng)
+            ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self))
         labels = np.zeros((num_queries, num_labels), dtype=np.bool_)
         answered = np.zeros(num_queries, dtype=np.bool_)
         for start in range(0, num_queries, _QUERIES_AT_ONCE):
             rows = slice(start, start + _QUERIES_AT_ONCE)
             labels[rows], answered[rows] = self._draw(counts[rows], num_teachers=num_teachers, rng=rng)
         return Release(labels, answered, event, self.adjacency)
+
+    def _release_key(self, counts: NDArray[np.int64], num_teachers: int, rng: np.random.Generator) -> str:
+        """A digest of all that the release is a function of; the generator's state salts the votes."""
+        digest = hashlib.sha256(repr((self, num_teachers, counts.shape, rng.bit_generator.state)).encode())
+        digest.update(np.ascontiguousarray(counts).data)
+        return digest.hexdigest()
