@@ -1,0 +1,94 @@
+"""All neighbouring histograms of small instances, and what a top-k release can tell of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+
+Counts = NDArray[np.int64]
+
+
+def all_histograms(num_labels: int, num_teachers: int) -> Counts:
+    """Every histogram that `num_teachers` vote vectors can have: `[H, L]`."""
+    return np.array(list(product(range(num_teachers + 1), repeat=num_labels)))
+
+
+def neighbours(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
+    """Every ordered pair of neighbouring histograms: `[P, L]` and `[P, L]`, equal ones included.
+
+    Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one both
+    bits are free; with add/remove the new bit is 0, and pairs stand in either order.
+    """
+    moves = [(0, 0), (1, 0), (0, 1), (1, 1)] if adjacency == Adjacency.REPLACE_ONE else [(0, 0), (1, 0)]
+    one_label = sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in moves})
+    pairs = np.array(list(product(one_label, repeat=num_labels)))  # [P, L, 2]
+    if adjacency == Adjacency.ADD_REMOVE:
+        pairs = np.concatenate([pairs, pairs[:, :, ::-1]])
+    return pairs[:, :, 0], pairs[:, :, 1]
+
+
+def top_sets(counts: Counts) -> Counts:
+    """The k best labels as a bit mask, ties to the lowest index: `[H, L + 1]` for k = 0..L."""
+    order = np.argsort(-counts, axis=1, kind="stable")
+    return np.pad(np.cumsum(1 << order, axis=1), ((0, 0), (1, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class GapPairs:
+    """Neighbours up to what decides a top-k release: the gaps, and which top-k sets agree.
+
+    The law of k depends on the gaps alone, and so does the probability that the set of the k best is released. Two
+    histograms can release the same set only for the same k. So gaps and agreement determine both laws up to the names
+    of the outcomes; `test_histograms.py` compares with the laws over named sets.
+
+    Attributes:
+        num_labels: L.
+        num_teachers: T.
+        padded: whether k = 0 and k = L are candidates.
+        first: `[N, n]` the gap of each candidate k.
+        second: `[N, n]` the same of the neighbour.
+        same_set: `[N, n]` whether the k best labels are the same.
+    """
+
+    num_labels: int
+    num_teachers: int
+    padded: bool
+    first: Counts
+    second: Counts
+    same_set: NDArray[np.bool_]
+
+    @property
+    def constant_set(self) -> NDArray[np.bool_]:
+        """`[n]` the candidates that name no label or all of them."""
+        ends = np.zeros(self.first.shape[1], dtype=bool)
+        ends[[0, -1]] = self.padded
+        return ends
+
+
+def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
+    """Gaps between counts in falling order: `[H, L - 1]`, or padded by T and 0 `[H, L + 1]`."""
+    falling = np.pad(-np.sort(-counts, axis=1), ((0, 0), (1, 1)))
+    falling[:, 0] = num_teachers
+    gaps = falling[:, :-1] - falling[:, 1:]
+    return gaps if padded else gaps[:, 1:-1]
+
+
+@lru_cache(maxsize=64)
+def gap_pairs(num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool) -> GapPairs:
+    """All pairs of `neighbours`, each kind once."""
+    first, second = neighbours(num_labels, num_teachers, adjacency)
+    same = top_sets(first) == top_sets(second)
+    gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]
+    columns = np.concatenate([*gaps, same if padded else same[:, 1:-1]], axis=1)
+    code = np.zeros(len(columns), dtype=np.int64)
+    for column in columns.T:
+        code = code * (num_teachers + 2) + column
+    kinds = columns[np.unique(code, return_index=True)[1]]
+    parts = np.split(kinds, 3, axis=1)
+    return GapPairs(num_labels, num_teachers, padded, parts[0], parts[1], parts[2].astype(bool))

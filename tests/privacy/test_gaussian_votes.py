@@ -1,0 +1,93 @@
+"""The price of GaussianVotes against its exact law on all neighbouring histograms; it is attained."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from pate.accounting import Adjacency, Event
+from pate.aggregators import GaussianVotes
+from tests.privacy.divergences import (
+    ORDERS,
+    assert_covered,
+    assert_delta_covered,
+    largest_renyi,
+    price_curve,
+)
+from tests.privacy.histograms import Counts, neighbours
+
+ADJACENCIES = tuple(Adjacency)
+STDS = (0.5, 1.0, 3.0)
+Array = NDArray[np.float64]
+
+
+def price_of(noise_std: float, num_labels: int, num_teachers: int, adjacency: Adjacency) -> Event:
+    aggregator = GaussianVotes(noise_std=noise_std, adjacency=adjacency)
+    return aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+
+
+def joint_law(counts: Counts, noise_std: float, num_teachers: int) -> Array:
+    """The probability of every pattern of bits: `[P, 2**L]`."""
+    margins = (counts - num_teachers / 2) / noise_std
+    law = np.ones((len(counts), 1))
+    for z in margins.T:
+        law = np.concatenate([law * ndtr(-z)[:, None], law * ndtr(z)[:, None]], axis=1)
+    return law
+
+
+def largest_sum_of_bits(first: Counts, second: Counts, noise_std: float, num_teachers: int) -> Array:
+    """The largest divergence over all pairs, adding up the labels' independent bits: `[len(ORDERS)]`."""
+    values = (np.arange(num_teachers + 1) - num_teachers / 2) / noise_std
+    logs = np.stack([log_ndtr(-values), log_ndtr(values)])  # [2, T + 1]
+    largest = []
+    for order in ORDERS:
+        terms = order * logs[:, :, None] - (order - 1) * logs[:, None, :]
+        table = np.logaddexp(*terms) / (order - 1)  # [T + 1, T + 1] divergence of one label's bit
+        largest.append(table[first, second].sum(axis=1).max())
+    return np.array(largest)
+
+
+@pytest.mark.parametrize("noise_std", STDS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_neighbours_and_is_attained(adjacency: Adjacency, noise_std: float) -> None:
+    for num_labels, num_teachers in product((1, 2, 3, 4), (1, 2, 3, 4, 5, 6)):
+        first, second = neighbours(num_labels, num_teachers, adjacency)
+        price = price_curve(price_of(noise_std, num_labels, num_teachers, adjacency))
+        exact = largest_sum_of_bits(first, second, noise_std, num_teachers)
+        assert assert_covered(exact, price) == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise_std", STDS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_delta_covers_all_neighbours(adjacency: Adjacency, noise_std: float) -> None:
+    for num_labels, num_teachers in ((1, 6), (2, 6), (3, 6), (4, 3)):
+        laws = [
+            joint_law(counts, noise_std, num_teachers) for counts in neighbours(num_labels, num_teachers, adjacency)
+        ]
+        assert_delta_covered(laws[0], laws[1], price_of(noise_std, num_labels, num_teachers, adjacency))
+
+
+def test_bits_are_independent_so_their_divergences_add() -> None:
+    first, second = neighbours(2, 4, Adjacency.REPLACE_ONE)
+    joint = largest_renyi(joint_law(first, 1.0, 4), joint_law(second, 1.0, 4))
+    np.testing.assert_allclose(joint, largest_sum_of_bits(first, second, 1.0, 4), rtol=1e-9)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
+    first, second = neighbours(4, 6, adjacency)
+    exact = largest_sum_of_bits(first, second, 1.0, 6)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(exact, 0.9 * price_curve(price_of(1.0, 4, 6, adjacency)))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_bits_cost_less_than_the_noisy_counts_they_hide(adjacency: Adjacency) -> None:
+    """L bits against the vector release with l2 sensitivity sqrt(L): L a / (2 noise_std**2)."""
+    for noise_std in STDS:
+        vector = 4 * ORDERS / (2 * noise_std**2)
+        assert (price_curve(price_of(noise_std, 4, 6, adjacency)) <= vector).all()

@@ -1,0 +1,93 @@
+"""The enumeration of neighbours is what it says, and the reduction to gaps loses nothing."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency
+from pate.aggregators import StableTopK
+from pate.mechanisms import GapSelection
+from pate.mechanisms.gap_selection import NOISES
+from pate.mechanisms.ranking import Ranking
+from tests.privacy.divergences import EPSILONS, largest_delta
+from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbours, top_sets
+from tests.privacy.laws import selection_law
+from tests.privacy.top_k_laws import laws_end_to_end
+
+ADJACENCIES = tuple(Adjacency)
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def pairs_from_votes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> set[Pair]:
+    """Neighbours from the definition: every vote matrix, every change of one teacher."""
+    vectors = [np.array(bits) for bits in product((0, 1), repeat=num_labels)]
+    found: set[Pair] = set()
+    for teachers in product(vectors, repeat=num_teachers):
+        votes = np.array(teachers)
+        for new in vectors if adjacency == Adjacency.REPLACE_ONE else vectors[:1]:
+            changed = votes.copy()
+            changed[0] = new
+            pair = tuple(votes.sum(axis=0).tolist()), tuple(changed.sum(axis=0).tolist())
+            found |= {pair, pair[::-1]}
+    return found
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(("num_labels", "num_teachers"), [(1, 3), (2, 3), (3, 2), (3, 3)])
+def test_neighbours_are_those_of_the_definition(adjacency: Adjacency, num_labels: int, num_teachers: int) -> None:
+    first, second = neighbours(num_labels, num_teachers, adjacency)
+    found = set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
+    assert found == pairs_from_votes(num_labels, num_teachers, adjacency)
+
+
+def test_the_largest_instance_has_all_histograms_and_pairs() -> None:
+    assert len(all_histograms(4, 6)) == 7**4
+    assert len(neighbours(4, 6, Adjacency.REPLACE_ONE)[0]) == (7 + 6 + 6) ** 4
+    assert len(neighbours(4, 6, Adjacency.ADD_REMOVE)[0]) == 2 * (6 + 6) ** 4
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
+    counts = all_histograms(4, 4)
+    ranking = Ranking.of(counts)
+    expected = gaps_of(counts, num_teachers=4, padded=padded)
+    np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected)
+    sets = top_sets(counts)
+    for k in range(5):
+        bits = ranking.top(np.full(len(counts), k))
+        np.testing.assert_array_equal(bits @ (1 << np.arange(4)), sets[:, k])
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_laws_of_the_package_are_the_exact_ones(noise: str, padded: bool, scale: float) -> None:
+    counts = np.unique(-np.sort(-all_histograms(4, 6), axis=1), axis=0)
+    selection = GapSelection(noise_scale=scale, noise=noise, num_labels=4, num_teachers=6, padded=padded)
+    expected = selection_law(noise, gaps_of(counts, num_teachers=6, padded=padded), scale)
+    np.testing.assert_allclose(selection.probabilities(counts), expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_reduction_to_gaps_loses_nothing(padded: bool) -> None:
+    """Divergences over laws of named sets, for every pair of histograms, against those over gap pairs."""
+    aggregator = StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05, padded=padded)
+    named = {tuple(counts): _named_law(aggregator, counts) for counts in all_histograms(3, 3)}
+    first, second = (
+        np.array([named[tuple(counts)] for counts in side]) for side in neighbours(3, 3, Adjacency.REPLACE_ONE)
+    )
+    reduced = laws_end_to_end(aggregator, gap_pairs(3, 3, Adjacency.REPLACE_ONE, padded=padded))
+    for epsilon in EPSILONS:
+        expected = largest_delta(first, second, epsilon)
+        assert largest_delta(*reduced, epsilon) == pytest.approx(expected, rel=1e-9), epsilon
+
+
+def _named_law(aggregator: StableTopK, counts: np.ndarray) -> np.ndarray:
+    """The package's own law over all 8 sets of labels and the refusal."""
+    law = np.zeros(9)
+    for labels, probability in aggregator.distribution(counts, num_teachers=3).items():
+        law[8 if labels is None else sum(1 << label for label in labels)] += probability
+    return law
