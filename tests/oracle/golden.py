@@ -1,0 +1,179 @@
+"""Every golden entry computed through the package's own functions: `evaluate(name, inputs) -> value`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    ZCdpEvent,
+    gaussian_epsilon,
+    zcdp_to_epsilon,
+    zcdp_to_epsilon_classic,
+)
+from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.aggregators import StableTopK
+from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
+from pate.mechanisms.argmax_laws import gaussian_argmax
+from pate.validation import InvalidValue, nearest
+
+Inputs = dict[str, Any]
+
+PATH = Path(__file__).with_name("golden.json")
+
+_NOISES = {"gumbel": "gumbel", "gauss": "gaussian", "laplace": "laplace", "expo": "exponential"}
+_ADJACENCIES = {1: Adjacency.ADD_REMOVE, 2: Adjacency.REPLACE_ONE}
+
+
+def entries() -> list[dict[str, Any]]:
+    """The golden entries: name, inputs, value, rtol, note."""
+    loaded: list[dict[str, Any]] = json.loads(PATH.read_text())["entries"]
+    return loaded
+
+
+def evaluate(name: str, inputs: Inputs) -> Any:
+    """The package's value for an entry.
+
+    Raises:
+        InvalidValue: a name that the package computes nothing for.
+    """
+    if name not in EVALUATORS:
+        known = tuple(EVALUATORS)
+        raise InvalidValue(f"name={name}: expected one of {', '.join(known)}{nearest(name, known)}")
+    return EVALUATORS[name](inputs)
+
+
+def _gap_select_probs(inputs: Inputs) -> list[float]:
+    selection = GapSelection(
+        noise_scale=inputs["scale"],
+        noise=_NOISES[inputs["noise"]],
+        num_labels=len(inputs["hist"]),
+        num_teachers=inputs["n_teachers"],
+        padded=inputs["padded"],
+        regularizer=inputs["regularizer"],
+    )
+    if selection.candidates[0] != inputs["first_k"]:
+        raise InvalidValue(f"first_k={inputs['first_k']}: expected {selection.candidates[0]}")
+    return [float(p) for p in selection.probabilities(np.array(inputs["hist"]))]
+
+
+def _failure_prob(inputs: Inputs) -> float:
+    """The failure probability of the test's threshold: the papers' sqrt(2 log 1/delta_t) is a stricter one."""
+    delta_t = float(inputs["delta_t"])
+    return delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))
+
+
+def _gaussian_test(inputs: Inputs, *, sens: int, failure_prob: float, num_teachers: int) -> StabilityTest:
+    return StabilityTest.gaussian(
+        test_std=inputs["sigma"],
+        failure_prob=failure_prob,
+        num_teachers=num_teachers,
+        adjacency=_ADJACENCIES[sens],
+    )
+
+
+def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
+    test = _gaussian_test(inputs, sens=inputs["floor"], failure_prob=_failure_prob(inputs), num_teachers=inputs["gap"])
+    return float(test.pass_probabilities(np.array(inputs["gap"])))
+
+
+def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
+    """The paper's threshold b log(1/delta_t) is ours for half the failure probability; floor 1."""
+    test = StabilityTest.laplace(
+        test_std=inputs["scale"] * math.sqrt(2),
+        failure_prob=inputs["delta_t"] / 2,
+        num_teachers=inputs["gap"],
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    return float(test.pass_probabilities(np.array(inputs["gap"])))
+
+
+def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
+    largest_gap = inputs["gap_range"][1]
+    test = _gaussian_test(inputs, sens=inputs["sens"], failure_prob=inputs["delta_t"], num_teachers=largest_gap)
+    return float(rdp_curve(count_leaves(test.event), np.array([inputs["alpha"]]))[0])
+
+
+def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
+    counts = np.array(inputs["hist"])
+    aggregator = StableTopK(
+        selection_scale=inputs["gumbel_beta"],
+        test_std=inputs["sigma2"],
+        failure_prob=_failure_prob(inputs),
+        adjacency=_ADJACENCIES[inputs["floor"]],
+    )
+    law = aggregator.distribution(counts, num_teachers=int(counts.max()))
+    return {"bot" if labels is None else str(list(labels)): p for labels, p in law.items()}
+
+
+def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
+    """Both steps at their zCDP prices: range**2 / 8 for the selection, sens**2 / (2 std**2) for the test."""
+    adjacency = _ADJACENCIES[inputs["sens"]]
+    selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
+    test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
+    steps = ComposedEvent((ZCdpEvent(selection), ApproximateEvent(ZCdpEvent(test), inputs["delta_t"])))
+    return RdpAccountant().compose(SelfComposedEvent(steps, inputs["T"])).get_epsilon(inputs["delta"])
+
+
+def _stable_topk_eps_tight(inputs: Inputs) -> float:
+    aggregator = StableTopK(
+        selection_scale=inputs["gumbel_beta"],
+        test_std=inputs["sigma2"],
+        failure_prob=inputs["delta_t"],
+        adjacency=_ADJACENCIES[inputs["sens"]],
+    )
+    event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
+    return RdpAccountant().compose(event).get_epsilon(inputs["delta"])
+
+
+def _optimal_stability_table_logit(inputs: Inputs) -> list[float]:
+    table = optimal_stability_table(
+        order=inputs["alpha"],
+        rdp_budget=inputs["rdp_budget"],
+        failure_prob=inputs["delta_t"],
+        num_levels=inputs["first_n"],
+    )
+    return list(table.logits)
+
+
+def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
+    """From the law of the argmax: tied gaps against gaps moved up or down by one, of the class that moved up."""
+    up, sigma, order = inputs["n_up"], inputs["sigma"], inputs["alpha"]
+    moves = np.where(np.arange(inputs["n_gaps"]) < up, 1.0, -1.0)
+    p, q = (float(gaussian_argmax(values / sigma)[:up].sum()) for values in (np.zeros_like(moves), moves))
+    moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+    return math.log(moment) / (order - 1)
+
+
+def _bounded_range_rdp(inputs: Inputs) -> float:
+    return float(rdp_curve({BoundedRangeEvent(inputs["eps"]): 1}, np.array([inputs["alpha"]]))[0])
+
+
+EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
+    "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
+    "gaussian_exact_eps": lambda inputs: gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
+    "rdp_to_dp_cks_linear_rdp": lambda inputs: zcdp_to_epsilon(inputs["rho"], target_delta=inputs["delta"]),
+    "gap_select_probs": _gap_select_probs,
+    "rdp_bounded_range": _bounded_range_rdp,
+    "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,
+    "ptr_laplace_pass_prob_paper_alg5": _ptr_laplace_pass_prob,
+    "ptr_onebit_rdp_worst": _ptr_onebit_rdp_worst,
+    "stable_topk_output_dist": _stable_topk_output_dist,
+    "stable_topk_eps_zcdp_cks": _stable_topk_eps_zcdp,
+    "stable_topk_eps_tight_rdp_cks": _stable_topk_eps_tight,
+    "optimal_stability_table_logit": _optimal_stability_table_logit,
+    "rnm_gauss_tie_renyi": _rnm_gauss_tie_renyi,
+}
+"""What the package computes, by the entry's name."""
