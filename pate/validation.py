@@ -51,7 +51,10 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | 
         InvalidValue: counts that are not integers (a float array is refused, NaN or not), empty,
             of another rank, or outside 0..num_teachers.
     """
-    array = np.asarray(counts)
+    try:
+        array = np.asarray(counts)
+    except ValueError as error:
+        raise InvalidValue(f"{name}: expected rows of equal length") from error
     shapes = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
     allowed = shapes if rank is None else {rank: shapes[rank]}
     require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()))

@@ -35,13 +35,15 @@ def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
 def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
     """The delta that each order alone gives at an epsilon: `[len(orders)]`, at most 1."""
     require_non_negative("target_epsilon", target_epsilon)
-    log_delta = (orders - 1) * (rdp - target_epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    with np.errstate(over="ignore"):
+        log_delta = (orders - 1) * (rdp - target_epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return np.exp(np.minimum(log_delta, 0.0))
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
     """The best epsilon of a rho-zCDP release over all real orders."""
     require_non_negative("rho", rho)
+    require_probability("target_delta", target_delta)
     if rho == 0:
         return 0.0
     from scipy.optimize import minimize_scalar  # loads slowly

@@ -123,10 +123,7 @@ class Ledger:
         records = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
         if records[0] != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
-        self.entries = [
-            LedgerEntry(r["key"], event_from_json(r["event"]), r["description"], _epsilon_from_json(r["epsilon"]))
-            for r in records[1:]
-        ]
+        self.entries = [_entry_from_json(path, number, record) for number, record in enumerate(records[1:], start=2)]
 
 
 def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
@@ -134,8 +131,12 @@ def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
     return asdict(entry) | {"event": event_to_json(entry.event), "epsilon": epsilon}
 
 
-def _epsilon_from_json(value: float | str) -> float:
-    return float(value)
+def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerEntry:
+    try:
+        event, epsilon = event_from_json(record["event"]), float(record["epsilon"])
+        return LedgerEntry(str(record["key"]), event, str(record["description"]), epsilon)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidValue(f"ledger={path}: expected a charge on line {number}") from error
 
 
 def _append(path: Path, record: dict[str, Any], *, truncate: bool = False) -> None:

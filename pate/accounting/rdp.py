@@ -28,7 +28,7 @@ from pate.accounting.events import (
     leaves,
 )
 from pate.accounting.renyi import bounded_range_rdp, noisy_max_gaussian_rdp, one_bit_rdp, pure_dp_rdp
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, require_count
 
 Array = NDArray[np.float64]
 LeafCounts = dict[LeafEvent, int]
@@ -42,8 +42,8 @@ _REFINEMENT = 24
 class RdpAccountant(Accountant):
     """Adds Renyi curves; the default accountant.
 
-    The epsilon is the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a valid
-    bound. On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a
+    Epsilon and delta are the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a
+    valid bound. On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a
     stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta
     first.
 
@@ -79,35 +79,39 @@ class RdpAccountant(Accountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon over the orders; infinity where something was released without noise."""
-        return self._best(target_delta)[0]
+        return self._best_epsilon(target_delta)[0]
 
     def get_delta(self, target_epsilon: float) -> float:
         """The smallest delta over the orders, failure probabilities included, at most 1."""
-        deltas = rdp_to_deltas(self.orders, self.rdp, target_epsilon=target_epsilon)
-        return min(1.0, float(deltas.min()) + self.failure_prob)
+        delta, _ = self._best(lambda orders, rdp: rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon))
+        return min(1.0, delta + self.failure_prob)
 
     def best_order(self, target_delta: float) -> float:
         """The order at which `get_epsilon` attains its value."""
-        return self._best(target_delta)[1]
+        return self._best_epsilon(target_delta)[1]
 
-    def _best(self, target_delta: float) -> tuple[float, float]:
-        """The smallest epsilon and its order."""
+    def _best_epsilon(self, target_delta: float) -> tuple[float, float]:
         left = self.remaining_delta(target_delta)
-        epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=left)
-        best = int(np.argmin(epsilons))
-        if not self._refine or not 0 < epsilons[best] < math.inf:
-            return float(epsilons[best]), float(self.orders[best])
+        return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))
+
+    def _best(self, convert: Callable[[Array, Array], Array]) -> tuple[float, float]:
+        """The smallest value that a conversion gives at any order, and that order."""
+        values = convert(self.orders, self.rdp)
+        best = int(np.argmin(values))
+        if not self._refine or not 0 < values[best] < math.inf:
+            return float(values[best]), float(self.orders[best])
         low, high = self.orders[max(best - 1, 0)], self.orders[min(best + 1, len(self.orders) - 1)]
         near = 1 + np.geomspace(low - 1, high - 1, 2 * _REFINEMENT + 1)
-        near_epsilons = rdp_to_epsilons(near, rdp_curve(self._spent, near), target_delta=left)
-        nearest = int(np.argmin(near_epsilons))
-        if near_epsilons[nearest] >= epsilons[best]:
-            return float(epsilons[best]), float(self.orders[best])
-        return float(near_epsilons[nearest]), float(near[nearest])
+        near_values = convert(near, rdp_curve(self._spent, near))
+        nearest = int(np.argmin(near_values))
+        if near_values[nearest] >= values[best]:
+            return float(values[best]), float(self.orders[best])
+        return float(near_values[nearest]), float(near[nearest])
 
 
 def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
-    """How often each distinct part without parts occurs in an event."""
+    """How often each distinct part without parts occurs in an event, `count` >= 0 times over."""
+    require_count("count", count, minimum=0)
     counts: LeafCounts = defaultdict(int)
     for leaf, times in leaves(event, count=count):
         counts[leaf] += times
@@ -128,17 +132,18 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     if unknown:
         raise InvalidValue(f"event={unknown[0]}: expected an event with a Renyi curve")
     total = np.zeros_like(orders)
-    for kind, members in kinds.items():
-        times = np.array([counts[member] for member in members], dtype=np.float64)
-        total += _CURVES[kind](members, times, orders)
-    return total
+    with np.errstate(over="ignore", invalid="ignore"):
+        for kind, members in kinds.items():
+            times = np.array([counts[member] for member in members], dtype=np.float64)
+            total += _CURVES[kind](members, times, orders)
+    return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 
 
 def _gaussian(events: list[Any], counts: Array, orders: Array) -> Array:
     multipliers = np.fromiter((event.noise_multiplier for event in events), dtype=np.float64, count=len(events))
     if (multipliers == 0).any():
         return np.full_like(orders, np.inf)
-    return orders * math.fsum(counts / (2 * multipliers**2))
+    return orders * math.fsum(counts * (1 / multipliers) ** 2 / 2)
 
 
 def _zcdp(events: list[Any], counts: Array, orders: Array) -> Array:

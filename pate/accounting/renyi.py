@@ -59,12 +59,13 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
         return np.full_like(orders, np.inf)
     if epsilon == 0:
         return np.zeros_like(orders)
-    bound = orders * epsilon**2 / 8
+    bound = orders * (epsilon * epsilon / 8)
     more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
     shift = np.log1p(-1 / orders) + np.log(more) + epsilon - np.log(less)
     log_moment = (orders - 1) * shift + np.log(more) - np.log(orders) - math.log(-math.expm1(-epsilon))
     exact = log_moment / (orders - 1)
-    return np.where((orders - 1) * orders * epsilon**2 < 1e-7, bound, np.minimum(exact, np.minimum(bound, epsilon)))
+    cancels = orders - 1 < 1e-7 / orders / epsilon / epsilon
+    return np.where(cancels, bound, np.minimum(exact, np.minimum(bound, epsilon)))
 
 
 def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
@@ -80,7 +81,7 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
     shift = 2 / noise_multiplier
-    bound = orders * shift**2 / 2 + math.log(num_candidates) / (orders - 1)
+    bound = orders * (shift * shift / 2) + math.log(num_candidates) / (orders - 1)
     near = orders * shift <= _MAX_SHIFT
     if near.any():
         grid_bound = _shifted_maximum_rdp(num_candidates - 1, shift, orders[near])
