@@ -44,8 +44,10 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
     return int(value)
 
 
-def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.int64]:
-    """Returns vote counts as int64 `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, or raises.
+def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | None = None) -> NDArray[np.integer]:
+    """Returns vote counts as integers `[L]` or `[Q, L]` (of the given rank), each in 0..num_teachers, or raises.
+
+    Their own integer type is kept: millions of counts need no copy.
 
     Raises:
         InvalidValue: counts that are not integers (a float array is refused, NaN or not), empty,
@@ -65,7 +67,7 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | 
     low, high = int(array.min()), int(array.max())
     require(low >= 0, name, low, f"counts in 0..{num_teachers}")
     require(high <= num_teachers, name, high, f"counts in 0..{num_teachers}")
-    return array.astype(np.int64, copy=False)
+    return array
 
 
 def require_generator(rng: Any) -> np.random.Generator:

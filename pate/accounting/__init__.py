@@ -23,6 +23,7 @@ from pate.accounting.events import (
     SelfComposedEvent,
     ZCdpEvent,
 )
+from pate.accounting.exact import ExactAccountant
 from pate.accounting.ledger import BudgetExceeded, Ledger, LedgerEntry
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
@@ -36,6 +37,7 @@ __all__ = [
     "BudgetExceeded",
     "ComposedEvent",
     "Event",
+    "ExactAccountant",
     "GaussianEvent",
     "Ledger",
     "LedgerEntry",

@@ -30,10 +30,10 @@ from pate.accounting.two_point import Box, family
 
 Array = NDArray[np.float64]
 
-_POINTS_PER_EPSILON = 4000
+_POINTS_PER_EPSILON = 3000
 _SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
 _ABSOLUTE_SLACK = 2e-3  # of delta, over all steps together
-_REMEMBERED = 8
+_USES_OF_A_COVER = 12
 _SMALLEST_DELTA = 1e-4  # relative to the target: where the grid may end
 
 
@@ -123,32 +123,44 @@ class _Grid:
         self.points, self.slack = points, slack
         self.spacing = float(points[1] - points[0])
         self._shifts: dict[Box, tuple[tuple[int, float], tuple[int, float], float]] = {}
-        self._best: dict[int, list[Box]] = {}
+        self._covers: dict[int, tuple[list[Box], int]] = {}
 
     def step(self, values: Array, root: Box) -> Array:
         """The largest expectation over all pairs below `root`, or little more.
 
-        Boxes are split only where their bound exceeds what the best pairs of the last step already attain.
+        Boxes are split only where their bound exceeds what pairs attain. The boxes that were not split cover all
+        pairs, so the next steps, whose values hardly differ, take the maximum over the same cover.
         """
         pad = math.ceil(max(root.up, -root.down) / self.spacing) + 2
         padded = np.concatenate([np.ones(pad), values, np.full(pad, values[-1])])
+        cover, uses = self._covers.get(id(root), ([], 0))
         best = np.zeros_like(values)
-        attaining = self._best.get(id(root), [])
-        for box in attaining:
+        for box in cover:
             np.maximum(best, self._expect(padded, pad, box), out=best)
-        winners, pending = list(attaining), [root]
+        if not cover or uses == _USES_OF_A_COVER:
+            pairs = [box for box in cover if not box.halves]
+            best, cover = self._split(padded, pad, root, pairs)
+            uses = 0
+        self._covers[id(root)] = (cover, uses + 1)
+        return best
+
+    def _split(self, padded: Array, pad: int, root: Box, pairs: list[Box]) -> tuple[Array, list[Box]]:
+        """The same maximum by splitting boxes from the root, and the cover that it ends with."""
+        attained = np.zeros(len(padded) - 2 * pad)
+        for pair in pairs:
+            np.maximum(attained, self._expect(padded, pad, pair), out=attained)
+        best, cover, pending = attained.copy(), [], [root]
         while pending:
             box = pending.pop()
             bound = self._expect(padded, pad, box)
-            if not (bound > best * (1 + _SLACK) + self.slack).any():
-                np.maximum(best, bound, out=best)
-            elif box.halves:
+            if box.halves and (bound > attained * (1 + _SLACK) + self.slack).any():
                 pending.extend(box.halves)
-            else:
-                winners.append(box)
-                np.maximum(best, bound, out=best)
-        self._best[id(root)] = winners[-_REMEMBERED:]
-        return best
+                continue
+            if not box.halves:
+                np.maximum(attained, bound, out=attained)
+            np.maximum(best, bound, out=best)
+            cover.append(box)
+        return best, cover
 
     def gaussian_step(self, values: Array, mu: float) -> Array:
         """The expectation over the loss of a Gaussian pair, split into cells whose losses are rounded up."""

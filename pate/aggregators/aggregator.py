@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -107,13 +107,25 @@ class Aggregator(ABC):
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self))
         labels = np.zeros((num_queries, num_labels), dtype=np.bool_)
         answered = np.zeros(num_queries, dtype=np.bool_)
-        for start in range(0, num_queries, _QUERIES_AT_ONCE):
-            rows = slice(start, start + _QUERIES_AT_ONCE)
-            labels[rows], answered[rows] = self._draw(counts[rows], num_teachers=num_teachers, rng=rng)
+        for rows, block in _blocks(counts):
+            labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
         return Release(labels, answered, event, self.adjacency)
 
-    def _release_key(self, counts: NDArray[np.int64], num_teachers: int, rng: np.random.Generator) -> str:
+    def _identity(self, *, num_labels: int, num_teachers: int) -> str:
+        """All public parameters, as text that no two aggregators share which can release different things."""
+        return repr(self)
+
+    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, rng: np.random.Generator) -> str:
         """A digest of all that the release is a function of; the generator's state salts the votes."""
-        digest = hashlib.sha256(repr((self, num_teachers, counts.shape, rng.bit_generator.state)).encode())
-        digest.update(np.ascontiguousarray(counts).data)
+        identity = self._identity(num_labels=counts.shape[1], num_teachers=num_teachers)
+        digest = hashlib.sha256(repr((identity, num_teachers, counts.shape, rng.bit_generator.state)).encode())
+        for _, block in _blocks(counts):
+            digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
+
+
+def _blocks(counts: NDArray[np.integer]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Consecutive rows, few enough that their working copies stay small."""
+    for start in range(0, len(counts), _QUERIES_AT_ONCE):
+        rows = slice(start, start + _QUERIES_AT_ONCE)
+        yield rows, counts[rows].astype(np.int64, copy=False)

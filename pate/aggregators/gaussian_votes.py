@@ -11,7 +11,7 @@ from scipy.special import log_ndtr
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
 from pate.aggregators.aggregator import Aggregator, Bits
-from pate.validation import require_positive
+from pate.validation import require_count, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,9 @@ class GaussianVotes(Aggregator):
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One bit for each label of each query."""
-        return SelfComposedEvent(_bit_event(self.noise_std, num_teachers), num_queries * num_labels)
+        num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
+        bit = _bit_event(self.noise_std, require_count("num_teachers", num_teachers))
+        return SelfComposedEvent(bit, num_bits)
 
     def scaled(self, factor: float) -> GaussianVotes:
         """noise_std multiplied by `factor`."""

@@ -24,7 +24,7 @@ from pate.mechanisms.gap_selection import GapSelection, Regularizer
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import InvalidValue, require_choice, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_choice, require_count, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,11 @@ class StableTopK(Aggregator):
             require_positive("test_std", _given("test_std", self.test_std, self.test))
         elif self.table is None:
             require_positive("table_budget", _given("table_budget", self.table_budget, self.test))
-            _given("table_order", self.table_order, self.test)
-        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
+            order = _given("table_order", self.table_order, self.test)
+            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
+        if self.regularizer is not None and not callable(self.regularizer):
+            object.__setattr__(self, "regularizer", tuple(float(value) for value in self.regularizer))
+        else:  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
@@ -118,6 +121,7 @@ class StableTopK(Aggregator):
         """Selection and test, once a query."""
         selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
         test = self.stability_test(num_teachers=num_teachers)
+        require_count("num_queries", num_queries, minimum=0)
         return SelfComposedEvent(ComposedEvent((selection.event, test.event)), num_queries)
 
     def scaled(self, factor: float) -> StableTopK:
@@ -174,6 +178,11 @@ class StableTopK(Aggregator):
             law[labels] = law.get(labels, 0.0) + float(chosen) * passed
             law[None] += float(chosen) * (1 - passed)
         return law
+
+    def _identity(self, *, num_labels: int, num_teachers: int) -> str:
+        """The regularizer by its values: the text of a function says nothing about them."""
+        offsets = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers).offsets.tolist()
+        return repr((replace(self, regularizer=None), offsets))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)

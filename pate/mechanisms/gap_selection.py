@@ -124,7 +124,7 @@ class GapSelection:
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
         require(counts.shape[-1] == self.num_labels, "votes.shape", counts.shape, f"{self.num_labels} labels")
-        return counts
+        return counts.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)

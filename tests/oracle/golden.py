@@ -158,7 +158,7 @@ def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
 
 
 def _bounded_range_rdp(inputs: Inputs) -> float:
-    return float(rdp_curve({BoundedRangeEvent(inputs["eps"]): 1}, np.array([inputs["alpha"]]))[0])
+    return float(rdp_curve(count_leaves(BoundedRangeEvent(inputs["eps"])), np.array([inputs["alpha"]]))[0])
 
 
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
