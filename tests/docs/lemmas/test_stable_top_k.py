@@ -74,9 +74,10 @@ def epsilon_at_least(one: Law, two: Law, *, num_queries: int, delta: float) -> f
     step, cap, size = 1e-5, 5.0, 2**22
     grid = np.zeros(size)
     for outcome, mass in one.items():
-        loss = math.log(mass / two[outcome]) if mass > 0 else -math.inf
-        if loss > -cap:  # mass with a lower loss is dropped, which lowers the bound
-            grid[math.floor(min(loss, cap) / step)] += mass  # a negative index is a negative loss
+        other = two.get(outcome, 0.0)
+        ratio = mass / other if other > 0 else math.inf
+        if ratio > math.exp(-cap):  # mass with a lower loss is dropped, which lowers the bound
+            grid[math.floor(min(math.log(ratio), cap) / step)] += mass  # a negative index is a negative loss
     composed = np.fft.irfft(np.fft.rfft(grid) ** num_queries, size)
     losses, mass = step * np.arange(size // 2), composed[: size // 2]
     above = np.cumsum(mass[::-1])[::-1]
