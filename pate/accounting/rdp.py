@@ -133,9 +133,10 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     if unknown:
         raise InvalidValue(f"event={unknown[0]}: expected an event with a Renyi curve")
     total = np.zeros_like(orders)
-    for kind, (events, times) in counts.items():
-        total += _CURVES[kind](events, np.array(times, dtype=np.float64), orders)
-    return total
+    with np.errstate(over="ignore", invalid="ignore"):
+        for kind, (events, times) in counts.items():
+            total += _CURVES[kind](events, np.array(times, dtype=np.float64), orders)
+    return np.where(np.isnan(total), np.inf, total)  # what double precision cannot say is charged as infinite
 
 
 def _gaussian(events: list[Any], counts: Array, orders: Array) -> Array:
