@@ -1,0 +1,177 @@
+"""The type of a data-dependent cost, the closed forms of gap selection and of one bit, and realised sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import BoundedRangeEvent, ComposedEvent, OneBitEvent, RdpAccountant
+from pate.accounting.data_dependent import (
+    DataDependentCost,
+    gap_selection_cost,
+    gap_selection_rdp,
+    one_bit_cost,
+    top_log_odds,
+)
+from pate.accounting.events import Event
+from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
+from pate.validation import InvalidValue
+
+ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
+BIT = OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
+COST = DataDependentCost(ORDERS, np.arange(5.0))
+
+
+def test_it_is_no_event_and_the_accountant_refuses_it() -> None:
+    assert not isinstance(COST, Event)
+    accountant = RdpAccountant()
+    with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
+        accountant.compose(COST)  # type: ignore[arg-type]
+    assert accountant.get_epsilon(1e-6) == 0.0
+
+
+def test_it_enters_no_composed_event() -> None:
+    with pytest.raises(InvalidValue, match="events=DataDependentCost: expected an event"):
+        ComposedEvent((COST,))  # type: ignore[arg-type]
+
+
+def test_repr_says_that_it_is_private_and_shows_no_number() -> None:
+    assert "private" in repr(COST)
+    assert not any(character.isdigit() for character in f"{COST!r}{COST}")
+
+
+def test_costs_add_with_their_failure_probabilities() -> None:
+    other = DataDependentCost(ORDERS, np.ones(5), failure_prob=1e-3)
+    np.testing.assert_array_equal((COST + other).rdp, np.arange(5.0) + 1)
+    assert (COST + other).failure_prob == 1e-3
+
+
+def test_costs_at_different_orders_do_not_add() -> None:
+    with pytest.raises(InvalidValue, match="orders=…: expected the same orders in both costs"):
+        COST + DataDependentCost(ORDERS + 1, np.ones(5))
+
+
+def test_a_cost_adds_to_no_number() -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        COST + 1.0  # type: ignore[operator]
+
+
+def test_the_curve_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        COST.rdp[0] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("orders", "rdp", "failure_prob", "message"),
+    [
+        ([1.0], [0.1], 0.0, "orders=…: expected finite numbers > 1"),
+        ([2.0], [0.1, 0.2], 0.0, "rdp.shape="),
+        ([2.0], [-0.1], 0.0, "rdp=…: expected numbers >= 0"),
+        ([2.0], [np.nan], 0.0, "rdp=…: expected numbers >= 0"),
+        ([2.0], [0.1], 1.0, "failure_prob=1.0: expected"),
+    ],
+)
+def test_an_impossible_curve_is_refused(
+    orders: list[float], rdp: list[float], failure_prob: float, message: str
+) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        DataDependentCost(np.array(orders), np.array(rdp), failure_prob)
+
+
+def supremum_on_a_grid(p: float, epsilon: float, order: float) -> tuple[float, float]:
+    """Both suprema over which subset, of mass s, has its weight multiplied by exp(epsilon)."""
+    grid = np.linspace(0, 1, 200_001)
+    s = grid[(grid <= 1 - p + 1e-15) | (grid >= p - 1e-15)]
+    y = np.exp(epsilon)
+    z = s * y + 1 - s
+    forward = (order - 1) * np.log(z) + np.log(s * y ** (1 - order) + 1 - s)
+    backward = np.log(s * y**order + 1 - s) - order * np.log(z)
+    return float(forward.max() / (order - 1)), float(backward.max() / (order - 1))
+
+
+@pytest.mark.parametrize("order", [1.25, 2.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("p", [0.3, 0.5, 0.75, 0.9, 0.999])
+def test_gap_selection_is_the_supremum_over_subsets(p: float, epsilon: float, order: float) -> None:
+    log_odds = np.array([np.log(p / (1 - p))])
+    forward, backward = gap_selection_rdp(log_odds, event=BoundedRangeEvent(epsilon), orders=[order])
+    expected = supremum_on_a_grid(p, epsilon, order)
+    np.testing.assert_allclose([forward[0, 0], backward[0, 0]], expected, rtol=1e-6)
+
+
+def test_gap_selection_costs_the_full_price_where_nothing_is_likely_and_vanishes_where_all_agree() -> None:
+    event = BoundedRangeEvent(0.3)
+    forward, backward = gap_selection_rdp(np.array([-1.0, 0.0, 40.0, 700.0]), event=event, orders=ORDERS)
+    price = bounded_range_rdp(0.3, ORDERS)
+    np.testing.assert_allclose(np.maximum(forward, backward)[:2], [price, price], rtol=1e-9)
+    assert (np.maximum(forward, backward)[2, :3] < 1e-8 * price[:3]).all()
+    assert (forward[3] > 0).all()  # no cancellation: 1 - p is 1e-304
+
+
+def test_gap_selection_never_exceeds_the_price_and_falls_with_consensus() -> None:
+    log_odds = np.linspace(-3, 30, 200)
+    for epsilon in (1e-9, 1e-3, 0.1, 2.0, 50.0):
+        curves = gap_selection_rdp(log_odds, event=BoundedRangeEvent(epsilon), orders=ORDERS)
+        for curve in curves:
+            assert (curve <= bounded_range_rdp(epsilon, ORDERS)).all()
+            assert (np.diff(curve, axis=0) <= 1e-15).all()
+
+
+def test_log_odds_of_the_likeliest_candidate() -> None:
+    utilities = np.log(np.array([[0.2, 0.7, 0.1], [0.25, 0.25, 0.5]]))
+    np.testing.assert_allclose(top_log_odds(utilities), [np.log(7 / 3), 0.0], atol=1e-15)
+
+
+def test_gap_selection_cost_is_the_sum_over_all_queries_asked() -> None:
+    event = BoundedRangeEvent(0.4)
+    utilities = np.array([[1.0, 5.0, 2.0], [3.0, 3.0, 0.0], [1.0, 5.0, 2.0]])
+    each = np.array(
+        [np.maximum(*gap_selection_rdp(top_log_odds(row[None]), event=event, orders=ORDERS))[0] for row in utilities]
+    )
+    np.testing.assert_allclose(
+        gap_selection_cost(utilities, event=event, orders=ORDERS).rdp, each.sum(axis=0), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("utilities", "message"),
+    [(np.zeros(3), "utilities.shape"), (np.zeros((2, 1)), "utilities.shape"), (np.full((1, 2), np.nan), "utilities=…")],
+)
+def test_utilities_that_are_no_batch_are_refused(utilities: NDArray[np.float64], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        gap_selection_cost(utilities, event=BoundedRangeEvent(1.0), orders=ORDERS)
+
+
+def test_one_bit_at_the_actual_statistic() -> None:
+    """Statistic 1, reach 2: the worst neighbour is 3 for these logits; computed from the probabilities."""
+    p, q = 1 / (1 + np.exp(3.0)), 1 / (1 + np.exp(-2.0))
+    expected = max(np.log(p**2 / q + (1 - p) ** 2 / (1 - q)), np.log(q**2 / p + (1 - q) ** 2 / (1 - p)))
+    assert one_bit_cost(np.array([1]), event=BIT, orders=[2.0]).rdp[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_bit_never_exceeds_the_price_and_attains_it_somewhere() -> None:
+    price = one_bit_rdp(np.array(BIT.logits), BIT.reach, ORDERS)
+    each = np.array([one_bit_cost(np.array([level]), event=BIT, orders=ORDERS).rdp for level in range(5)])
+    assert (each <= price).all()
+    np.testing.assert_array_equal(each.max(axis=0), price)
+
+
+def test_one_bit_adds_over_queries_whatever_came_out() -> None:
+    both = one_bit_cost(np.array([1, 4, 1]), event=BIT, orders=ORDERS, failure_prob=3e-9)
+    single = [one_bit_cost(np.array([level]), event=BIT, orders=ORDERS).rdp for level in (1, 4)]
+    np.testing.assert_allclose(both.rdp, 2 * single[0] + single[1], rtol=1e-14)
+    assert both.failure_prob == 3e-9
+
+
+def test_one_bit_beyond_the_table_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"statistics=5: expected counts in 0\.\.4"):
+        one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)
+
+
+def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> None:
+    event = OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
+    each = [one_bit_cost(np.array([level]), event=event, orders=[2.0]).rdp[0] for level in range(5)]
+    assert each[:2] == [0.0, 0.0]
+    assert np.isposinf(each[2:4]).all()
+    assert 0 < each[4] < 1
