@@ -95,7 +95,7 @@ class ExactAccountant(Accountant):
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
         bound = self._rdp.get_delta(target_epsilon)
-        if not self._steps or target_epsilon == 0:
+        if not self._steps or target_epsilon == 0 or bound == self.failure_prob or not bound < 1:
             return bound
         points, values = self._profile(target_epsilon, max(bound - self.failure_prob, 1e-300))
         return min(bound, float(values[np.searchsorted(points, target_epsilon) - 1]) + self.failure_prob)

@@ -38,12 +38,14 @@ class LedgerEntry:
         event: its price.
         description: for people.
         epsilon: the total of the ledger up to and including this charge.
+        noise: names the random numbers that the release used; empty where they are new by construction.
     """
 
     key: str
     event: Event
     description: str
     epsilon: float
+    noise: str = ""
 
 
 class Ledger:
@@ -84,12 +86,15 @@ class Ledger:
         """The total spent, at `target_delta`."""
         return self._total([entry.event for entry in self.entries])
 
-    def charge(self, event: Event, *, adjacency: Adjacency, key: str, description: str = "") -> LedgerEntry:
+    def charge(
+        self, event: Event, *, adjacency: Adjacency, key: str, description: str = "", noise: str = ""
+    ) -> LedgerEntry:
         """Writes a charge and returns it; only after this may anything be drawn.
 
         Raises:
             BudgetExceeded: the total would exceed `max_epsilon`.
-            InvalidValue: the event was made for another adjacency, or the key stands for another event.
+            InvalidValue: the event was made for another adjacency, the key stands for another event, or another
+                release used the same noise: prices add up for fresh noise only.
         """
         if adjacency != self.adjacency:
             raise InvalidValue(f"adjacency={adjacency}: expected {self.adjacency}, as this ledger counts")
@@ -98,12 +103,16 @@ class Ledger:
                 if entry.event != event:
                     raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
                 return entry
+            if noise and entry.noise == noise:
+                raise InvalidValue(
+                    f"noise={noise}: expected fresh noise, another release used this generator's numbers"
+                )
         total = self._total([entry.event for entry in self.entries] + [event])
         if self.max_epsilon is not None and total > self.max_epsilon:
             raise BudgetExceeded(
                 f"max_epsilon={self.max_epsilon}: expected at least {total:.4g}, the total with this release"
             )
-        entry = LedgerEntry(key, event, description, total)
+        entry = LedgerEntry(key, event, description, total, noise)
         if self.path is not None:
             _append(self.path, _entry_to_json(entry))
         self.entries.append(entry)
@@ -134,7 +143,7 @@ def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
 def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerEntry:
     try:
         event, epsilon = event_from_json(record["event"]), float(record["epsilon"])
-        return LedgerEntry(str(record["key"]), event, str(record["description"]), epsilon)
+        return LedgerEntry(str(record["key"]), event, str(record["description"]), epsilon, str(record["noise"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidValue(f"ledger={path}: expected a charge on line {number}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -103,8 +104,9 @@ class Aggregator(ABC):
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
-            key = self._release_key(counts, num_teachers, rng)
-            ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self))
+            noise = _noise_name(rng)
+            key = self._release_key(counts, num_teachers, noise) if noise else uuid.uuid4().hex
+            ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
         labels = np.zeros((num_queries, num_labels), dtype=np.bool_)
         answered = np.zeros(num_queries, dtype=np.bool_)
         for rows, block in _blocks(counts):
@@ -115,13 +117,21 @@ class Aggregator(ABC):
         """All public parameters, as text that no two aggregators share which can release different things."""
         return repr(self)
 
-    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, rng: np.random.Generator) -> str:
-        """A digest of all that the release is a function of; the generator's state salts the votes."""
+    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str) -> str:
+        """A digest of all that the release is a function of; the name of the noise salts the votes."""
         identity = self._identity(num_labels=counts.shape[1], num_teachers=num_teachers)
-        digest = hashlib.sha256(repr((identity, num_teachers, counts.shape, rng.bit_generator.state)).encode())
+        digest = hashlib.sha256(repr((identity, num_teachers, counts.shape, noise)).encode())
         for _, block in _blocks(counts):
             digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
+
+
+def _noise_name(rng: np.random.Generator) -> str:
+    """A digest of the generator's state; empty for a generator whose numbers may come from elsewhere."""
+    source = rng.bit_generator
+    if type(rng) is not np.random.Generator or not type(source).__module__.startswith("numpy.random."):
+        return ""
+    return hashlib.sha256(repr(source.state).encode()).hexdigest()
 
 
 def _blocks(counts: NDArray[np.integer]) -> Iterator[tuple[slice, NDArray[np.int64]]]:

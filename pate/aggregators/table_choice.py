@@ -81,6 +81,6 @@ def _scale_at(selection: GapSelection, order: float, rdp: float) -> float:
 
     def excess(log_scale: float) -> float:
         event = replace(selection, noise_scale=math.exp(log_scale)).event
-        return math.log(float(rdp_curve(count_leaves(event), orders)[0]) / rdp)
+        return math.log(max(float(rdp_curve(count_leaves(event), orders)[0]), 1e-300) / rdp)
 
     return math.exp(brentq(excess, -3, 25))

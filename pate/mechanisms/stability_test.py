@@ -58,7 +58,7 @@ class StabilityTest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        require_probability("failure_prob", self.failure_prob)
+        require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
         probs = np.asarray(self.pass_probs, dtype=np.float64)
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
         require(bool(((probs >= 0) & (probs <= 1)).all()), "pass_probs", "…", "numbers in [0, 1]")
@@ -111,7 +111,7 @@ class StabilityTest:
     def from_table(
         cls, table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
-        """Passes by the table's level max(0, floor((gap - sens) / sens))."""
+        """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbours are one level apart at most."""
         return _table_test(table, require_count("num_teachers", num_teachers), Adjacency.parse(adjacency))
 
     @property
@@ -172,7 +172,7 @@ def _laplace_test(test_std: float, failure_prob: float, num_teachers: int, adjac
 
 @lru_cache(maxsize=64)
 def _table_test(table: StabilityTable, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-    levels = _excess_gaps(num_teachers, adjacency).astype(np.int64) // adjacency.gap_sensitivity
+    levels = np.ceil(_excess_gaps(num_teachers, adjacency) / adjacency.gap_sensitivity).astype(np.int64)
     logits = np.array(table.logits)[np.minimum(levels, len(table.logits) - 1)]
     return _test_of(np.asarray(expit(logits)), table.failure_prob, adjacency)
 
