@@ -1,7 +1,20 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
 from pate.mechanisms.gap_selection import GapSelection
+from pate.mechanisms.one_shot import OneShotTopK
+from pate.mechanisms.peeling import PeelingTopK
+from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
 from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
+from pate.mechanisms.top_k import TopK
 
-__all__ = ["GapSelection", "StabilityTable", "StabilityTest", "optimal_stability_table"]
+__all__ = [
+    "GapSelection",
+    "OneShotTopK",
+    "PeelingTopK",
+    "PermuteAndFlipTopK",
+    "StabilityTable",
+    "StabilityTest",
+    "TopK",
+    "optimal_stability_table",
+]

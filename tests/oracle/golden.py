@@ -23,10 +23,28 @@ from pate.accounting import (
     zcdp_to_epsilon,
     zcdp_to_epsilon_classic,
 )
+from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.target_charging import (
+    boundary,
+    boundary_distribution,
+    exact_hit_prob,
+    min_accesses,
+    not_prior,
+    overrun_probability,
+    revise,
+)
 from pate.aggregators import StableTopK
-from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
+from pate.mechanisms import (
+    GapSelection,
+    OneShotTopK,
+    PeelingTopK,
+    PermuteAndFlipTopK,
+    StabilityTest,
+    optimal_stability_table,
+)
 from pate.mechanisms.argmax_laws import gaussian_argmax
+from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import InvalidValue, nearest
 
 Inputs = dict[str, Any]
@@ -161,6 +179,52 @@ def _bounded_range_rdp(inputs: Inputs) -> float:
     return float(rdp_curve(count_leaves(BoundedRangeEvent(inputs["eps"])), np.array([inputs["alpha"]]))[0])
 
 
+def _top_k_law(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, float]:
+    law = mechanism.distribution(np.array(inputs["hist"]))
+    return {str(list(outcome)): p for outcome, p in law.items()}
+
+
+def _top_k_price(inputs: Inputs) -> dict[str, Any]:
+    """k picks at the entry's scale, where counts move by 1 in one direction."""
+    return {"k": inputs["k"], "epsilon": inputs["k"] / inputs["scale"], "adjacency": Adjacency.ADD_REMOVE}
+
+
+def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
+    mechanism = OneShotTopK(noise=_NOISES[inputs["noise"]], **_top_k_price(inputs))
+    sets: dict[str, float] = {}
+    for outcome, probability in mechanism.distribution(np.array(inputs["hist"])).items():
+        key = str(sorted(outcome))
+        sets[key] = sets.get(key, 0.0) + probability
+    return sets
+
+
+def _tct_q_values(inputs: Inputs) -> dict[str, float]:
+    wrapped = boundary(inputs["eps"])
+    return {
+        "notprior": not_prior(inputs["eps"]).hit_prob,
+        "revise_notprior": revise(inputs["eps"]).hit_prob,
+        "t_boundary": wrapped.epsilon,
+        "q_boundary": wrapped.hit_prob,
+    }
+
+
+def _tct_overrun_prob(inputs: Inputs) -> float:
+    return overrun_probability(inputs["n"], target_hits=inputs["tau"], hit_prob=inputs["q"])
+
+
+def _tct_min_accesses(inputs: Inputs) -> int:
+    return min_accesses(target_hits=inputs["tau"], hit_prob=inputs["q"], overrun_prob=inputs["delta_star"])
+
+
+def _tct_exact_q_pair(inputs: Inputs) -> float:
+    in_target = np.isin(np.arange(len(inputs["P0"])), inputs["target"])
+    return exact_hit_prob(inputs["P0"], inputs["P1"], in_target=in_target, epsilon=inputs["eps"])
+
+
+def _kov_epsilon(inputs: Inputs) -> float:
+    return pure_dp_composition_epsilon(inputs["eps"], count=inputs["n"], target_delta=inputs["delta"])
+
+
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
     "gaussian_exact_eps": lambda inputs: gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
@@ -175,5 +239,14 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "stable_topk_eps_tight_rdp_cks": _stable_topk_eps_tight,
     "optimal_stability_table_logit": _optimal_stability_table_logit,
     "rnm_gauss_tie_renyi": _rnm_gauss_tie_renyi,
+    "tct_q_values": _tct_q_values,
+    "boundary_wrapper_dist": lambda inputs: boundary_distribution(inputs["base"]),
+    "tct_overrun_prob": _tct_overrun_prob,
+    "tct_min_accesses": _tct_min_accesses,
+    "kov_optimal_composition_eps": _kov_epsilon,
+    "tct_exact_q_pair": _tct_exact_q_pair,
+    "peel_ordered_probs_gumbel": lambda inputs: _top_k_law(PeelingTopK(**_top_k_price(inputs)), inputs),
+    "peel_ordered_probs_expo": lambda inputs: _top_k_law(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
+    "oneshot_set_probs": _oneshot_set_probs,
 }
 """What the package computes, by the entry's name."""

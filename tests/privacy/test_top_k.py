@@ -1,0 +1,119 @@
+"""The price of each top-k mechanism against its exact laws on all neighbouring histograms.
+
+Tightness measured at 4 labels, 3 teachers, epsilon 4, k = 2, as the largest exact Renyi divergence over its price, for
+replace-one and for add/remove: see CASES. Laplace noise and joint selection are the ones far from their price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.mechanisms import OneShotTopK, PeelingTopK, PermuteAndFlipTopK
+from pate.mechanisms.top_k import TopKMechanism
+from tests.privacy.divergences import (
+    assert_covered,
+    assert_delta_covered,
+    largest_log_ratio,
+    largest_renyi,
+    price_curve,
+)
+from tests.privacy.histograms import neighbours
+
+Array = NDArray[np.float64]
+ADJACENCIES = tuple(Adjacency)
+SIZES = [(labels, teachers) for labels in (1, 2, 3, 4) for teachers in (1, 2, 3)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism of pure DP, and a factor of its price that is too small, under either adjacency."""
+
+    make: Callable[..., TopKMechanism]
+    noise: str | None = None
+    factor: float = 0.9
+
+    def mechanism(self, adjacency: Adjacency, *, k: int = 2, epsilon: float = 4.0) -> TopKMechanism:
+        options = {} if self.noise is None else {"noise": self.noise}
+        return self.make(k=k, epsilon=epsilon, adjacency=adjacency, **options)
+
+    def __str__(self) -> str:
+        return f"{self.make.__name__}-{self.noise}"
+
+
+CASES = [
+    Case(PeelingTopK),
+    Case(PermuteAndFlipTopK),
+    Case(OneShotTopK, "gumbel"),
+    Case(OneShotTopK, "exponential"),
+    Case(OneShotTopK, "laplace", factor=0.84),
+]
+ZCDP = [Case(PeelingTopK), Case(OneShotTopK, "gumbel")]
+
+
+def laws_of(
+    mechanism: TopKMechanism, num_labels: int, num_teachers: int, adjacency: Adjacency | None = None
+) -> tuple[Array, Array]:
+    """The exact laws for all neighbours: `[P, n]` twice, by default under the mechanism's own adjacency."""
+    first, second = neighbours(num_labels, num_teachers, adjacency or mechanism.adjacency)
+    histograms, rows = np.unique(np.concatenate([first, second]), axis=0, return_inverse=True)
+    laws = [mechanism.distribution(histogram) for histogram in histograms]
+    outcomes = sorted({outcome for law in laws for outcome in law})
+    table = np.array([[law.get(outcome, 0.0) for outcome in outcomes] for law in laws])
+    return table[rows.reshape(-1)[: len(first)]], table[rows.reshape(-1)[len(first) :]]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_neighbours(adjacency: Adjacency, case: Case, epsilon: float) -> None:
+    mechanism = case.mechanism(adjacency, epsilon=epsilon)
+    laws = laws_of(mechanism, 4, 3)
+    assert_covered(largest_renyi(*laws), price_curve(mechanism.event))
+    assert_delta_covered(*laws, mechanism.event)
+    assert largest_log_ratio(*laws) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_smaller_instances(adjacency: Adjacency, case: Case) -> None:
+    for num_labels, num_teachers in SIZES:
+        for k in range(1, num_labels + 1):
+            mechanism = case.mechanism(adjacency, k=k, epsilon=2.0)
+            assert_covered(largest_renyi(*laws_of(mechanism, num_labels, num_teachers)), price_curve(mechanism.event))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_smaller_price_fails(adjacency: Adjacency, case: Case) -> None:
+    mechanism = case.mechanism(adjacency)
+    exact, price = largest_renyi(*laws_of(mechanism, 4, 3)), price_curve(mechanism.event)
+    assert_covered(exact, price)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(exact, case.factor * price)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_noise_for_add_remove_does_not_cover_replace_one(case: Case) -> None:
+    mechanism = case.mechanism(Adjacency.ADD_REMOVE)
+    laws = laws_of(mechanism, 4, 3, Adjacency.REPLACE_ONE)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(largest_renyi(*laws), price_curve(mechanism.event))
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.5])
+@pytest.mark.parametrize("case", ZCDP, ids=str)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_rho_is_the_zcdp_of_the_whole_release(adjacency: Adjacency, case: Case, rho: float) -> None:
+    options = {} if case.noise is None else {"noise": case.noise}
+    mechanism = case.make(k=2, rho=rho, adjacency=adjacency, **options)
+    orders = np.array([1.5, 2.0, 4.0, 16.0])
+    exact = largest_renyi(*laws_of(mechanism, 4, 3), orders)
+    ratio = assert_covered(exact, price_curve(mechanism.event, orders))
+    assert_covered(exact, rho * orders)
+    assert ratio > 0.5
