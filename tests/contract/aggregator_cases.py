@@ -1,0 +1,50 @@
+"""The aggregators that run the contract suite: every class that `pate.aggregators` exports must be among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators import Aggregator, GaussianVotes, StableTopK
+
+NUM_TEACHERS = 40
+NUM_LABELS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One aggregator, and how votes can be chosen so that each thing happens.
+
+    Attributes:
+        name: of the test.
+        aggregator: under replace-one; calm on `CLEAR`, in doubt on `UNSURE`.
+        refuses: whether it can abstain.
+    """
+
+    name: str
+    aggregator: Aggregator
+    refuses: bool = True
+
+
+CASES = (
+    Case("gumbel", StableTopK(selection_scale=2.0, test_std=1.0)),
+    Case("gaussian", StableTopK(selection_noise="gaussian", selection_scale=2.0, test_std=1.0)),
+    Case("laplace", StableTopK(selection_noise="laplace", selection_scale=2.0, test="laplace", test_std=0.4)),
+    Case("exponential", StableTopK(selection_noise="exponential", selection_scale=2.0, test_std=1.0)),
+    Case("table", StableTopK(selection_scale=2.0, test="table", table_order=3.0, table_budget=4.0)),
+    Case("padded", StableTopK(selection_scale=2.0, test_std=1.0, padded=True)),
+    Case("regularized", StableTopK(selection_scale=2.0, test_std=1.0, regularizer=lambda k: -0.5 * k)),
+    Case("numbers", StableTopK(selection_scale=2.0, test_std=1.0, regularizer=[0.0, -1.0, 0.5])),
+    Case("votes", GaussianVotes(noise_std=3.0), refuses=False),
+)
+
+CLEAR = np.array([[40, 40, 0, 0]])
+UNSURE = np.array([[34, 26, 18, 10]])
+TIED = np.array([[20, 20, 20, 20]])
+
+
+def rows(votes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The same histogram many times: `[count, L]`."""
+    return np.repeat(votes, count, axis=0)

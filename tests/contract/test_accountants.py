@@ -1,0 +1,260 @@
+"""What every accountant promises. A new one is added to `ACCOUNTANTS`, or `test_list_is_complete` fails."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pate.accounting
+from pate.accounting import (
+    Accountant,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from pate.accounting.events import LeafEvent
+from pate.validation import InvalidValue
+
+ACCOUNTANTS = (RdpAccountant,)
+UNFINISHED = {ExactAccountant}
+"""Exported, but not through this suite yet; whoever finishes one moves it up."""
+
+BIT = OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
+EVENTS: tuple[Event, ...] = (
+    GaussianEvent(5.0),
+    BoundedRangeEvent(0.4),
+    PureDpEvent(0.3),
+    BIT,
+    ApproximateEvent(BIT, 1e-7),
+    SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(GaussianEvent(20.0), 1e-8))), 3),
+)
+DELTA = 1e-5
+
+every_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=[kind.name for kind in ACCOUNTANTS])
+every_event = pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+Kind = type[Accountant]
+
+
+@dataclass(frozen=True)
+class UnknownEvent(LeafEvent):
+    """An event that no accountant has heard of."""
+
+
+def priced(accountant: Kind, *events: Event) -> Accountant:
+    made = accountant()
+    for event in events:
+        made.compose(event)
+    return made
+
+
+def test_list_is_complete() -> None:
+    exported = {
+        value
+        for value in vars(pate.accounting).values()
+        if isinstance(value, type) and issubclass(value, Accountant) and not inspect.isabstract(value)
+    }
+    assert exported == set(ACCOUNTANTS) | UNFINISHED
+    assert not set(ACCOUNTANTS) & UNFINISHED
+    assert len({accountant.name for accountant in ACCOUNTANTS}) == len(ACCOUNTANTS)
+
+
+@every_accountant
+def test_nothing_costs_nothing(accountant: Kind) -> None:
+    for events in ((), (NoOpEvent(),), (ComposedEvent(()),), (SelfComposedEvent(GaussianEvent(1.0), 0),)):
+        assert priced(accountant, *events).get_epsilon(DELTA) == 0
+        assert priced(accountant, *events).get_delta(1.0) <= 1e-9
+        assert priced(accountant, *events).failure_prob == 0
+
+
+@every_accountant
+def test_no_noise_costs_infinity(accountant: Kind) -> None:
+    for event in (GaussianEvent(0.0), PureDpEvent(math.inf), BoundedRangeEvent(math.inf), NonPrivateEvent()):
+        made = priced(accountant, GaussianEvent(5.0), event)
+        assert made.get_epsilon(DELTA) == math.inf
+        assert made.get_delta(10.0) == 1
+
+
+@every_accountant
+@every_event
+def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: Event) -> None:
+    once, twice = priced(accountant, event), priced(accountant, event, event)
+    assert 0 < once.get_epsilon(DELTA) < twice.get_epsilon(DELTA) < math.inf
+    assert 0 < once.get_delta(0.2) <= twice.get_delta(0.2) <= 1
+    assert twice.failure_prob == pytest.approx(2 * once.failure_prob, rel=1e-12)
+
+
+@every_accountant
+@every_event
+def test_ways_to_compose_the_same_agree(accountant: Kind, event: Event) -> None:
+    expected = priced(accountant, event, event, event)
+    for made in (
+        accountant().compose(event, 3),
+        accountant().compose(event).compose(event, 2),
+        accountant().compose(SelfComposedEvent(event, 3)),
+        accountant().compose(ComposedEvent((event, SelfComposedEvent(event, 2), NoOpEvent()))),
+    ):
+        assert made.get_epsilon(DELTA) == pytest.approx(expected.get_epsilon(DELTA), rel=1e-9)
+        assert made.failure_prob == pytest.approx(expected.failure_prob, rel=1e-12)
+
+
+@every_accountant
+def test_compose_returns_the_accountant_itself(accountant: Kind) -> None:
+    made = accountant()
+    assert made.compose(GaussianEvent(1.0)) is made
+    assert made.compose(GaussianEvent(1.0), 0) is made
+
+
+@every_accountant
+@every_event
+def test_asking_does_not_spend(accountant: Kind, event: Event) -> None:
+    made = priced(accountant, event)
+    first = made.get_epsilon(DELTA)
+    made.get_delta(0.5)
+    assert made.get_epsilon(DELTA) == first
+
+
+@every_accountant
+@every_event
+def test_epsilon_falls_as_delta_grows_and_the_other_way_round(accountant: Kind, event: Event) -> None:
+    made = priced(accountant, SelfComposedEvent(event, 2))
+    epsilons = [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
+    assert epsilons == sorted(epsilons, reverse=True)
+    deltas = [made.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert all(made.failure_prob <= delta <= 1 for delta in deltas)
+
+
+@every_accountant
+@every_event
+def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: Event) -> None:
+    made = priced(accountant, SelfComposedEvent(event, 2))
+    for delta in (1e-5, 1e-3):
+        epsilon = made.get_epsilon(delta)
+        if epsilon > 0:
+            assert made.get_delta(epsilon) == pytest.approx(delta, rel=0.02)
+
+
+@every_accountant
+def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
+    """Against the exact profile of a Gaussian pair (Balle & Wang 2018)."""
+    for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
+        made = accountant().compose(GaussianEvent(multiplier), count)
+        mu = math.sqrt(count) / multiplier
+        assert made.get_epsilon(1e-6) >= gaussian_epsilon(mu, target_delta=1e-6) * (1 - 1e-9)
+        for epsilon in (0.5, 2.0, 5.0):
+            assert made.get_delta(epsilon) >= gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
+
+
+@every_accountant
+def test_figures_are_upper_bounds_for_randomised_response(accountant: Kind) -> None:
+    """Against the exact law of repeated randomised response: a binomial count of truthful answers."""
+    for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
+        made = accountant().compose(PureDpEvent(epsilon), count)
+        truth = 1 / (1 + math.exp(-epsilon))
+        for target in (0.1, 0.7, 1.5):
+            exact = sum(
+                math.comb(count, k)
+                * max(
+                    0.0,
+                    truth**k * (1 - truth) ** (count - k) - math.exp(target) * truth ** (count - k) * (1 - truth) ** k,
+                )
+                for k in range(count + 1)
+            )
+            assert made.get_delta(target) >= exact * (1 - 1e-9)
+
+
+@every_accountant
+def test_an_unknown_event_raises_and_adds_nothing(accountant: Kind) -> None:
+    made = priced(accountant, GaussianEvent(5.0))
+    before = made.get_epsilon(DELTA)
+    for event in (UnknownEvent(), ComposedEvent((ApproximateEvent(GaussianEvent(1.0), 1e-6), UnknownEvent()))):
+        with pytest.raises(InvalidValue, match="event=UnknownEvent: expected an event"):
+            made.compose(event)
+    with pytest.raises(InvalidValue, match="event=str: expected an event"):
+        made.compose("gaussian")  # type: ignore[arg-type]
+    assert made.get_epsilon(DELTA) == before
+    assert made.failure_prob == 0
+
+
+@every_accountant
+@pytest.mark.parametrize("count", [-1, 1.5, True])
+def test_impossible_counts_are_refused_and_add_nothing(accountant: Kind, count: Any) -> None:
+    made = priced(accountant, ApproximateEvent(GaussianEvent(5.0), 1e-6))
+    before = made.get_epsilon(DELTA)
+    with pytest.raises(InvalidValue, match=rf"count={count}: expected a whole number >= 0"):
+        made.compose(ApproximateEvent(GaussianEvent(5.0), 0.5), count)
+    assert made.get_epsilon(DELTA) == before
+    assert made.failure_prob == 1e-6
+
+
+@every_accountant
+def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
+    plain = priced(accountant, GaussianEvent(5.0))
+    failing = priced(accountant, ApproximateEvent(GaussianEvent(5.0), 4e-6))
+    assert failing.failure_prob == 4e-6
+    assert failing.get_epsilon(1e-5) == pytest.approx(plain.get_epsilon(6e-6), rel=1e-6)
+    assert failing.get_epsilon(1e-5) > plain.get_epsilon(1e-5)
+    assert failing.get_delta(0.5) == pytest.approx(plain.get_delta(0.5) + 4e-6, rel=1e-6)
+
+
+@every_accountant
+def test_failures_that_use_up_delta_are_an_error(accountant: Kind) -> None:
+    made = accountant().compose(ApproximateEvent(GaussianEvent(5.0), 2e-6), 10)
+    for delta in (1e-5, 1e-6):
+        with pytest.raises(InvalidValue, match=rf"failure_prob: 2e-05 in all uses up target_delta={delta}: expected"):
+            made.get_epsilon(delta)
+
+
+@every_accountant
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, math.nan, None])
+def test_delta_outside_0_1_is_an_error(accountant: Kind, delta: Any) -> None:
+    with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
+        priced(accountant, GaussianEvent(5.0)).get_epsilon(delta)
+
+
+@every_accountant
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
+def test_negative_epsilon_is_an_error(accountant: Kind, epsilon: float) -> None:
+    with pytest.raises(InvalidValue, match=rf"target_epsilon={epsilon}: expected a number >= 0"):
+        priced(accountant, GaussianEvent(5.0)).get_delta(epsilon)
+
+
+@every_accountant
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianEvent(1e-200),
+        GaussianEvent(1e200),
+        PureDpEvent(1e305),
+        PureDpEvent(1e-300),
+        BoundedRangeEvent(1e300),
+        BoundedRangeEvent(1e-12),
+        OneBitEvent((-1e308, 1e308), reach=1),
+        OneBitEvent((-math.inf, 0.0, math.inf), reach=1),
+        OneBitEvent((3.0,), reach=5),
+    ],
+    ids=repr,
+)
+def test_extreme_prices_are_never_nan_or_negative(accountant: Kind, event: Event) -> None:
+    for count in (1, 100):
+        made = accountant().compose(event, count)
+        epsilon, delta = made.get_epsilon(DELTA), made.get_delta(1.0)
+        assert epsilon >= 0
+        assert 0 <= delta <= 1
+        assert not np.isnan(epsilon)

@@ -1,0 +1,277 @@
+"""What every aggregator promises. A new one is added to `aggregator_cases.CASES`, or `test_list_is_complete` fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pate.aggregators
+from pate.accounting import Adjacency, Ledger, RdpAccountant, event_from_json, event_to_json
+from pate.aggregators import Aggregator
+from pate.validation import InvalidValue
+from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
+
+SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
+TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
+
+FIRST_OF_CLASS = list({type(case.aggregator): case for case in reversed(CASES)}.values())
+
+every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+
+
+class Drawn(Exception):
+    """Noise was drawn."""
+
+
+class Tripwire(np.random.Generator):
+    """A generator that raises when anything is drawn from it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_") or name == "bit_generator":
+            return super().__getattribute__(name)
+        raise Drawn(name)
+
+
+def tripwire() -> Tripwire:
+    return Tripwire(np.random.PCG64(0))
+
+
+def epsilon_of(aggregator: Aggregator, **shape: int) -> float:
+    return RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-4)
+
+
+def at_scale(case: Case) -> Aggregator:
+    """The case for 40 labels: three numbers as a regularizer have no meaning there."""
+    regularizer = getattr(case.aggregator, "regularizer", None)
+    if regularizer is None or callable(regularizer):
+        return case.aggregator
+    return dataclasses.replace(case.aggregator, regularizer=[0.0] * 39)  # type: ignore[call-arg]
+
+
+def test_list_is_complete() -> None:
+    exported = {
+        value
+        for value in vars(pate.aggregators).values()
+        if isinstance(value, type) and issubclass(value, Aggregator) and value is not Aggregator
+    }
+    assert exported == {type(case.aggregator) for case in CASES}
+
+
+@every_case
+def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> None:
+    expected = case.aggregator.event_for(num_queries=50, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    answered = []
+    for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
+        rng = np.random.default_rng(seed)
+        release = case.aggregator.aggregate(rows(votes, 50), num_teachers=NUM_TEACHERS, rng=rng)
+        assert release.event == expected
+        assert release.adjacency == case.aggregator.adjacency
+        answered.append(release.num_answered)
+    assert len(set(answered)) > 1 or not case.refuses  # there were refusals, and they did not matter
+
+
+@every_case
+def test_refused_rows_are_all_false(case: Case) -> None:
+    votes = np.concatenate([rows(CLEAR, 100), rows(UNSURE, 100), rows(TIED, 100)])
+    release = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+    assert release.labels.dtype == release.answered.dtype == np.bool_
+    assert release.labels.shape == (300, NUM_LABELS)
+    assert release.num_queries == 300
+    assert release.answered.any()
+    assert release.answered.all() != case.refuses
+    assert not release.labels[~release.answered].any()
+
+
+@every_case
+@pytest.mark.parametrize("seed", [0, np.int64(3), None, np.random.RandomState(0)])
+def test_a_seed_is_no_generator(case: Case, seed: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"rng=.*: expected a numpy\.random\.Generator, not a seed"):
+        case.aggregator.aggregate(CLEAR, num_teachers=NUM_TEACHERS, rng=seed)
+
+
+@every_case
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        ([[1, 2, 3, 41]], r"votes=41: expected counts in 0\.\.40"),
+        ([[1, 2, 3, -1]], r"votes=-1: expected counts in 0\.\.40"),
+        ([[1.0, 2.0, 3.0, 4.0]], r"votes\.dtype=float64: expected integer vote counts, found 1\.0"),
+        ([[float("nan"), 2, 3, 4]], r"votes\.dtype=float64: expected integer vote counts, found nan"),
+        ([[True, False, True, False]], r"votes\.dtype=bool: expected integer vote counts, found True"),
+        ([1, 2, 3, 4], r"votes\.shape=\(4,\): expected \[num_queries, num_labels\]"),
+        ([[[1, 2, 3, 4]]], r"votes\.shape=\(1, 1, 4\): expected \[num_queries, num_labels\]"),
+        (np.zeros((0, 4), dtype=int), r"votes\.shape=\(0, 4\): expected at least one query and one label"),
+        (np.zeros((2, 0), dtype=int), r"votes\.shape=\(2, 0\): expected at least one query and one label"),
+        ([[1, 2, 3, 4], [1, 2]], r"votes: expected rows of equal length"),
+        (None, r"votes\.shape=\(\): expected \[num_queries, num_labels\]"),
+    ],
+)
+def test_impossible_votes_are_refused_before_anything_is_spent(case: Case, votes: Any, message: str) -> None:
+    ledger = Ledger(target_delta=1e-4)
+    with pytest.raises(InvalidValue, match=message) as caught:
+        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
+    assert "\n" not in str(caught.value)
+    assert ledger.entries == []
+    assert ledger.epsilon == 0
+
+
+@every_case
+@pytest.mark.parametrize("num_teachers", [0, -3, 2.5, True])
+def test_impossible_numbers_of_teachers_are_refused(case: Case, num_teachers: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"num_teachers=.*: expected a whole number >= 1"):
+        case.aggregator.aggregate(np.zeros((1, 4), dtype=int), num_teachers=num_teachers, rng=tripwire())
+
+
+@every_case
+@pytest.mark.parametrize("shape", [{"num_queries": -1}, {"num_labels": 0}, {"num_teachers": 0}])
+def test_impossible_shapes_have_no_price(case: Case, shape: dict[str, int]) -> None:
+    name, value = next(iter(shape.items()))
+    with pytest.raises(InvalidValue, match=f"{name}={value}: expected a whole number >="):
+        at_scale(case).event_for(**(SHAPE | shape))
+
+
+@every_case
+def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path, target_delta=1e-3)
+    with pytest.raises(Drawn):
+        case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
+    expected = case.aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
+
+
+@every_case
+def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
+    full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
+    with pytest.raises(InvalidValue, match=r"max_epsilon=1e-09: expected at least"):
+        case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=full)
+    other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
+    with pytest.raises(InvalidValue, match="adjacency=replace_one: expected add_remove, as this ledger counts"):
+        case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=other)
+    assert full.entries == other.entries == []
+
+
+@every_case
+def test_noise_is_fresh_for_each_query(case: Case) -> None:
+    """2,000 equal histograms whose outcome is uncertain: no row, half or block repeats another."""
+    votes = rows(UNSURE, 2 * 16384 + 2000)
+    release = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+    outcomes = np.column_stack([release.labels, release.answered])
+    assert len(np.unique(outcomes[:2000], axis=0)) > 1
+    for period in (1, 1000, 16384):
+        agreeing = (outcomes[:-period] == outcomes[period:]).all(axis=1).mean()
+        assert agreeing < 0.95, period
+
+
+@every_case
+def test_same_generator_state_gives_the_same_release_charged_once(case: Case) -> None:
+    ledger = Ledger(target_delta=1e-3)
+    votes = rows(UNSURE, 200)
+    first, second, third = (
+        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed), ledger=ledger)
+        for seed in (7, 7, 8)
+    )
+    np.testing.assert_array_equal(first.labels, second.labels)
+    np.testing.assert_array_equal(first.answered, second.answered)
+    assert (first.labels != third.labels).any()
+    assert len(ledger.entries) == 2
+
+
+@every_case
+def test_a_generator_that_moves_on_gives_and_costs_a_new_release(case: Case) -> None:
+    ledger, rng, votes = Ledger(target_delta=1e-3), np.random.default_rng(7), rows(UNSURE, 200)
+    first, second = (
+        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger) for _ in range(2)
+    )
+    assert (first.labels != second.labels).any()
+    assert len(ledger.entries) == 2
+
+
+@every_case
+def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case) -> None:
+    replace_one = at_scale(case)
+    add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
+    assert 0 < epsilon_of(add_remove) <= epsilon_of(replace_one)
+    assert type(add_remove)(**_fields(add_remove) | {"adjacency": "add_remove"}) == add_remove
+    with pytest.raises(InvalidValue, match=r"adjacency=replace: expected one of .* \(did you mean replace_one"):
+        dataclasses.replace(replace_one, adjacency="replace")
+
+
+@every_case
+def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
+    aggregator = at_scale(case)
+    assert epsilon_of(aggregator.scaled(2.0)) < epsilon_of(aggregator) < epsilon_of(aggregator.scaled(0.5))
+    assert epsilon_of(aggregator, num_queries=300) < epsilon_of(aggregator)
+    assert epsilon_of(aggregator, num_queries=0) == 0
+
+
+@every_case
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adjacency) -> None:
+    aggregator = dataclasses.replace(at_scale(case), adjacency=adjacency, **_small_failure(case))
+    calibrated = aggregator.calibrated(**TARGET, **SHAPE)
+    assert type(calibrated) is type(aggregator)
+    assert calibrated.adjacency == adjacency
+    epsilon = RdpAccountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(TARGET["target_delta"])
+    assert 0.99 * TARGET["target_epsilon"] <= epsilon <= TARGET["target_epsilon"]
+
+
+@every_case
+def test_event_survives_json(case: Case) -> None:
+    event = case.aggregator.event_for(num_queries=9, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    assert event_from_json(event_to_json(event)) == event
+
+
+@every_case
+def test_aggregators_are_frozen_values(case: Case) -> None:
+    for name in _fields(case.aggregator):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
+            setattr(case.aggregator, name, 1.0)
+    assert dataclasses.replace(case.aggregator) == case.aggregator
+    assert hash(dataclasses.replace(case.aggregator)) == hash(case.aggregator)
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
+def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
+    votes = np.concatenate([rows(CLEAR, 20), rows(UNSURE, 20)])
+    expected = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3))
+    given = np.asfortranarray(votes.astype(dtype))
+    release = case.aggregator.aggregate(given, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3))
+    np.testing.assert_array_equal(release.labels, expected.labels)
+    np.testing.assert_array_equal(release.answered, expected.answered)
+
+
+@every_case
+def test_votes_are_left_alone(case: Case) -> None:
+    votes = rows(UNSURE, 20)
+    votes.setflags(write=False)
+    case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", FIRST_OF_CLASS, ids=[case.name for case in FIRST_OF_CLASS])
+def test_a_million_queries_need_bounded_memory(case: Case) -> None:
+    """Beside the votes and the release: working copies of a few blocks, whatever the number of queries."""
+    votes = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(1_000_000, 40), dtype=np.uint16)
+    tracemalloc.start()
+    try:
+        release = at_scale(case).aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - release.labels.nbytes - release.answered.nbytes < 50 * 2**20
+
+
+def _fields(aggregator: Aggregator) -> dict[str, Any]:
+    return {field.name: getattr(aggregator, field.name) for field in dataclasses.fields(aggregator)}
+
+
+def _small_failure(case: Case) -> dict[str, float]:
+    """600 queries must not use up delta."""
+    return {"failure_prob": 1e-9} if "failure_prob" in _fields(case.aggregator) else {}
