@@ -33,7 +33,7 @@ def assert_matches(value: Any, expected: Any, rtol: float) -> None:
     if isinstance(expected, dict):
         assert value.keys() == expected.keys()
         for key, number in expected.items():
-            assert value[key] == pytest.approx(number, rel=rtol), key
+            assert value[key] == pytest.approx(number, rel=rtol, abs=0.0), key
     else:
         np.testing.assert_allclose(value, expected, rtol=rtol)
 

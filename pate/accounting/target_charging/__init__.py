@@ -1,0 +1,32 @@
+"""Target charging: pay for the outcomes that matter, not for every call."""
+
+from pate.accounting.target_charging.common_mass import boundary_distribution, exact_hit_prob
+from pate.accounting.target_charging.overrun import min_accesses, overrun_probability
+from pate.accounting.target_charging.price import Price, best_price
+from pate.accounting.target_charging.session import TargetCharging
+from pate.accounting.target_charging.targets import (
+    Target,
+    between_thresholds,
+    boundary,
+    common_target,
+    not_prior,
+    revise,
+    run_twice,
+)
+
+__all__ = [
+    "Price",
+    "Target",
+    "TargetCharging",
+    "best_price",
+    "between_thresholds",
+    "boundary",
+    "boundary_distribution",
+    "common_target",
+    "exact_hit_prob",
+    "min_accesses",
+    "not_prior",
+    "overrun_probability",
+    "revise",
+    "run_twice",
+]

@@ -1,0 +1,42 @@
+"""How often the data is looked at before a number of hits is reached: the exact binomial tail."""
+
+from __future__ import annotations
+
+from scipy.special import bdtr
+
+from pate.validation import require_count, require_probability
+
+
+def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
+    """The largest probability that a session of `target_hits` hits accesses the data more than `num_accesses` times.
+
+    P[Bin(num_accesses, hit_prob) < target_hits], exact, in place of a Chernoff bound.
+
+    Args:
+        num_accesses: n, >= 0.
+        target_hits: tau, >= 1.
+        hit_prob: q, in (0, 1).
+
+    Source:
+        Cohen & Lyu (2023), Theorem B.4.
+    """
+    n = require_count("num_accesses", num_accesses, minimum=0)
+    hits = require_count("target_hits", target_hits)
+    require_probability("hit_prob", hit_prob)
+    return 1.0 if n < hits else float(bdtr(hits - 1, n, hit_prob))
+
+
+def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
+    """The smallest number of accesses that is exceeded with probability at most `overrun_prob`."""
+    require_probability("overrun_prob", overrun_prob)
+
+    def suffices(num_accesses: int) -> bool:
+        return overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob) <= overrun_prob
+
+    low, high = require_count("target_hits", target_hits) - 1, 2 * target_hits
+    while not suffices(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high

@@ -1,0 +1,97 @@
+"""Targets: sets of outcomes that are hit often enough whenever the data is looked at at all.
+
+A set is a q-target of an epsilon-DP call if, for every pair of neighbours, the call's two laws are
+p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). Whoever pays
+per hit pays for 1 / q looks at the data on average; docs/proofs/target_charging.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pate.validation import InvalidValue, require_positive, require_probability
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one call costs while it is charged by its target.
+
+    Attributes:
+        epsilon: pure DP of one access to the data, > 0.
+        hit_prob: q, the least probability of the target given an access, in (0, 1).
+    """
+
+    epsilon: float
+    hit_prob: float
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        require_probability("hit_prob", self.hit_prob)
+
+    def covers(self, other: Target) -> bool:
+        """Whether every call of the other target is also one of this target: smaller epsilon, larger hit_prob."""
+        return other.epsilon <= self.epsilon and other.hit_prob >= self.hit_prob
+
+
+def not_prior(epsilon: float) -> Target:
+    """Every outcome but one chosen in advance, of an epsilon-DP call: q = 1 / (e^epsilon + 1), tight.
+
+    The prior may be anything that is known before the call: a constant, the last release, a student's prediction. Also
+    the target of a conditional release (publish the outcome if it is in a set, else a refusal).
+    """
+    return Target(epsilon, _logistic(-require_positive("epsilon", epsilon)))
+
+
+def revise(epsilon: float) -> Target:
+    """One more look at a stored outcome of an epsilon-DP call, released if it lies in a set not asked before.
+
+    Charged as a not-prior call of 2 epsilon; one stored outcome gives at most one hit in its whole life.
+    """
+    return not_prior(2 * require_positive("epsilon", epsilon))
+
+
+def boundary(epsilon: float) -> Target:
+    """The boundary outcome of a wrapped epsilon-DP call (`boundary_distribution`); an access is t = 4/3 epsilon DP.
+
+    q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls.
+    """
+    wrapped = 4 * require_positive("epsilon", epsilon) / 3
+    hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
+    return Target(wrapped, hit_prob)
+
+
+def between_thresholds(epsilon: float, *, width: float) -> Target:
+    """A value of sensitivity 1 with Laplace noise of scale 1 / epsilon falls between two thresholds `width` apart.
+
+    Outcomes below, between and above; q = (1 - e^(-width epsilon)) / (e^epsilon + 1), tight.
+    """
+    scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
+    return Target(epsilon, -math.expm1(-scaled_width) * _logistic(-epsilon))
+
+
+def run_twice(epsilon: float) -> Target:
+    """Two runs of the same epsilon-DP call, both released, differ; an access is 2 epsilon DP.
+
+    q = 1 / (e^(2 epsilon) + 1) is conservative: no pair was found below it (about 1/2 for small epsilon), but it is
+    checked by search, not proved.
+    """
+    return Target(2 * require_positive("epsilon", epsilon), _logistic(-2 * epsilon))
+
+
+def common_target(targets: Iterable[Target]) -> Target:
+    """The cheapest target that covers all of them: the largest epsilon and the smallest hit_prob.
+
+    Raises:
+        InvalidValue: no targets.
+    """
+    listed = list(targets)
+    if not listed:
+        raise InvalidValue("targets=[]: expected at least one target")
+    return Target(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
+
+
+def _logistic(x: float) -> float:
+    """1 / (1 + e^-x) for x < 0."""
+    return math.exp(x) / (1 + math.exp(x))
