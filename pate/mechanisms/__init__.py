@@ -1,17 +1,21 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
 from pate.mechanisms.gap_selection import GapSelection
+from pate.mechanisms.joint import JointTopK
 from pate.mechanisms.one_shot import OneShotTopK
 from pate.mechanisms.peeling import PeelingTopK
 from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
+from pate.mechanisms.permute_and_flip_joint import PermuteAndFlipJointTopK
 from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.top_k import TopK
 
 __all__ = [
     "GapSelection",
+    "JointTopK",
     "OneShotTopK",
     "PeelingTopK",
+    "PermuteAndFlipJointTopK",
     "PermuteAndFlipTopK",
     "StabilityTable",
     "StabilityTest",

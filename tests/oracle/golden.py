@@ -37,8 +37,10 @@ from pate.accounting.target_charging import (
 from pate.aggregators import StableTopK
 from pate.mechanisms import (
     GapSelection,
+    JointTopK,
     OneShotTopK,
     PeelingTopK,
+    PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
     StabilityTest,
     optimal_stability_table,
@@ -225,6 +227,15 @@ def _kov_epsilon(inputs: Inputs) -> float:
     return pure_dp_composition_epsilon(inputs["eps"], count=inputs["n"], target_delta=inputs["delta"])
 
 
+def _joint_price(inputs: Inputs) -> dict[str, Any]:
+    return {"k": inputs["k"], "epsilon": inputs["eps"], "adjacency": _ADJACENCIES[inputs["sens"]]}
+
+
+def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
+    sizes = JointTopK(k=inputs["k"], epsilon=1.0).class_counts(np.array(inputs["hist"]))
+    return {str(loss): size for loss, size in sizes.items()}
+
+
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
     "gaussian_exact_eps": lambda inputs: gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
@@ -248,5 +259,8 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "peel_ordered_probs_gumbel": lambda inputs: _top_k_law(PeelingTopK(**_top_k_price(inputs)), inputs),
     "peel_ordered_probs_expo": lambda inputs: _top_k_law(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
     "oneshot_set_probs": _oneshot_set_probs,
+    "joint_em_probs": lambda inputs: _top_k_law(JointTopK(**_joint_price(inputs)), inputs),
+    "pnf_joint_probs": lambda inputs: _top_k_law(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
+    "joint_class_counts": _joint_class_counts,
 }
 """What the package computes, by the entry's name."""

@@ -12,9 +12,6 @@ from pate.validation import InvalidValue
 from tests.oracle.golden import EVALUATORS, entries, evaluate
 
 LATER = {
-    "joint_em_probs",
-    "pnf_joint_probs",
-    "joint_class_counts",
     "canonical_subset_probs",
     "limited_domain_probs",
     "gnmax_probs",

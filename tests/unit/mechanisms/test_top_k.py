@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from pate.accounting import Adjacency, RdpAccountant
-from pate.mechanisms import OneShotTopK, PeelingTopK, PermuteAndFlipTopK
+from pate.mechanisms import JointTopK, OneShotTopK, PeelingTopK, PermuteAndFlipJointTopK, PermuteAndFlipTopK
 from pate.mechanisms.top_k import TopKMechanism, bounded_range_of
 from pate.validation import InvalidValue
 
@@ -20,6 +20,8 @@ PURE: list[tuple[type[Any], dict[str, Any]]] = [
     (OneShotTopK, {"noise": "gumbel"}),
     (OneShotTopK, {"noise": "exponential"}),
     (OneShotTopK, {"noise": "laplace"}),
+    (JointTopK, {}),
+    (PermuteAndFlipJointTopK, {}),
 ]
 
 
@@ -28,7 +30,7 @@ def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
 
 
 def name(mechanism: TopKMechanism) -> str:
-    return f"{type(mechanism).__name__}-{getattr(mechanism, 'noise', '')}"
+    return f"{type(mechanism).__name__}-{vars(mechanism).get('noise', '')}"
 
 
 @pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
