@@ -183,6 +183,17 @@ def test_same_generator_state_gives_the_same_release_charged_once(case: Case) ->
 
 
 @every_case
+def test_the_same_noise_on_other_votes_is_refused(case: Case) -> None:
+    """The difference of two such releases would not be covered by the sum of their prices."""
+    ledger = Ledger(target_delta=1e-3)
+    case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger)
+    for aggregator, votes in ((case.aggregator, CLEAR), (case.aggregator.scaled(2.0), UNSURE)):
+        with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
+            aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger)
+    assert len(ledger.entries) == 1
+
+
+@every_case
 def test_a_generator_that_moves_on_gives_and_costs_a_new_release(case: Case) -> None:
     ledger, rng, votes = Ledger(target_delta=1e-3), np.random.default_rng(7), rows(UNSURE, 200)
     first, second = (
