@@ -1,0 +1,86 @@
+"""Prints what sessions of target charging cost: python scripts/target_charging_tables.py."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from pate.accounting import BoundedRangeEvent, RdpAccountant
+from pate.accounting.pure_composition import pure_dp_composition_epsilon
+from pate.accounting.target_charging import Target, best_price, boundary, min_accesses, not_prior
+
+TARGET_DELTA = 1e-6
+COARSE_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def chernoff_accesses(target_hits: int, *, hit_prob: float, overrun_prob: float) -> int:
+    """The accesses that exp(-x^2 tau / (2 (1 + x))) allows, n = (1 + x) tau / q: what the exact tail replaces."""
+    exponent = -2 * math.log(overrun_prob) / target_hits
+    excess = (exponent + math.sqrt(exponent**2 + 4 * exponent)) / 2
+    return math.ceil((1 + excess) * target_hits / hit_prob)
+
+
+def access_table() -> list[tuple[int, int, int]]:
+    """(hits, exact accesses, Chernoff's) for q = 0.2786 and an overrun probability of 5e-7."""
+    hit_prob, overrun_prob = 0.2786, 5e-7
+    return [
+        (
+            hits,
+            min_accesses(target_hits=hits, hit_prob=hit_prob, overrun_prob=overrun_prob),
+            chernoff_accesses(hits, hit_prob=hit_prob, overrun_prob=overrun_prob),
+        )
+        for hits in (5, 10, 20, 50, 100)
+    ]
+
+
+def coarse_epsilon(target: Target, target_hits: int) -> float:
+    """The best of five splits of delta; what an overrun does not use of its share is lost."""
+    return min(
+        pure_dp_composition_epsilon(
+            target.epsilon,
+            count=min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=share * TARGET_DELTA),
+            target_delta=(1 - share) * TARGET_DELTA,
+        )
+        for share in COARSE_SHARES
+    )
+
+
+def epsilon_table(target: Target) -> list[tuple[int, float, float]]:
+    """(hits, epsilon of the coarse split, epsilon of the best split) at delta 1e-6."""
+    return [
+        (
+            hits,
+            coarse_epsilon(target, hits),
+            best_price(target, target_hits=hits, target_delta=TARGET_DELTA).epsilon,
+        )
+        for hits in (1, 5, 10, 20, 40)
+    ]
+
+
+def plain_table(epsilon: float = 0.05) -> list[tuple[int, float]]:
+    """(queries, epsilon) of exponential mechanisms that pay for every query, at delta 1e-6."""
+    event = BoundedRangeEvent(epsilon)
+    return [
+        (queries, RdpAccountant().compose(event, queries).get_epsilon(TARGET_DELTA))
+        for queries in (600, 2000, 6000, 20000)
+    ]
+
+
+def main() -> None:
+    """All tables, as text."""
+    lines = ["Accesses, q=0.2786, overrun probability 5e-7", "hits  exact  chernoff"]
+    lines += [f"{hits:4}  {exact:5}  {chernoff:8}" for hits, exact, chernoff in access_table()]
+    for name, target in (
+        ("boundary, 0.05 a call", boundary(0.05)),
+        ("boundary, 0.1 a call", boundary(0.1)),
+        ("not prior, 0.05 a call", not_prior(0.05)),
+    ):
+        lines += ["", f"Epsilon at delta 1e-6: {name}", "hits  coarse   best"]
+        lines += [f"{hits:4}  {coarse:6.2f} {best:6.2f}" for hits, coarse, best in epsilon_table(target)]
+    lines += ["", "Epsilon at delta 1e-6: every query paid, bounded range 0.05", "queries  epsilon"]
+    lines += [f"{queries:7}  {epsilon:7.2f}" for queries, epsilon in plain_table()]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

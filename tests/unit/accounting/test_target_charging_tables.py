@@ -1,0 +1,40 @@
+"""The tables of scripts/target_charging_tables.py, to the digits printed in the specification."""
+
+from __future__ import annotations
+
+import pytest
+
+from pate.accounting.target_charging import Target, boundary, not_prior
+from scripts.target_charging_tables import access_table, epsilon_table, main, plain_table
+
+
+def test_accesses() -> None:
+    expected = [(5, 77, 138), (10, 108, 169), (20, 163, 225), (50, 309, 378), (100, 532, 612)]
+    assert access_table() == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "printed"),
+    [
+        (boundary(0.05), ["1.97", "2.70", "3.26", "4.12", "5.39"]),
+        (boundary(0.1), ["4.25", "5.92", "7.26", "9.30", "12.4"]),
+        (not_prior(0.05), ["0.95", "1.33", "1.63", "2.08", "2.73"]),
+    ],
+)
+def test_epsilons_of_the_coarse_split_and_a_better_one(target: Target, printed: list[str]) -> None:
+    table = epsilon_table(target)
+    assert [hits for hits, _, _ in table] == [1, 5, 10, 20, 40]
+    for (_, coarse, best), digits in zip(table, printed, strict=True):
+        assert f"{coarse:.{len(digits.split('.')[1])}f}" == digits
+        assert 0.97 * coarse < best <= coarse
+
+
+def test_plain_composition() -> None:
+    assert [f"{epsilon:.3g}" for _, epsilon in plain_table()] == ["3.02", "5.92", "11.2", "23.7"]
+
+
+def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> None:
+    main()
+    printed = capsys.readouterr().out
+    assert "  50    309       378" in printed
+    assert "not prior, 0.05 a call" in printed
