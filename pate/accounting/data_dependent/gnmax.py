@@ -1,0 +1,135 @@
+"""The data-dependent cost of GNMax, the noisy plurality of one vote a teacher (docs/proofs/data_dependent.md)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from pate.accounting.data_dependent.cost import DataDependentCost, order_array
+from pate.validation import require, require_count, require_histogram, require_positive
+
+Array = NDArray[np.float64]
+
+
+def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
+    """The realised cost of GNMax on the queries that drew its noise.
+
+    Where a noisy threshold decides which queries are answered, `votes` holds the queries that passed, and the cost of
+    the threshold on every query, passed or not, is added to this one.
+
+    Args:
+        votes: `[Q, L]` votes for each of L >= 2 classes, each teacher casting one.
+        noise_std: of the noise on every count, in votes, > 0.
+        num_teachers: the number of votes of each query.
+        orders: `[A]` orders > 1.
+    """
+    array = order_array(orders)
+    counts = one_vote_each(votes, num_teachers)
+    log_q, times = np.unique(gnmax_log_q(counts, noise_std=noise_std), return_counts=True)
+    return DataDependentCost(array, times.astype(np.float64) @ gnmax_rdp(log_q, noise_std=noise_std, orders=array))
+
+
+def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
+    """Log of a bound on the probability that another class than the plurality's wins: `[Q]` from votes `[Q, L]`.
+
+    The sum over the other classes of Phi(-(difference of votes) / (sqrt 2 noise_std)), at most 1 - 1 / L.
+    """
+    return log_q_of_deficits(vote_deficits(votes), noise_std=noise_std)
+
+
+def vote_deficits(votes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """By how much every other class trails the plurality's: `[Q, L - 1]`, rising, from votes `[Q, L]`."""
+    falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
+    return falling[:, :1] - falling[:, 1:]
+
+
+def log_q_of_deficits(deficits: NDArray[np.int64], *, noise_std: float) -> Array:
+    """`gnmax_log_q` from the deficits `[Q, L - 1]`, rising: `[Q]`; looks normal tails up by whole votes."""
+    scale = math.sqrt(2) * require_positive("noise_std", noise_std)
+    tails = log_ndtr(-np.arange(int(deficits.max()) + 1) / scale)
+    largest = tails[deficits[:, 0]]
+    others = np.exp(tails[deficits] - largest[:, None]).sum(axis=1)
+    num_classes = deficits.shape[1] + 1
+    return np.asarray(np.minimum(largest + np.log(others), math.log1p(-1 / num_classes)))
+
+
+def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
+    """Bounds both D_a(M(D) || M(D')) and D_a(M(D') || M(D)) by q alone: `[Q, A]`.
+
+    At most the data-independent a / std**2, and never decreasing in q, so an upper bound on the probability will do.
+
+    Args:
+        log_q: `[Q]` logs of an upper bound on the probability of another outcome than the likeliest, < 0.
+        noise_std: in votes, > 0.
+        orders: `[A]` orders > 1.
+    """
+    a, std = order_array(orders), require_positive("noise_std", noise_std)
+    x = np.sqrt(-np.asarray(log_q, dtype=np.float64))[:, None]  # [Q, 1]
+    bound = np.tile(a / std**2, (len(x), 1))
+    served = a < std * x.max()
+    independent = bound[:, served]
+    usable = a[served] < std * x
+    bound[:, served] = np.where(usable, np.minimum(_consensus_rdp(x, std, a[served]), independent), independent)
+    return bound
+
+
+def _consensus_rdp(x: Array, std: float, a: Array) -> Array:
+    """The bound of docs/proofs/data_dependent.md with q = exp(-x**2), `[Q, A]`; of use only where a < std * x."""
+    above = np.maximum(x - 1 / std, 1e-7)
+    log_p = np.log1p(-np.exp(-x * x))  # [Q, 1] as the next two: logs of the likeliest outcome's probability
+    log_p_least = np.log1p(-np.exp(-above * above))
+    log_p_most = np.log1p(-np.exp(-np.square(x + 1 / std)))
+    log_rest = a * (2 * x / std - 1 / std**2) - x * x
+    with np.errstate(over="ignore"):
+        loose = -(a - 1) * log_p_least
+        fall, rise = log_p - log_p_least, log_p_most - log_p
+        tight = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + log_p_most)
+        slope = log_rest + x * x + np.log1p(-np.minimum(a / (std * x), 1 - 1e-12))
+        steep = 2 * x / std - 1 / std**2 + np.log1p(-np.minimum(1 / (std * x), 1 - 1e-12)) >= 0
+        flat = np.log1p(1 / (std * x)) <= 2 * x / std + 1 / std**2
+        rises = steep & flat & (slope >= (a - 1) * np.maximum(fall, rise))
+        likeliest = np.where(rises, np.minimum(tight, loose), loose)
+        return np.asarray((likeliest + np.log1p(np.exp(log_rest - likeliest))) / (a - 1))
+
+
+def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
+    """Theorem 6 of Papernot et al. 2018 at the orders of its Proposition 10: `[Q, A]`, for comparison with papers.
+
+    Bounds D_a(M(D) || M(D')) for the D at hand, and only that direction: D_a(M(D') || M(D)) can be a thousand times
+    as large. `gnmax_rdp` covers both and is what costs are made of.
+
+    Args:
+        log_q: `[Q]` as for `gnmax_rdp`.
+        noise_std: in votes, > 0.
+        orders: `[A]` orders > 1.
+    """
+    a, std = order_array(orders), require_positive("noise_std", noise_std)
+    bound = np.tile(a / std**2, (len(log_q), 1))
+    for row, value in enumerate(np.asarray(log_q, dtype=np.float64)):
+        mu_2 = std * math.sqrt(-value)
+        mu_1, rho_2 = mu_2 + 1, mu_2 / std**2
+        if mu_2 <= 1 or -value <= rho_2 or value > _largest_log_q(mu_1, mu_2, std):
+            continue
+        log_not_q = math.log1p(-math.exp(value))
+        log_a = log_not_q - math.log1p(-math.exp((value + rho_2) * (mu_2 - 1) / mu_2))
+        log_b = mu_1 / std**2 - value / (mu_1 - 1)
+        small = np.logaddexp(log_not_q + (a - 1) * log_a, value + (a - 1) * log_b) / (a - 1)
+        bound[row] = np.where(a < mu_1, np.minimum(bound[row], small), bound[row])
+    return bound
+
+
+def _largest_log_q(mu_1: float, mu_2: float, std: float) -> float:
+    """The theorem's condition on q, without which its bound may fall as q grows."""
+    return (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
+
+
+def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
+    """Returns votes `[Q, L]`, L >= 2, in which every query has `num_teachers` votes, or raises."""
+    counts = require_histogram("votes", votes, num_teachers=require_count("num_teachers", num_teachers), rank=2)
+    require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
+    totals = counts.sum(axis=1)
+    require(bool((totals == num_teachers).all()), "votes.sum", totals.max(), f"{num_teachers}, one vote a teacher")
+    return counts

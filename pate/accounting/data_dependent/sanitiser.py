@@ -1,0 +1,125 @@
+"""Sanitisers: the only way in which a data-dependent cost leaves the machine, each with its own price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from pate.accounting.data_dependent.cost import Array
+from pate.accounting.data_dependent.gap_selection import gap_selection_cost, gap_selection_rdp
+from pate.accounting.data_dependent.gnmax import gnmax_cost
+from pate.accounting.data_dependent.smooth_sensitivity import gnmax_smooth_sensitivity, smooth_noise_rdp
+from pate.accounting.events import BoundedRangeEvent, GaussianEvent
+from pate.validation import require, require_count, require_generator, require_positive, require_probability
+
+_NUM_CELLS = 100_000
+_LARGEST_LOG_ODDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapCostSanitiser:
+    """Releases the cost of gap selection at one order with Gaussian noise scaled to its global sensitivity.
+
+    Formal guarantees:
+        * The likeliest candidate's log odds move by at most `query.epsilon` between neighbours, on every query at
+          once, and the cost is a function of them that never rises: its sensitivity is bounded over all votes.
+        * So the release costs a `GaussianEvent`, whatever the votes.
+        * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
+
+    Attributes:
+        query: the price of one query's selection.
+        num_queries: how many were asked, answered and refused alike; public.
+        order: > 1, fixed before the votes are seen.
+        noise_multiplier: noise std / global sensitivity, > 0.
+    """
+
+    query: BoundedRangeEvent
+    num_queries: int
+    order: float
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        require_count("num_queries", self.num_queries)
+        require_positive("query.epsilon", self.query.epsilon)
+        require(self.order > 1, "order", self.order, "a number > 1")
+        require_positive("noise_multiplier", self.noise_multiplier)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The price of the release, beside that of the queries themselves."""
+        return GaussianEvent(self.noise_multiplier)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """An upper bound on how far the cost of all queries moves between neighbours; public."""
+        odds = np.linspace(0.0, _LARGEST_LOG_ODDS, _NUM_CELLS)
+        width = odds[1] - odds[0]
+        least = self._cost_of_one(odds + width + self.query.epsilon)
+        drops = self._cost_of_one(odds) - least  # of any log odds up to one cell above each
+        beyond = self._cost_of_one(np.array([_LARGEST_LOG_ODDS]))
+        return self.num_queries * float(max(drops.max(), beyond.max()))
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise; public."""
+        return self.noise_multiplier * self.sensitivity
+
+    def __call__(self, utilities: Array, *, rng: np.random.Generator) -> float:
+        """The cost at `order` plus noise, possibly negative: from utilities `[num_queries, n]` as for the cost."""
+        require_generator(rng)
+        cost = gap_selection_cost(utilities, event=self.query, orders=self.order)
+        require(len(utilities) == self.num_queries, "utilities.shape", utilities.shape, f"{self.num_queries} queries")
+        return float(cost.rdp[0] + self.noise_std * rng.standard_normal())
+
+    def upper_bound(self, released: float, *, failure_prob: float) -> float:
+        """A number that the true cost exceeds with at most this probability, over the noise."""
+        return released - self.noise_std * float(ndtri(require_probability("failure_prob", failure_prob)))
+
+    def _cost_of_one(self, log_odds: Array) -> Array:
+        return np.maximum(*gap_selection_rdp(log_odds, event=self.query, orders=self.order))[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GnmaxCostSanitiser:
+    """Releases the cost of GNMax at one order with Gaussian noise scaled to its smooth sensitivity.
+
+    Formal guarantees:
+        * The release has the Renyi curve `rdp`, whatever the votes; infinite at high orders.
+        * The noise's standard deviation depends on the votes. It is as private as they are and is not returned.
+        * What is released estimates what was spent. It is no (epsilon, delta) guarantee that was fixed beforehand.
+
+    Attributes:
+        noise_std: of GNMax itself, in votes, > 0.
+        num_teachers: the number of votes of each query.
+        order: > 1, fixed before the votes are seen.
+        noise_multiplier: noise std / smooth sensitivity, > 0.
+        beta: of the smooth sensitivity, > 0; around 0.2 / order is a start.
+    """
+
+    noise_std: float
+    num_teachers: int
+    order: float
+    noise_multiplier: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        for name in ("noise_std", "noise_multiplier", "beta"):
+            require_positive(name, getattr(self, name))
+        require_count("num_teachers", self.num_teachers)
+        require(self.order > 1, "order", self.order, "a number > 1")
+
+    def rdp(self, orders: object) -> Array:
+        """The price of the release at each order, beside that of the queries themselves: `[A]`."""
+        return smooth_noise_rdp(noise_multiplier=self.noise_multiplier, beta=self.beta, orders=orders)
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> float:
+        """The cost at `order` plus noise, possibly negative: from votes `[Q, L]`."""
+        require_generator(rng)
+        std, teachers = self.noise_std, self.num_teachers
+        cost = gnmax_cost(votes, noise_std=std, num_teachers=teachers, orders=self.order)
+        scale = gnmax_smooth_sensitivity(votes, noise_std=std, num_teachers=teachers, order=self.order, beta=self.beta)
+        return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())

@@ -1,0 +1,191 @@
+"""The cost of GNMax: its closed form, Theorem 6 beside it, realised sums, and smooth sensitivity."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import DEFAULT_ORDERS
+from pate.accounting.data_dependent import (
+    gnmax_cost,
+    gnmax_log_q,
+    gnmax_rdp,
+    gnmax_smooth_sensitivity,
+    smooth_noise_rdp,
+    theorem_6_rdp,
+)
+from pate.validation import InvalidValue
+
+Counts = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+def realistic_votes(num_queries: int) -> Counts:
+    """250 teachers, 10 classes, agreeing on most queries."""
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.r_[20, np.full(9, 0.15)], num_queries)
+    return np.array([rng.multinomial(250, row) for row in chances])
+
+
+def test_log_q_sums_normal_tails_in_any_order_of_the_classes() -> None:
+    tails = [0.5 * math.erfc((10 - other) / 2 / 1.5) for other in (2, 1)]
+    log_q = gnmax_log_q(np.array([[10, 2, 1], [1, 10, 2], [2, 1, 10]]), noise_std=1.5)
+    np.testing.assert_allclose(log_q, math.log(sum(tails)), rtol=1e-12)
+
+
+def test_log_q_is_exact_far_in_the_tail_and_capped_at_a_tie() -> None:
+    log_q = gnmax_log_q(np.array([[1000, 0], [500, 500]]), noise_std=1.0)
+    assert log_q[0] == pytest.approx(-250_007.4, rel=1e-6)
+    assert log_q[1] == pytest.approx(math.log(0.5), rel=1e-12)
+
+
+def test_the_cost_never_exceeds_the_price_and_is_the_price_where_votes_tie() -> None:
+    orders = np.geomspace(1.01, 1000, 60)
+    votes = np.array([[i, 60 - i, 0] for i in range(61)])
+    for std in (0.8, 3.0, 40.0):
+        curves = gnmax_rdp(gnmax_log_q(votes, noise_std=std), noise_std=std, orders=orders)
+        assert (curves <= orders / std**2).all()
+        assert (curves >= 0).all()
+        np.testing.assert_allclose(curves[30, orders > 2], orders[orders > 2] / std**2)
+
+
+def test_the_cost_never_falls_as_q_grows() -> None:
+    log_q = -np.geomspace(1e5, 1e-3, 4000)
+    for std in (0.8, 3.0, 40.0, 400.0):
+        curves = gnmax_rdp(log_q, noise_std=std, orders=np.array([1.05, 1.5, 2, 8, 32, 300]))
+        assert (np.diff(curves, axis=0) >= -1e-15).all()
+
+
+def test_the_cost_is_near_theorem_6_where_the_noise_is_large_though_it_covers_both_directions() -> None:
+    log_q = gnmax_log_q(realistic_votes(200), noise_std=40.0)
+    ours, theirs = (f(log_q, noise_std=40.0, orders=8.0).sum() for f in (gnmax_rdp, theorem_6_rdp))
+    assert ours == pytest.approx(theirs, rel=0.2)
+    assert ours < 0.3 * 200 * 8 / 40**2
+
+
+def test_theorem_6_is_the_price_where_its_conditions_fail() -> None:
+    log_q = np.log([0.6, 0.3])
+    np.testing.assert_array_equal(theorem_6_rdp(log_q, noise_std=2.0, orders=[2.0, 50.0]), [[0.5, 12.5]] * 2)
+
+
+def test_the_realised_cost_is_the_sum_over_the_queries_that_drew_noise() -> None:
+    votes, orders = realistic_votes(30), np.array([2.0, 8.0])
+    each = gnmax_rdp(gnmax_log_q(votes, noise_std=30.0), noise_std=30.0, orders=orders)
+    total = gnmax_cost(votes, noise_std=30.0, num_teachers=250, orders=orders).rdp
+    np.testing.assert_allclose(total, each.sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (np.array([[3, 3]]), r"votes\.sum=6: expected 5, one vote a teacher"),
+        (np.array([[5]]), r"votes\.shape=\(1, 1\): expected at least two classes"),
+        (np.array([5, 0]), r"votes\.shape="),
+        (np.array([[6, -1]]), r"votes=-1: expected"),
+    ],
+)
+def test_votes_that_are_not_one_a_teacher_are_refused(votes: Counts, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        gnmax_cost(votes, noise_std=1.0, num_teachers=5, orders=2.0)
+
+
+def test_no_noise_has_no_cost_to_compute() -> None:
+    with pytest.raises(InvalidValue, match="noise_std=0: expected a number > 0"):
+        gnmax_cost(np.array([[5, 0]]), noise_std=0, num_teachers=5, orders=2.0)
+
+
+def test_the_default_orders_give_finite_costs_without_warnings() -> None:
+    for std in (0.3, 5.0, 100.0):
+        cost = gnmax_cost(realistic_votes(20), noise_std=std, num_teachers=250, orders=DEFAULT_ORDERS)
+        assert np.isfinite(cost.rdp).all()
+
+
+def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
+    """Every query's votes, and the indices of the neighbours of each."""
+    rows = [row for row in product(range(num_teachers + 1), repeat=num_classes) if sum(row) == num_teachers]
+    index = {row: i for i, row in enumerate(rows)}
+    moves = [
+        move for move in product((-1, 0, 1), repeat=num_classes) if sorted(move) == [-1, *[0] * (len(move) - 2), 1]
+    ]
+    near = [[tuple(np.add(row, move).tolist()) for move in moves] for row in rows]
+    return np.array(rows), [[index[row] for row in some if row in index] for some in near]
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.4])
+@pytest.mark.parametrize("std", [1.2, 3.0])
+@pytest.mark.parametrize(("num_teachers", "num_classes"), [(12, 2), (8, 3), (5, 4)])
+def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
+    num_teachers: int, num_classes: int, std: float, beta: float
+) -> None:
+    votes, near = single_queries(num_teachers, num_classes)
+    public = {"noise_std": std, "num_teachers": num_teachers}
+    cost = np.array([gnmax_cost(row[None], orders=2.0, **public).rdp[0] for row in votes])  # type: ignore[arg-type]
+    local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
+    smooth = np.array(
+        [gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes]  # type: ignore[arg-type]
+    )
+    assert (local <= smooth).all()
+    assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(beta) * (1 + 1e-12)
+
+
+def test_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
+    """A peer's is 0 unless class 0 wins."""
+    values = [
+        gnmax_smooth_sensitivity(np.roll([[40, 7, 3]], shift), noise_std=4.0, num_teachers=50, order=4.0, beta=0.1)
+        for shift in range(3)
+    ]
+    assert values[0] > 0
+    assert values == [values[0]] * 3
+
+
+def test_smooth_sensitivity_is_far_below_the_global_one_where_teachers_agree() -> None:
+    smooth = gnmax_smooth_sensitivity(realistic_votes(500), noise_std=40.0, num_teachers=250, order=8.0, beta=0.05)
+    assert 0 < smooth < 0.05 * 500 * 8 / 40**2
+
+
+def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
+    """D_a between normals whose variances differ by at most exp(2 beta), means as far apart as both allow: a grid."""
+    log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
+    second = np.exp(log_ratio)
+    shift = np.minimum(1.0, np.sqrt(second)) / multiplier
+    mixed = order * second + (1 - order)
+    moment = 0.5 * order * np.log(second) - 0.5 * np.log(mixed)
+    return np.asarray(order * shift**2 / (2 * mixed) + moment / (order - 1))
+
+
+@pytest.mark.parametrize(
+    ("order", "multiplier", "beta"), [(8, 5, 0.06125), (20, 10, 0.0245), (4, 2, 0.01), (1.5, 3, 0.3)]
+)
+def test_smooth_noise_costs_the_worst_divergence_of_normals(order: float, multiplier: float, beta: float) -> None:
+    price = smooth_noise_rdp(noise_multiplier=multiplier, beta=beta, orders=order)[0]
+    assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
+    ab = order * beta
+    sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (order - 1)
+    assert price <= sufficient
+
+
+@pytest.mark.parametrize(
+    ("order", "multiplier", "beta", "claim", "exact"), [(8, 5, 0.06125, 0.711, 1.936), (20, 10, 0.0245, 0.339, 2.239)]
+)
+def test_theorem_23_is_false_beyond_a_quarter(
+    order: float, multiplier: float, beta: float, claim: float, exact: float
+) -> None:
+    """With beta = 0.49 / order, as in public code: the claim, and the divergence of two normals it should bound."""
+    ab = order * beta
+    claimed = order * math.exp(2 * beta) / multiplier**2 + (ab - 0.5 * math.log(1 - 2 * ab)) / (order - 1)
+    true = normal_divergences(multiplier, beta, order).max()
+    assert claimed == pytest.approx(claim, abs=6e-4)
+    assert true == pytest.approx(exact, abs=6e-4)
+    assert smooth_noise_rdp(noise_multiplier=multiplier, beta=beta, orders=order)[0] >= true * (1 - 1e-12)
+
+
+def test_smooth_noise_is_gaussian_noise_at_beta_0_and_infinite_at_high_orders_or_without_noise() -> None:
+    orders = np.array([2.0, 8.0, 100.0])
+    np.testing.assert_allclose(smooth_noise_rdp(noise_multiplier=3.0, beta=0.0, orders=orders), orders / 18, rtol=1e-12)
+    infinite = np.isposinf(smooth_noise_rdp(noise_multiplier=3.0, beta=0.1, orders=orders))
+    assert infinite.tolist() == [False, True, True]  # from order 1 / (1 - exp(-0.2)) = 5.5 on
+    assert np.isposinf(smooth_noise_rdp(noise_multiplier=0, beta=0.1, orders=2.0)).all()
