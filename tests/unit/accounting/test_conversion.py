@@ -1,0 +1,107 @@
+"""Conversions against 50-digit arithmetic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from pate.accounting import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon, zcdp_to_epsilon_classic
+from pate.accounting.conversion import conversion_penalty, rdp_to_deltas, rdp_to_epsilons
+from pate.validation import InvalidValue
+
+mpmath.mp.dps = 50
+
+
+def exact_gaussian_delta(mu: float, epsilon: float) -> Any:
+    mu_, epsilon_ = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    near = mpmath.ncdf(-epsilon_ / mu_ + mu_ / 2)
+    return near - mpmath.exp(epsilon_) * mpmath.ncdf(-epsilon_ / mu_ - mu_ / 2)
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon"), [(1.0, 0.0), (1.0, 3.0), (0.01, 0.02), (0.4, 2.0), (5.0, 20.0), (30.0, 500.0)]
+)
+def test_gaussian_delta(mu: float, epsilon: float) -> None:
+    assert gaussian_delta(mu, epsilon=epsilon) == pytest.approx(float(exact_gaussian_delta(mu, epsilon)), rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 0.49, 1.0, 10.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_gaussian_epsilon_attains_its_delta(mu: float, delta: float) -> None:
+    epsilon = gaussian_epsilon(mu, target_delta=delta)
+    if epsilon > 0:
+        assert float(exact_gaussian_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-6)
+    else:
+        assert float(exact_gaussian_delta(mu, 0.0)) <= delta
+
+
+def test_gaussian_edge_cases() -> None:
+    assert gaussian_delta(0.0, epsilon=0.0) == 0
+    assert gaussian_epsilon(0.0, target_delta=1e-6) == 0
+    assert gaussian_epsilon(1e-9, target_delta=0.5) == 0
+    with pytest.raises(InvalidValue, match=r"mu=-1\.0: expected a number >= 0"):
+        gaussian_epsilon(-1.0, target_delta=1e-6)
+    with pytest.raises(InvalidValue, match=r"target_delta=0: expected a number in \(0, 1\)"):
+        gaussian_epsilon(1.0, target_delta=0)
+
+
+@pytest.mark.parametrize("order", [1.001, 1.5, 2.0, 37.0, 1e6])
+@pytest.mark.parametrize("delta", [1e-9, 0.1])
+def test_rdp_to_epsilon_and_back(order: float, delta: float) -> None:
+    a, d, r = mpmath.mpf(order), mpmath.mpf(delta), mpmath.mpf("0.8")
+    expected = r + mpmath.log(1 - 1 / a) - (mpmath.log(d) + mpmath.log(a)) / (a - 1)
+    orders, rdp = np.array([order]), np.array([0.8])
+    epsilon = rdp_to_epsilons(orders, rdp, target_delta=delta)[0]
+    assert epsilon == pytest.approx(max(float(expected), 0.0), rel=1e-9)
+    if epsilon > 0:
+        assert rdp_to_deltas(orders, rdp, target_epsilon=epsilon)[0] == pytest.approx(delta, rel=1e-6)
+
+
+def test_never_above_the_classic_conversion() -> None:
+    orders = 1 + np.geomspace(1e-3, 1e4, 50)
+    for delta in (1e-9, 0.01, 0.5):
+        classic = 0.05 * orders + math.log(1 / delta) / (orders - 1)
+        assert (rdp_to_epsilons(orders, 0.05 * orders, target_delta=delta) <= classic).all()
+
+
+def test_penalty_falls_in_the_order() -> None:
+    penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
+    assert (np.diff(penalty) < 0).all()
+
+
+def test_epsilon_is_never_negative_and_delta_never_above_1() -> None:
+    orders = np.array([1.5, 100.0])
+    assert (rdp_to_epsilons(orders, np.zeros(2), target_delta=0.9) == 0).all()
+    assert (rdp_to_deltas(orders, np.array([50.0, np.inf]), target_epsilon=1.0) == 1).all()
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.1, 1e-5), (0.01, 1e-6), (1e-6, 1e-9), (3.0, 0.01), (500.0, 1e-6)])
+def test_zcdp_finds_the_best_order(rho: float, delta: float) -> None:
+    orders = 1 + np.geomspace(1e-4, 1e9, 2_000_001)
+    best = float(rdp_to_epsilons(orders, rho * orders, target_delta=delta).min())
+    epsilon = zcdp_to_epsilon(rho, target_delta=delta)
+    assert epsilon == pytest.approx(best, rel=1e-6)
+    assert epsilon <= zcdp_to_epsilon_classic(rho, target_delta=delta)
+
+
+def test_the_printed_theorem_11_is_false_and_absent() -> None:
+    """rho + sqrt(2 rho log(1/delta)) promises less than the exact delta of a rho-zCDP Gaussian (spec 0.1)."""
+    rho, delta = 0.1, 1e-5
+    printed = rho + math.sqrt(2 * rho * math.log(1 / delta))
+    assert gaussian_delta(math.sqrt(2 * rho), epsilon=printed) > 3.5 * delta
+    for epsilon in (zcdp_to_epsilon(rho, target_delta=delta), zcdp_to_epsilon_classic(rho, target_delta=delta)):
+        assert gaussian_delta(math.sqrt(2 * rho), epsilon=epsilon) <= delta
+
+
+@pytest.mark.parametrize("convert", [zcdp_to_epsilon, zcdp_to_epsilon_classic])
+def test_zcdp_edge_cases(convert: Any) -> None:
+    assert convert(0.0, target_delta=1e-6) == 0
+    with pytest.raises(InvalidValue, match=r"rho=-0\.1: expected a number >= 0"):
+        convert(-0.1, target_delta=1e-6)
+    for delta in (0.0, 1.0, 2.0):
+        with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
+            convert(0.1, target_delta=delta)

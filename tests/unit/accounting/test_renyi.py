@@ -1,0 +1,157 @@
+"""Renyi curves against 50-digit arithmetic, quadrature and search."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import log_ndtr
+
+from pate.accounting.renyi import (
+    bernoulli_rdp,
+    bounded_range_rdp,
+    noisy_max_gaussian_rdp,
+    one_bit_rdp,
+    pure_dp_rdp,
+)
+
+mpmath.mp.dps = 50
+ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 64.0, 1000.0])
+
+
+def exact_bernoulli(logit_p: float, logit_q: float, order: float) -> Any:
+    def share(logit: float) -> Any:
+        return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
+
+    a, ones = mpmath.mpf(order), (share(logit_p), share(logit_q))
+    zeros = (share(-logit_p), share(-logit_q))
+    return mpmath.log(sum(p**a * q ** (1 - a) for p, q in (ones, zeros))) / (a - 1)
+
+
+@pytest.mark.parametrize(
+    ("logit_p", "logit_q"), [(0.0, 1.0), (-20.7, -19.0), (-45.0, -40.0), (30.0, 33.0), (0.0, 1e-3)]
+)
+def test_one_bit_is_the_larger_of_both_directions(logit_p: float, logit_q: float) -> None:
+    expected = [
+        max(float(exact_bernoulli(logit_p, logit_q, a)), float(exact_bernoulli(logit_q, logit_p, a))) for a in ORDERS
+    ]
+    computed = one_bit_rdp(np.array([logit_p, logit_q]), 1, ORDERS)
+    np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
+
+
+def test_one_bit_takes_the_worst_pair_within_reach() -> None:
+    rng = np.random.default_rng(0)
+    logits = np.sort(rng.normal(scale=4, size=12))
+    for reach in (1, 2, 5, 20):
+        pairs = [(i, j) for i in range(12) for j in range(12) if 0 < abs(i - j) <= reach]
+        expected = [max(float(exact_bernoulli(logits[i], logits[j], a)) for i, j in pairs) for a in ORDERS[:4]]
+        np.testing.assert_allclose(one_bit_rdp(logits, reach, ORDERS[:4]), expected, rtol=1e-9)
+
+
+def test_one_bit_that_cannot_change_costs_nothing() -> None:
+    for logits in ([3.0], [0.5, 0.5, 0.5], [-math.inf, -math.inf], [math.inf]):
+        assert (one_bit_rdp(np.array(logits), 2, ORDERS) == 0).all()
+
+
+def test_one_bit_that_reveals_everything_costs_infinity() -> None:
+    for logits in ([-math.inf, 0.0], [0.0, math.inf], [-math.inf, math.inf]):
+        assert (one_bit_rdp(np.array(logits), 1, ORDERS) == np.inf).all()
+
+
+def test_bernoulli_of_equal_laws_is_zero_and_never_negative() -> None:
+    log_p, log_not_p = np.log(0.3), np.log(0.7)
+    assert (bernoulli_rdp(log_p, log_not_p, log_p, log_not_p, ORDERS) >= 0).all()
+    assert bernoulli_rdp(log_p, log_not_p, log_p, log_not_p, ORDERS).max() < 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
+def test_pure_dp_is_randomised_response(epsilon: float) -> None:
+    expected = [float(exact_bernoulli(epsilon, -epsilon, a)) for a in ORDERS]
+    np.testing.assert_allclose(pure_dp_rdp(epsilon, ORDERS), expected, rtol=1e-9, atol=1e-12)
+    assert (pure_dp_rdp(epsilon, ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
+    assert (pure_dp_rdp(epsilon, ORDERS) <= ORDERS * epsilon**2 / 2 + 1e-12).all()
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.0513, 0.5, 2.0, 10.0])
+def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: float) -> None:
+    t = np.linspace(0, epsilon, 20_003)[1:-1]
+    for order, computed in zip(ORDERS, bounded_range_rdp(epsilon, ORDERS), strict=True):
+        s = -np.expm1(t - epsilon) / (np.exp(t) - np.exp(t - epsilon))
+        moments = np.logaddexp(np.log(s) + order * t, np.log1p(-s) + order * (t - epsilon))
+        searched = moments.max() / (order - 1)
+        assert searched * (1 - 1e-5) - 1e-11 <= computed <= order * epsilon**2 / 8 * (1 + 1e-12)
+        assert computed == pytest.approx(searched, rel=1e-3, abs=1e-11)
+
+
+@pytest.mark.parametrize(("epsilon", "order"), [(0.5, 2.0), (0.01, 1.01), (1e-3, 900.0), (3.0, 40.0)])
+def test_bounded_range_closed_form_to_50_digits(epsilon: float, order: float) -> None:
+    e, a = mpmath.mpf(epsilon), mpmath.mpf(order)
+
+    def moment(t: Any) -> Any:
+        s = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
+        return mpmath.log(s * mpmath.exp(a * t) + (1 - s) * mpmath.exp(a * (t - e))) / (a - 1)
+
+    top = mpmath.log((a - 1) / a * (1 - mpmath.exp(-a * e)) / (mpmath.exp(-e) - mpmath.exp(-a * e)))
+    assert bounded_range_rdp(epsilon, np.array([order]))[0] == pytest.approx(float(moment(top)), rel=1e-6)
+
+
+@pytest.mark.parametrize("curve", [pure_dp_rdp, bounded_range_rdp])
+def test_no_change_costs_nothing_and_no_noise_costs_infinity(curve: Any) -> None:
+    assert (curve(0.0, ORDERS) == 0).all()
+    assert (curve(math.inf, ORDERS) == np.inf).all()
+
+
+@pytest.mark.parametrize(("multiplier", "candidates"), [(50.0, 3), (25.0, 40), (2.0, 5), (0.5, 3), (4.0, 1000)])
+@pytest.mark.parametrize("order", [1.5, 8.0, 14.0])
+def test_noisy_max_is_the_smaller_divergence_between_shifted_maxima(
+    multiplier: float, candidates: int, order: float
+) -> None:
+    """Against adaptive quadrature of the density of the maximum of candidates - 1 normals."""
+    shift, count = 2 / multiplier, candidates - 1
+
+    def log_density(x: float) -> float:
+        return math.log(count / math.sqrt(2 * math.pi)) - x * x / 2 + (count - 1) * float(log_ndtr(x))
+
+    def divergence(near: float, far: float) -> float:
+        def log_term(x: float) -> float:
+            return order * log_density(x - near) - (order - 1) * log_density(x - far)
+
+        grid = np.linspace(-12 - order * shift, 12 + order * shift, 20_001)
+        values = np.array([log_term(x) for x in grid[::20]])
+        peak = float(values.max())
+        centre = float(grid[::20][values.argmax()])
+        integral = quad(
+            lambda x: math.exp(log_term(x) - peak),
+            grid[0],
+            grid[-1],
+            points=[centre - 1, centre, centre + 1],
+            limit=400,
+        )[0]
+        return (peak + math.log(integral)) / (order - 1)
+
+    expected = min(divergence(shift, 0.0), divergence(0.0, shift))
+    corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
+    computed = noisy_max_gaussian_rdp(multiplier, candidates, np.array([order]))[0]
+    assert computed == pytest.approx(min(expected, corollary_9), rel=1e-6, abs=1e-9)
+
+
+def test_noisy_max_never_exceeds_corollary_9_and_grows_with_the_candidates() -> None:
+    orders = np.array([1.01, 2.0, 10.0, 100.0, 1e4])
+    for multiplier in (0.1, 1.0, 50.0, 1e4):
+        previous = np.zeros(len(orders))
+        for candidates in (2, 3, 10, 40):
+            bound = noisy_max_gaussian_rdp(multiplier, candidates, orders)
+            corollary_9 = 2 * orders / multiplier**2 + math.log(candidates) / (orders - 1)
+            assert (bound <= corollary_9 * (1 + 1e-12)).all()
+            assert (bound >= previous * (1 - 1e-9) - 1e-9).all()
+            previous = bound
+
+
+def test_noisy_max_edge_cases() -> None:
+    assert (noisy_max_gaussian_rdp(1.0, 1, ORDERS) == 0).all()
+    assert (noisy_max_gaussian_rdp(0.0, 2, ORDERS) == np.inf).all()
+    assert (noisy_max_gaussian_rdp(0.0, 1, ORDERS) == 0).all()

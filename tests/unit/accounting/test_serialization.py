@@ -1,0 +1,63 @@
+"""Events as JSON: what is read back equals what was written."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from pate.accounting import (
+    ApproximateEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PureDpEvent,
+    SelfComposedEvent,
+    ZCdpEvent,
+    event_from_json,
+    event_to_json,
+    events,
+)
+from pate.validation import InvalidValue
+
+EVENTS: list[Event] = [
+    NoOpEvent(),
+    NonPrivateEvent(),
+    GaussianEvent(0.1 + 0.2),
+    ZCdpEvent(math.inf),
+    PureDpEvent(1e-300),
+    BoundedRangeEvent(4 / 85.3),
+    NoisyMaxGaussianEvent(25.0, 39),
+    OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
+    ApproximateEvent(GaussianEvent(1.0), 1e-9),
+    ComposedEvent(()),
+    SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(OneBitEvent((0.0,), 1), 0.0))), 600),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_round_trip_through_text(event: Event) -> None:
+    text = json.dumps(event_to_json(event), allow_nan=False)
+    assert event_from_json(json.loads(text)) == event
+
+
+def test_every_kind_of_event_is_covered() -> None:
+    kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)}
+    assert {type(event) for event in EVENTS} == kinds - {Event, events.LeafEvent}
+
+
+@pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])
+def test_unknown_kinds_are_refused(data: dict[str, str]) -> None:
+    with pytest.raises(InvalidValue, match=rf"kind={data.get('kind')}: expected one of ApproximateEvent, "):
+        event_from_json(data)
+
+
+def test_a_price_that_is_no_price_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"noise_multiplier=-1\.0: expected a number >= 0"):
+        event_from_json({"kind": "GaussianEvent", "noise_multiplier": -1.0})
