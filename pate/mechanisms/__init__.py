@@ -1,5 +1,6 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
+from pate.mechanisms.canonical import CanonicalTopK
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.joint import JointTopK
 from pate.mechanisms.one_shot import OneShotTopK
@@ -11,6 +12,7 @@ from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.top_k import TopK
 
 __all__ = [
+    "CanonicalTopK",
     "GapSelection",
     "JointTopK",
     "OneShotTopK",

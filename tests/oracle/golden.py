@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logit, ndtr
 
 from pate.accounting import (
     Adjacency,
@@ -23,6 +23,7 @@ from pate.accounting import (
     zcdp_to_epsilon,
     zcdp_to_epsilon_classic,
 )
+from pate.accounting.data_dependent import gap_selection_rdp, gnmax_log_q, theorem_6_rdp
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.accounting.target_charging import (
@@ -36,6 +37,7 @@ from pate.accounting.target_charging import (
 )
 from pate.aggregators import StableTopK
 from pate.mechanisms import (
+    CanonicalTopK,
     GapSelection,
     JointTopK,
     OneShotTopK,
@@ -236,6 +238,36 @@ def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
     return {str(loss): size for loss, size in sizes.items()}
 
 
+def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
+    mechanism = CanonicalTopK(
+        k=inputs["k"],
+        epsilon=inputs["weight"],
+        gamma=inputs["gamma"],
+        noise=_NOISES[inputs["noise"]],
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    return _top_k_law(mechanism, inputs)
+
+
+def _gnmax_probs(inputs: Inputs) -> list[float]:
+    return [float(p) for p in gaussian_argmax(np.array(inputs["hist"]) / inputs["sigma"])]
+
+
+def _gnmax_logq(inputs: Inputs) -> float:
+    return float(gnmax_log_q(np.array([inputs["hist"]]), noise_std=inputs["sigma"])[0])
+
+
+def _gnmax_data_dep_rdp(inputs: Inputs) -> float:
+    log_q = np.array([_gnmax_logq(inputs)])
+    return float(theorem_6_rdp(log_q, noise_std=inputs["sigma"], orders=inputs["alpha"])[0, 0])
+
+
+def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
+    log_odds, event = logit(np.array([inputs["p_top"]])), BoundedRangeEvent(inputs["eps_range"])
+    forward, backward = gap_selection_rdp(log_odds, event=event, orders=inputs["alpha"])
+    return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
+
+
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
     "gaussian_exact_eps": lambda inputs: gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
@@ -262,5 +294,10 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "joint_em_probs": lambda inputs: _top_k_law(JointTopK(**_joint_price(inputs)), inputs),
     "pnf_joint_probs": lambda inputs: _top_k_law(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
     "joint_class_counts": _joint_class_counts,
+    "canonical_subset_probs": _canonical_subset_probs,
+    "gnmax_probs": _gnmax_probs,
+    "gnmax_logq": _gnmax_logq,
+    "gnmax_data_dep_rdp": _gnmax_data_dep_rdp,
+    "em_data_dependent_rdp": _em_data_dependent_rdp,
 }
 """What the package computes, by the entry's name."""

@@ -12,12 +12,7 @@ from pate.validation import InvalidValue
 from tests.oracle.golden import EVALUATORS, entries, evaluate
 
 LATER = {
-    "canonical_subset_probs",
     "limited_domain_probs",
-    "gnmax_probs",
-    "gnmax_logq",
-    "gnmax_data_dep_rdp",
-    "em_data_dependent_rdp",
 }
 """Entries of mechanisms that the package does not have yet; an implementation takes them out."""
 

@@ -1,20 +1,30 @@
 """The price of each top-k mechanism against its exact laws on all neighbouring histograms.
 
 Tightness measured at 4 labels, 3 teachers, epsilon 4, k = 2, as the largest exact Renyi divergence over its price, for
-replace-one and for add/remove: see CASES. Laplace noise and joint selection are the ones far from their price.
+replace-one: from 0.92 to 1.00 but for one-shot Laplace noise 0.844, joint selection 0.637 and 0.661, and canonical
+top-k with gamma = 1/2, 0.49 (logistic) to 0.59 (Laplace). Joint and canonical selection attain their bounded range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.mechanisms import JointTopK, OneShotTopK, PeelingTopK, PermuteAndFlipJointTopK, PermuteAndFlipTopK
+from pate.mechanisms import (
+    CanonicalTopK,
+    JointTopK,
+    OneShotTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+)
+from pate.mechanisms.noise import NOISES
 from pate.mechanisms.top_k import TopKMechanism
 from tests.privacy.divergences import (
     assert_covered,
@@ -28,7 +38,7 @@ from tests.privacy.histograms import neighbours
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
-SIZES = [(labels, teachers) for labels in (1, 2, 3, 4) for teachers in (1, 2, 3)]
+SIZES = [(1, 3), (2, 1), (2, 3), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2)]
 
 
 @dataclass(frozen=True)
@@ -36,28 +46,29 @@ class Case:
     """A mechanism of pure DP, and a factor of its price that is too small, under either adjacency."""
 
     make: Callable[..., TopKMechanism]
-    noise: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     factor: float = 0.9
 
     def mechanism(self, adjacency: Adjacency, *, k: int = 2, epsilon: float = 4.0) -> TopKMechanism:
-        options = {} if self.noise is None else {"noise": self.noise}
-        return self.make(k=k, epsilon=epsilon, adjacency=adjacency, **options)
+        return self.make(k=k, epsilon=epsilon, adjacency=adjacency, **self.options)
 
     def __str__(self) -> str:
-        return f"{self.make.__name__}-{self.noise}"
+        return "-".join([self.make.__name__, *map(str, self.options.values())])
 
 
 CASES = [
     Case(PeelingTopK),
     Case(PermuteAndFlipTopK),
-    Case(OneShotTopK, "gumbel"),
-    Case(OneShotTopK, "exponential"),
-    Case(OneShotTopK, "laplace", factor=0.84),
+    Case(OneShotTopK, {"noise": "gumbel"}),
+    Case(OneShotTopK, {"noise": "exponential"}),
+    Case(OneShotTopK, {"noise": "laplace"}, factor=0.84),
     Case(JointTopK, factor=0.63),
     Case(PermuteAndFlipJointTopK, factor=0.66),
+    *(Case(CanonicalTopK, {"noise": noise, "gamma": 1.0}) for noise in NOISES),
+    *(Case(CanonicalTopK, {"noise": noise, "gamma": 0.5}, factor=0.49) for noise in NOISES),
 ]
-ZCDP = [Case(PeelingTopK), Case(OneShotTopK, "gumbel"), Case(JointTopK)]
-ONE_RANGE = [Case(JointTopK)]
+ONE_RANGE = [Case(JointTopK), *(Case(CanonicalTopK, {"gamma": gamma}) for gamma in (0.0, 0.25, 0.5, 1.0))]
+ZCDP = [Case(PeelingTopK), Case(OneShotTopK), *ONE_RANGE]
 
 
 def laws_of(
@@ -72,7 +83,7 @@ def laws_of(
     return table[rows.reshape(-1)[: len(first)]], table[rows.reshape(-1)[len(first) :]]
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_neighbours(adjacency: Adjacency, case: Case, epsilon: float) -> None:
@@ -114,8 +125,7 @@ def test_noise_for_add_remove_does_not_cover_replace_one(case: Case) -> None:
 @pytest.mark.parametrize("case", ZCDP, ids=str)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_rho_is_the_zcdp_of_the_whole_release(adjacency: Adjacency, case: Case, rho: float) -> None:
-    options = {} if case.noise is None else {"noise": case.noise}
-    mechanism = case.make(k=2, rho=rho, adjacency=adjacency, **options)
+    mechanism = case.make(k=2, rho=rho, adjacency=adjacency, **case.options)
     orders = np.array([1.5, 2.0, 4.0, 16.0])
     exact = largest_renyi(*laws_of(mechanism, 4, 3), orders)
     ratio = assert_covered(exact, price_curve(mechanism.event, orders))

@@ -10,7 +10,15 @@ import pytest
 from scipy.stats import chisquare
 
 from pate.accounting import Adjacency, RdpAccountant
-from pate.mechanisms import JointTopK, OneShotTopK, PeelingTopK, PermuteAndFlipJointTopK, PermuteAndFlipTopK
+from pate.mechanisms import (
+    CanonicalTopK,
+    JointTopK,
+    OneShotTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+)
+from pate.mechanisms.noise import NOISES
 from pate.mechanisms.top_k import TopKMechanism, bounded_range_of
 from pate.validation import InvalidValue
 
@@ -22,6 +30,7 @@ PURE: list[tuple[type[Any], dict[str, Any]]] = [
     (OneShotTopK, {"noise": "laplace"}),
     (JointTopK, {}),
     (PermuteAndFlipJointTopK, {}),
+    *((CanonicalTopK, {"noise": noise}) for noise in NOISES),
 ]
 
 
