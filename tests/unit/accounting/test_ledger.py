@@ -1,0 +1,214 @@
+"""The ledger: on disk before it answers, and never forgetful."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pate.accounting.ledger as ledger_module
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    BudgetExceeded,
+    ComposedEvent,
+    GaussianEvent,
+    Ledger,
+    OneBitEvent,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+)
+from pate.validation import InvalidValue
+
+DELTA = 1e-6
+GAUSSIAN = GaussianEvent(20.0)
+BIT = SelfComposedEvent(ComposedEvent((ApproximateEvent(OneBitEvent((-20.0, 0.0), 1), 1e-9), PureDpEvent(0.1))), 3)
+
+
+def charge(ledger: Ledger, event: Any = GAUSSIAN, key: str = "a", **kwargs: Any) -> Any:
+    return ledger.charge(event, adjacency=ledger.adjacency, key=key, **kwargs)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.jsonl"
+
+
+def test_reopening_equals(path: Path) -> None:
+    first = Ledger(path, target_delta=DELTA)
+    charge(first, key="a", description="the first, “quoted”\n", noise="n1")
+    charge(first, BIT, key="b")
+    charge(first, GaussianEvent(0.0), key="c")
+    second = Ledger(path, target_delta=DELTA)
+    assert second.entries == first.entries
+    assert second.epsilon == first.epsilon == float("inf")
+
+
+def test_total_is_that_of_the_accountant(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    assert ledger.epsilon == 0
+    entries = [charge(ledger, key="a"), charge(ledger, BIT, key="b")]
+    expected = RdpAccountant().compose(GAUSSIAN).compose(BIT).get_epsilon(DELTA)
+    assert ledger.epsilon == entries[1].epsilon == expected
+    assert entries[0].epsilon == RdpAccountant().compose(GAUSSIAN).get_epsilon(DELTA)
+
+
+def test_lines_are_synchronised_to_disk_before_charge_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bytes] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(path.read_bytes())
+        assert os.fstat(descriptor).st_ino == path.stat().st_ino
+
+    ledger = Ledger(path, target_delta=DELTA)
+    monkeypatch.setattr(ledger_module.os, "fsync", fsync)
+    charge(ledger, key="a")
+    charge(ledger, BIT, key="b")
+    assert [content.count(b"\n") for content in synced] == [2, 3]
+    assert all(content.endswith(b"}\n") for content in synced)
+
+
+def test_a_crash_before_the_disk_is_reached_charges_nothing_in_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ledger_module.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        charge(ledger)
+    assert ledger.entries == []
+
+
+def test_a_torn_last_line_is_dropped_and_cut_off(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    charge(ledger, key="a")
+    whole = path.read_bytes()
+    charge(ledger, BIT, key="b")
+    torn = path.read_bytes()
+    for length in range(len(whole), len(torn)):
+        path.write_bytes(torn[:length])
+        reopened = Ledger(path, target_delta=DELTA)
+        assert [entry.key for entry in reopened.entries] == ["a"]
+        assert path.read_bytes() == whole
+    charge(reopened, BIT, key="b")
+    assert path.read_bytes() == torn
+
+
+def test_a_torn_header_is_a_new_ledger(path: Path) -> None:
+    path.write_bytes(b'{"ledger": 1, "adj')
+    assert Ledger(path, target_delta=DELTA).entries == []
+    assert json.loads(path.read_text()) == {"ledger": 1, "adjacency": "replace_one", "target_delta": DELTA}
+
+
+def test_the_same_key_is_charged_once(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    first = charge(ledger, key="a", noise="n")
+    assert charge(ledger, key="a", noise="n") is first
+    assert charge(Ledger(path, target_delta=DELTA), key="a", noise="n") == first
+    assert path.read_bytes().count(b"\n") == 2
+    with pytest.raises(InvalidValue, match=r"key=a: expected a new key, this one stands for another price"):
+        charge(ledger, BIT, key="a")
+    assert ledger.entries == [first]
+
+
+def test_the_same_noise_under_another_key_is_refused(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    charge(ledger, key="a", noise="n")
+    for opened in (ledger, Ledger(path, target_delta=DELTA)):
+        with pytest.raises(InvalidValue, match=r"noise=n: expected fresh noise"):
+            charge(opened, key="b", noise="n")
+    charge(ledger, key="b")
+    charge(ledger, key="c")
+    assert [entry.key for entry in ledger.entries] == ["a", "b", "c"]
+
+
+def test_a_charge_beyond_the_budget_is_refused_and_leaves_no_trace(path: Path) -> None:
+    one = RdpAccountant().compose(GAUSSIAN).get_epsilon(DELTA)
+    ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * one)
+    charge(ledger, key="a")
+    before = path.read_bytes()
+    with pytest.raises(BudgetExceeded, match=r"max_epsilon=0\.\d+: expected at least 0\.\d+, the total with this"):
+        charge(ledger, key="b")
+    with pytest.raises(BudgetExceeded, match=r"expected at least inf"):
+        charge(ledger, GaussianEvent(0.0), key="c")
+    assert path.read_bytes() == before
+    assert charge(ledger, key="a").key == "a"
+    assert len(ledger.entries) == 1
+
+
+def test_a_charge_exactly_at_the_budget_is_accepted() -> None:
+    one = RdpAccountant().compose(GAUSSIAN).get_epsilon(DELTA)
+    assert charge(Ledger(target_delta=DELTA, max_epsilon=one)).epsilon == one
+
+
+def test_another_adjacency_is_refused(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    with pytest.raises(InvalidValue, match=r"adjacency=add_remove: expected replace_one, as this ledger counts"):
+        ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE, key="a")
+    assert ledger.entries == []
+
+
+@pytest.mark.parametrize("other", [{"adjacency": "add_remove"}, {"target_delta": 1e-5}])
+def test_a_file_for_another_adjacency_or_delta_is_refused(path: Path, other: dict[str, Any]) -> None:
+    Ledger(path, target_delta=DELTA)
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected one for .*, found .*replace_one"):
+        Ledger(path, **({"target_delta": DELTA} | other))
+
+
+def test_failures_that_use_up_delta_are_refused_and_leave_no_trace(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    before = path.read_bytes()
+    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-06"):
+        charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5))
+    assert path.read_bytes() == before
+    assert ledger.entries == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("not json", "expected JSON on line 3"),
+        ("{", "expected JSON on line 3"),
+        ("[]", "expected a charge on line 3"),
+        ("null", "expected a charge on line 3"),
+        ('{"key": "b"}', "expected a charge on line 3"),
+        ('{"key": "b", "event": {"kind": "Free"}, "description": "", "epsilon": 0, "noise": ""}', "charge on line 3"),
+        (
+            '{"key": "b", "event": {"kind": "GaussianEvent", "noise_multiplier": -1}, "description": "",'
+            ' "epsilon": 0, "noise": ""}',
+            "charge on line 3",
+        ),
+        ('{"key": "b", "event": {"kind": "GaussianEvent"}, "description": "", "epsilon": 0}', "charge on line 3"),
+    ],
+)
+def test_a_damaged_line_is_one_line_of_error(path: Path, line: str, message: str) -> None:
+    charge(Ledger(path, target_delta=DELTA))
+    content = path.read_text() + line + "\n"
+    path.write_text(content)
+    with pytest.raises(InvalidValue, match=rf"ledger=.*ledger\.jsonl: .*{message}") as caught:
+        Ledger(path, target_delta=DELTA)
+    assert "\n" not in str(caught.value)
+    assert path.read_text() == content
+
+
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text('{"title": "something else"}\n')
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected one for"):
+        Ledger(path, target_delta=DELTA)
+    assert path.read_text() == '{"title": "something else"}\n'
+
+
+@pytest.mark.parametrize(
+    "bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"target_delta": DELTA, "max_epsilon": 0}]
+)
+def test_impossible_settings_are_refused_before_a_file_is_made(path: Path, bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=r"(target_delta|max_epsilon)=.*: expected a number"):
+        Ledger(path, **bad)
+    assert not path.exists()
