@@ -3,6 +3,7 @@
 from pate.mechanisms.canonical import CanonicalTopK
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.joint import JointTopK
+from pate.mechanisms.limited_domain import LimitedDomainTopK
 from pate.mechanisms.one_shot import OneShotTopK
 from pate.mechanisms.peeling import PeelingTopK
 from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
@@ -15,6 +16,7 @@ __all__ = [
     "CanonicalTopK",
     "GapSelection",
     "JointTopK",
+    "LimitedDomainTopK",
     "OneShotTopK",
     "PeelingTopK",
     "PermuteAndFlipJointTopK",

@@ -40,6 +40,7 @@ from pate.mechanisms import (
     CanonicalTopK,
     GapSelection,
     JointTopK,
+    LimitedDomainTopK,
     OneShotTopK,
     PeelingTopK,
     PermuteAndFlipJointTopK,
@@ -268,6 +269,19 @@ def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
     return {"P_to_Pprime": float(forward[0, 0]), "Pprime_to_P": float(backward[0, 0])}
 
 
+def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
+    """The entry's epsilon is that of one pick, and its outcomes end at the bottom."""
+    mechanism = LimitedDomainTopK(
+        k=inputs["k"],
+        domain_size=inputs["kbar"],
+        epsilon=inputs["k"] * inputs["eps"],
+        failure_prob=inputs["delta"],
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    law = mechanism.distribution(np.array(inputs["hist"]))
+    return {str([i for i in outcome if i >= 0] + ["bot"] * (-1 in outcome)): p for outcome, p in law.items()}
+
+
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "zcdp_to_dp_simple": lambda inputs: zcdp_to_epsilon_classic(inputs["rho"], target_delta=inputs["delta"]),
     "gaussian_exact_eps": lambda inputs: gaussian_epsilon(inputs["mu"], target_delta=inputs["delta"]),
@@ -295,6 +309,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "pnf_joint_probs": lambda inputs: _top_k_law(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
     "joint_class_counts": _joint_class_counts,
     "canonical_subset_probs": _canonical_subset_probs,
+    "limited_domain_probs": _limited_domain_probs,
     "gnmax_probs": _gnmax_probs,
     "gnmax_logq": _gnmax_logq,
     "gnmax_data_dep_rdp": _gnmax_data_dep_rdp,
