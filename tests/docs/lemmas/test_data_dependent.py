@@ -1,0 +1,73 @@
+"""docs/proofs/data_dependent.md, step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+RNG = np.random.default_rng(7)
+
+
+def test_the_worst_change_multiplies_a_subset() -> None:
+    """Random y in [1, e**e] never beats the best subset, in either moment."""
+    law, order, top = np.array([0.5, 0.3, 0.15, 0.05]), 3.0, np.exp(0.8)
+    subsets = top ** ((np.arange(16)[:, None] >> np.arange(4)) & 1)
+    inside = np.exp(RNG.uniform(0, 0.8, (20_000, 4)))
+
+    def moments(y: np.ndarray) -> np.ndarray:
+        mean = y @ law
+        return np.array([mean ** (order - 1) * (y ** (1 - order) @ law), (y**order @ law) / mean**order])
+
+    assert (moments(inside).max(axis=1) <= moments(subsets).max(axis=1)).all()
+
+
+def test_log_odds_of_every_set_move_by_at_most_the_range() -> None:
+    laws = RNG.dirichlet(np.ones(5), 500)
+    moved = laws * np.exp(RNG.uniform(0, 0.6, laws.shape))
+    moved /= moved.sum(axis=1, keepdims=True)
+    masks = (np.arange(1, 31)[:, None] >> np.arange(5)) & 1
+    odds = [np.log(law @ masks.T) - np.log(law @ (1 - masks).T) for law in (laws, moved)]
+    assert np.abs(odds[0] - odds[1]).max() <= 0.6
+    tops = [np.log(law.max(axis=1)) - np.log1p(-law.max(axis=1)) for law in (laws, moved)]
+    assert np.abs(tops[0] - tops[1]).max() <= 0.6
+
+
+@pytest.mark.parametrize("std", [1.5, 4.0])
+def test_best_orders_of_the_hoelder_bounds(std: float) -> None:
+    """exp(-(x -+ 1/s)**2) and m are the extrema over the orders, here by search."""
+    x, a = 4.0, 3.0
+    log_q, orders = -x * x, np.linspace(1.001, 60, 400_000)
+    upper = ((log_q + orders / std**2) * (orders - 1) / orders).min()
+    lower = (log_q * orders / (orders - 1) - orders / std**2).max()
+    allowed = orders[orders >= a]
+    moves = (log_q * (1 - a / allowed) + (allowed - 1) * a / std**2).min()
+    np.testing.assert_allclose(upper, -((x - 1 / std) ** 2), rtol=1e-6)
+    np.testing.assert_allclose(lower, -((x + 1 / std) ** 2), rtol=1e-6)
+    np.testing.assert_allclose(moves, -x * x + 2 * a * x / std - a / std**2, rtol=1e-6)
+
+
+def test_equal_deficits_have_the_least_q_after_one_change() -> None:
+    tails, shift = RNG.uniform(1e-6, 0.5, (5000, 4)), 0.7
+    after = ndtr(ndtri(tails) - shift).sum(axis=1)
+    assert (after >= 4 * ndtr(ndtri(tails.mean(axis=1)) - shift)).all()
+
+
+def test_one_vote_moves_every_deficit_by_at_most_two() -> None:
+    votes = RNG.multinomial(9, [0.4, 0.3, 0.2, 0.1], 3000)
+    votes = votes[votes[:, 0] > 0]
+    moved = votes + np.array([-1, 0, 1, 0])
+    deficits = [np.sort(rows)[:, -1:] - np.sort(rows)[:, ::-1] for rows in (votes, moved)]
+    assert np.abs(deficits[0] - deficits[1]).max() == 2
+
+
+def test_the_divergence_of_two_normals_by_quadrature() -> None:
+    order, multiplier, ratio = 3.0, 2.0, 0.8
+    grid = np.linspace(-40, 40, 200_001)
+    first = -0.5 * grid**2 - 0.5 * np.log(2 * np.pi)
+    second = -0.5 * (grid - np.sqrt(ratio) / multiplier) ** 2 / ratio - 0.5 * np.log(2 * np.pi * ratio)
+    moment = np.exp(order * first + (1 - order) * second).sum() * (grid[1] - grid[0])
+    mixed = 1 + order * (ratio - 1)
+    shift = order * min(1, ratio) / (2 * multiplier**2 * mixed)
+    formula = shift + (order * np.log(ratio) - np.log(mixed)) / (2 * (order - 1))
+    np.testing.assert_allclose(np.log(moment) / (order - 1), formula, rtol=1e-9)
