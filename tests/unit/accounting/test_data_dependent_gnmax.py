@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import DEFAULT_ORDERS
+from pate.accounting import DEFAULT_ORDERS, OneBitEvent
 from pate.accounting.data_dependent import (
     gnmax_cost,
     gnmax_log_q,
     gnmax_rdp,
     gnmax_smooth_sensitivity,
+    one_bit_cost,
     smooth_noise_rdp,
     theorem_6_rdp,
 )
@@ -77,6 +78,20 @@ def test_the_realised_cost_is_the_sum_over_the_queries_that_drew_noise() -> None
     each = gnmax_rdp(gnmax_log_q(votes, noise_std=30.0), noise_std=30.0, orders=orders)
     total = gnmax_cost(votes, noise_std=30.0, num_teachers=250, orders=orders).rdp
     np.testing.assert_allclose(total, each.sum(axis=0), rtol=1e-12)
+
+
+def test_a_refused_query_costs_its_check_and_an_answered_one_check_and_answer() -> None:
+    """Confident GNMax: whichever bound wins for the answers, the check of every query is charged."""
+    votes, orders = np.array([[40, 7, 3], [20, 18, 12], [45, 5, 0]]), np.array([2.0, 8.0])
+    check = OneBitEvent(tuple(((np.arange(51) - 30) / 5.0).tolist()), reach=1)
+    answered = np.array([True, False, True])
+    total = one_bit_cost(votes.max(axis=1), event=check, orders=orders) + gnmax_cost(
+        votes[answered], noise_std=4.0, num_teachers=50, orders=orders
+    )
+    checks = sum(one_bit_cost(row.max(keepdims=True), event=check, orders=orders).rdp for row in votes)
+    answers = gnmax_rdp(gnmax_log_q(votes, noise_std=4.0), noise_std=4.0, orders=orders)
+    np.testing.assert_allclose(total.rdp, checks + answers[0] + answers[2], rtol=1e-12)
+    assert (total.rdp > answers[0] + answers[2]).all()
 
 
 @pytest.mark.parametrize(
