@@ -9,12 +9,14 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from pate.mechanisms.noise import Noise
+from pate.validation import require
 
 Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = legendre.leggauss(16)
 _PANEL = 0.5
 _HIGH = 42.0
+_WIDEST = 5_000
 
 
 def ordered_law(values: Array, k: int, noise: Noise) -> dict[tuple[int, ...], float]:
@@ -50,6 +52,8 @@ def largest_law(values: Array, sizes: Array, noise: Noise) -> Array:
 
 def _grid(values: Array, noise: Noise) -> tuple[Array, Array]:
     """Points `[P, 16]` and half widths `[P, 1]` of panels that end at every value."""
+    spread = float(values.max() - values.min())
+    require(spread <= _WIDEST, "spread", spread, f"values at most {_WIDEST} noise scales apart, to be integrated")
     corners = np.unique([*values, values.min() + noise.low, values.max() + _HIGH])
     counts = [max(1, int(np.ceil((b - a) / _PANEL))) for a, b in pairwise(corners)]
     edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]

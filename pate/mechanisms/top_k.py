@@ -84,7 +84,8 @@ class TopKMechanism(ABC):
         """The exact law of the outcome for one small histogram `[d]`: tuples of indices to their probabilities.
 
         Raises:
-            InvalidValue: counts that a call would refuse, a batch, or more than 100,000 sequences of k indices.
+            InvalidValue: counts that a call would refuse, a batch, more than 100,000 sequences of k indices, or counts
+                more than 5,000 noise scales apart where the law is an integral.
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)

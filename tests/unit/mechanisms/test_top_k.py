@@ -101,6 +101,8 @@ def test_a_seed_is_not_a_generator(mechanism: TopKMechanism) -> None:
 def test_laws_are_for_one_small_histogram() -> None:
     with pytest.raises(InvalidValue, match=r"counts\.shape=\(1, 3\): expected \[num_labels\]"):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
+    with pytest.raises(InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"):
+        OneShotTopK(k=1, epsilon=1e6, noise="laplace").distribution(np.array([1, 2, 3]))
     with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
         PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
 
