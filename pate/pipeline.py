@@ -6,6 +6,7 @@ was stopped continues with the same call; the release is priced and in the ledge
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Event, Ledger, RdpAccountant
 from pate.accounting.calibration import largest_count
+from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Partition, Split
 from pate.durable import write_arrays, write_text
@@ -59,7 +61,7 @@ class Plan:
         accountant: makes an empty accountant.
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: the part of it that may be published.
+        public_settings: the part of it that may be published, as text, given the aggregator as it was used.
     """
 
     load_dataset: Callable[[], Dataset]
@@ -75,7 +77,7 @@ class Plan:
     accountant: Callable[[], Accountant] = RdpAccountant
     seed: int | None = None
     settings: dict[str, Any]
-    public_settings: str = ""
+    public_settings: Callable[[Aggregator], str] = repr
 
     def __post_init__(self) -> None:
         require_count("teacher.num_teachers", self.num_teachers)
@@ -125,8 +127,11 @@ class _Run:
         self.plan, self.folder, self.monitor = plan, folder, monitor
         self.randomness = Randomness(folder.path, plan.seed)
         self.started = time.monotonic()
-        self.events = RunWriter(folder.path / "tensorboard")
         self.curves: dict[str, list[dict[str, float]]] = {}
+
+    @cached_property
+    def events(self) -> RunWriter:
+        return RunWriter(self.folder.path / "tensorboard")
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -138,7 +143,10 @@ class _Run:
         groups = len(np.unique(self.dataset.private.group_ids))
         rule = f"at most {groups}, the number of private groups"
         require(self.plan.num_teachers <= groups, "num_teachers", self.plan.num_teachers, rule)
-        return price(self.plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
+        priced = price(self.plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
+        self.folder.claim(self.plan.settings)
+        self.folder.check_data(self.dataset.digest())
+        return priced
 
     @cached_property
     def queries(self) -> Split:
@@ -230,7 +238,6 @@ class _Run:
 
     def report(self) -> Report:
         """All stages in order, then the files that people read; report.json comes last."""
-        write_text(self.folder.release / "config.yaml", self.plan.public_settings)
         outcome = Outcome(
             dataset=self.dataset,
             queries=self.queries,
@@ -253,6 +260,7 @@ class _Run:
 
     def _write(self, report: Report, figures: RunFigures, teacher_accuracies: NDArray[np.float64]) -> None:
         """The files that people read; report.json, which says that the run is complete, comes last."""
+        write_text(self.folder.release / "config.yaml", self.plan.public_settings(self.price.aggregator))
         write_card(
             self.folder.release / "privacy_card.md",
             report.privacy,
@@ -335,6 +343,8 @@ def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:
 
     def epsilon(num_queries: int) -> float:
         event = aggregator.event_for(num_queries=num_queries, **shape)
+        if failure_probability(event) >= plan.target_delta and plan.max_epsilon is not None:
+            return math.inf  # fewer queries may do
         return plan.accountant().compose(event).get_epsilon(plan.target_delta)
 
     num_queries = plan.num_queries

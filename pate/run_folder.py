@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pate.durable import write_text
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require
+
+_LOCK = "run.lock"
 
 
 @dataclass(frozen=True)
@@ -42,30 +44,51 @@ class RunFolder:
 
     @contextmanager
     def opened(self, settings: dict[str, Any]) -> Iterator[None]:
-        """Makes the folder, holds its lock, and checks that it is this run's.
+        """Makes the folder, holds its lock, checks that it is this run's, and clears what a killed run half-wrote.
 
         Args:
             settings: all that the run depends on, as plain values.
 
         Raises:
-            InvalidValue: another process works on the folder, or it holds a run with other settings.
+            InvalidValue: another process works on the folder, or it holds something else.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        strange = [e.name for e in self.path.iterdir() if e.name != _LOCK and not e.name.endswith(".partial")]
+        if strange and not self._settings.exists():
+            rule = f"expected a new folder or a run's own, found {min(strange)} in it"
+            raise InvalidValue(f"output_dir={self.path}: {rule}")
         os.chmod(self.path, 0o700)
-        with open(self.path / "run.lock", "w") as lock:
+        with open(self.path / _LOCK, "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise InvalidValue(f"output_dir={self.path}: expected a folder that no other run works on") from error
-            self._check_settings(settings)
+            if self._settings.exists():
+                self._check_settings(settings)
+            for partial in self.path.rglob(".*.partial"):
+                partial.unlink()
             yield
 
-    def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.path / "run.json"
-        wanted = json.loads(json.dumps(settings))
+    def claim(self, settings: dict[str, Any]) -> None:
+        """Makes the folder this run's, once it is clear that the run can work."""
+        if not self._settings.exists():
+            write_text(self._settings, json.dumps(settings, indent=2) + "\n")
+
+    def check_data(self, digest: str) -> None:
+        """Refuses to continue on other data than the run began with; the digest is the owner's alone."""
+        path = self.path / "data.sha256"
         if not path.exists():
-            write_text(path, json.dumps(wanted, indent=2) + "\n")
-        found = json.loads(path.read_text())
+            write_text(path, digest + "\n", mode=0o600)
+        rule = "the data that this run began with; a new output_dir for new data"
+        require(path.read_text().strip() == digest, "data", digest[:12], rule)
+
+    @property
+    def _settings(self) -> Path:
+        return self.path / "run.json"
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        wanted = json.loads(json.dumps(settings))
+        found = json.loads(self._settings.read_text())
         if found != wanted:
             there = ", ".join(f"{key}={found.get(key)}" for key in sorted(found) if found.get(key) != wanted.get(key))
             rule = f"expected a new folder or this run's own, found a run with {there or 'other settings'}"

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_LARGEST_COUNT = 2**63 - 1
+
 
 class InvalidValue(ValueError):
     """A user's mistake: the message reads `name=value: expected rule` and fits on one line."""
@@ -40,7 +42,7 @@ def require_probability(name: str, value: float) -> float:
 def require_count(name: str, value: int, *, minimum: int = 1) -> int:
     """Returns a whole number of at least `minimum` as an int, or raises."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(whole and value >= minimum, name, value, f"a whole number >= {minimum}")
+    require(whole and minimum <= value <= _LARGEST_COUNT, name, value, f"a whole number >= {minimum}")
     return int(value)
 
 

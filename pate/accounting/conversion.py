@@ -16,6 +16,8 @@ from pate.validation import require_non_negative, require_probability
 
 Array = NDArray[np.float64]
 
+_LARGEST_EXPONENT = 700.0
+
 
 def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
     """The epsilon that each order alone gives: `[len(orders)]`, the smallest is a valid bound.
@@ -82,5 +84,7 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     from scipy.optimize import brentq  # loads slowly
 
     upper = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / target_delta))
+    if upper > _LARGEST_EXPONENT:
+        return upper
     root = brentq(lambda e: gaussian_delta(mu, epsilon=e) - target_delta, 0.0, upper, xtol=1e-13, rtol=1e-14)
     return float(root)

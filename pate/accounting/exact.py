@@ -33,6 +33,10 @@ Array = NDArray[np.float64]
 _POINTS_PER_EPSILON = 3000
 _SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
 _ABSOLUTE_SLACK = 2e-3  # of delta, over all steps together
+_MOST_POINTS = 100_000
+_REFERENCE_DELTA = 1e-6
+_LARGEST_DEVIATION = 38.0  # standard deviations: beyond it a Gaussian has no mass in double precision
+_ROUNDING = 1e-9
 _USES_OF_A_COVER = 12
 _SMALLEST_DELTA = 1e-4  # relative to the target: where the grid may end
 
@@ -64,8 +68,9 @@ class ExactAccountant(Accountant):
         steps, mu_squared = [], 0.0
         for leaf, times in _in_order(event, count):
             if isinstance(leaf, GaussianEvent):
-                mu_squared += times * (math.inf if leaf.noise_multiplier == 0 else leaf.noise_multiplier**-2)
-            elif not isinstance(leaf, NoOpEvent):
+                mu = math.inf if leaf.noise_multiplier == 0 else 1 / leaf.noise_multiplier
+                mu_squared += times * mu * mu if times else 0.0
+            elif times > 0 and not isinstance(leaf, NoOpEvent):
                 steps.append((leaf, times))
         boxes = [(box, times) for leaf, times in steps if (box := family(leaf)) is not None]
         self._rdp.compose(event, count)
@@ -88,26 +93,28 @@ class ExactAccountant(Accountant):
         last = int(above[-1])
         if last + 1 == len(points):
             return bound
-        share = (values[last] - left) / (values[last] - values[last + 1])
-        low, high = np.exp(points[last : last + 2])
-        return min(bound, math.log(low + share * (high - low)))
+        share = float((values[last] - left) / (values[last] - values[last + 1]))
+        at, spacing = float(points[last]), float(points[last + 1] - points[last])
+        return min(bound, (at + math.log1p(share * math.expm1(spacing))) * (1 + _ROUNDING))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
         bound = self._rdp.get_delta(target_epsilon)
         if not self._steps or target_epsilon == 0 or bound == self.failure_prob or not bound < 1:
             return bound
-        points, values = self._profile(target_epsilon, max(bound - self.failure_prob, 1e-300))
-        return min(bound, float(values[np.searchsorted(points, target_epsilon) - 1]) + self.failure_prob)
+        scale = self._rdp.get_epsilon(self.failure_prob + _REFERENCE_DELTA)
+        points, values = self._profile(scale, max(bound - self.failure_prob, 1e-300), target_epsilon)
+        before = max(int(np.searchsorted(points, target_epsilon)) - 1, 0)
+        return min(bound, float(values[before]) * (1 + _ROUNDING) + self.failure_prob)
 
-    def _profile(self, epsilon: float, delta: float) -> tuple[Array, Array]:
-        """Delta as a function of epsilon, on a grid around `epsilon`."""
-        reach = max(self._rdp.get_epsilon(self.failure_prob + delta * _SMALLEST_DELTA), epsilon)
-        points = np.arange(-round(0.6 * _POINTS_PER_EPSILON), 1.0 + reach / epsilon * _POINTS_PER_EPSILON)
-        points *= epsilon / _POINTS_PER_EPSILON
+    def _profile(self, scale: float, delta: float, largest: float = 0.0) -> tuple[Array, Array]:
+        """Delta as a function of epsilon, on a grid of spacing `scale` / 3000 that ends where delta is negligible."""
+        reach = self._rdp.get_epsilon(self.failure_prob + delta * _SMALLEST_DELTA)
+        spacing = max(scale / _POINTS_PER_EPSILON, max(reach, largest) / _MOST_POINTS)
+        points = np.arange(-0.6 * scale, max(reach, largest) + 2 * spacing, spacing)
         num_steps = sum(times for _, times in self._steps)
         grid = _Grid(points, slack=_ABSOLUTE_SLACK * delta / num_steps)
-        values = np.maximum(0.0, -np.expm1(points))
+        values = -np.expm1(np.minimum(points, 0.0))
         for box, times in reversed(self._steps):
             for _ in range(times):
                 values = grid.step(values, box)
@@ -164,13 +171,13 @@ class _Grid:
 
     def gaussian_step(self, values: Array, mu: float) -> Array:
         """The expectation over the loss of a Gaussian pair, split into cells whose losses are rounded up."""
-        low, high = mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu
-        cells = np.arange(math.floor(low / self.spacing), math.ceil(high / self.spacing))
-        edges = np.append(cells, cells[-1] + 1) * self.spacing
-        below = np.exp(log_ndtr((edges - mu * mu / 2) / mu))
-        mass = np.diff(below)
-        missing = 1 - below[-1] + 0.0
+        ends = mu * mu / 2 + np.array([-1, 1]) * mu * _LARGEST_DEVIATION
+        cells = np.arange(math.floor(ends[0] / self.spacing), math.ceil(ends[1] / self.spacing))
+        deviations = (np.append(cells, cells[-1] + 1) * self.spacing - mu * mu / 2) / mu  # [C + 1]
+        below, above = np.exp(log_ndtr(deviations)), np.exp(log_ndtr(-deviations))
+        mass = np.where(deviations[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
         mass[0] += below[0]
+        missing = above[-1]
         pad = int(max(abs(cells[0]), abs(cells[-1]))) + 2
         padded = np.concatenate([np.ones(pad), values, np.full(pad, values[-1])])
         shifts = cells + 1  # the upper end of each cell

@@ -7,10 +7,12 @@ dropped when the ledger is opened again. The first line names the adjacency and 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +81,8 @@ class Ledger:
         self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
         self.entries: list[LedgerEntry] = []
         if self.path is not None:
-            self._open(self.path)
+            with _locked(self.path):
+                self._read(self.path)
 
     @property
     def epsilon(self) -> float:
@@ -98,6 +101,24 @@ class Ledger:
         """
         if adjacency != self.adjacency:
             raise InvalidValue(f"adjacency={adjacency}: expected {self.adjacency}, as this ledger counts")
+        with _locked(self.path) as path:
+            if path is not None:
+                self._read(path)  # another process may have charged meanwhile
+            known = self._known(event, key, noise)
+            if known is not None:
+                return known
+            total = self._total([entry.event for entry in self.entries] + [event])
+            if self.max_epsilon is not None and not total <= self.max_epsilon:
+                rule = f"expected at least {total:.4g}, the total with this release"
+                raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: {rule}")
+            entry = LedgerEntry(key, event, description, total, noise)
+            if path is not None:
+                _append(path, _entry_to_json(entry))
+            self.entries.append(entry)
+        return entry
+
+    def _known(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
+        """The entry of the same release, if there is one; raises where key or noise stand for another."""
         for entry in self.entries:
             if entry.key == key:
                 if entry.event != event:
@@ -107,16 +128,7 @@ class Ledger:
                 raise InvalidValue(
                     f"noise={noise}: expected fresh noise, another release used this generator's numbers"
                 )
-        total = self._total([entry.event for entry in self.entries] + [event])
-        if self.max_epsilon is not None and total > self.max_epsilon:
-            raise BudgetExceeded(
-                f"max_epsilon={self.max_epsilon}: expected at least {total:.4g}, the total with this release"
-            )
-        entry = LedgerEntry(key, event, description, total, noise)
-        if self.path is not None:
-            _append(self.path, _entry_to_json(entry))
-        self.entries.append(entry)
-        return entry
+        return None
 
     def _total(self, spent: list[Event]) -> float:
         accountant = self._accountant()
@@ -124,15 +136,27 @@ class Ledger:
             accountant.compose(event)
         return accountant.get_epsilon(self.target_delta) if spent else 0.0
 
-    def _open(self, path: Path) -> None:
+    def _read(self, path: Path) -> None:
+        """Takes over what is on disk; a new file gets its header."""
         lines = _complete_lines(path) if path.exists() else []
         if not lines:
-            _append(path, self._header, truncate=True)
+            _append(path, self._header)
             return
         records = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
         if records[0] != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
         self.entries = [_entry_from_json(path, number, record) for number, record in enumerate(records[1:], start=2)]
+
+
+@contextmanager
+def _locked(path: Path | None) -> Iterator[Path | None]:
+    """Holds the ledger's lock file, so that no two processes read, decide and append at once."""
+    if path is None:
+        yield None
+        return
+    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
 
 
 def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
@@ -148,13 +172,18 @@ def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerE
         raise InvalidValue(f"ledger={path}: expected a charge on line {number}") from error
 
 
-def _append(path: Path, record: dict[str, Any], *, truncate: bool = False) -> None:
-    """Writes one line and waits until it is on disk, the folder's entry for a new file included."""
-    with open(path, "wb" if truncate else "ab") as file:
-        file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    if truncate:
+def _append(path: Path, record: dict[str, Any]) -> None:
+    """Writes one line and waits until it is on disk, its folder's entry included; a failure leaves no trace."""
+    with open(path, "ab") as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.truncate(path, size)
+            raise
+    if size == 0:
         sync_folder(path.parent)
 
 

@@ -12,13 +12,16 @@ Array = NDArray[np.float64]
 
 _GRID_SIZE = 4001
 _MAX_SHIFT = 60.0
+_ROUNDING = 2.0**-50
+"""Added to logarithms of moments near 0, which cancel: far below any price, and never below its rounding error."""
 
 
 def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
-    """D_a(Bern(p) || Bern(q)) from logarithms, broadcast over all arguments; exact for tiny p."""
+    """D_a(Bern(p) || Bern(q)) from logarithms, broadcast over all arguments, rounded up; sharp for tiny p."""
     ones = orders * log_p - (orders - 1) * log_q
     zeros = orders * log_not_p - (orders - 1) * log_not_q
-    return np.maximum(np.logaddexp(ones, zeros) / (orders - 1), 0.0)
+    log_moment = np.maximum(np.logaddexp(ones, zeros), 0.0)
+    return np.asarray((log_moment + _ROUNDING * orders) / (orders - 1))
 
 
 def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
@@ -45,7 +48,7 @@ def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
     if epsilon == 0:
         return np.zeros_like(orders)
     yes, no = np.array(log_expit(epsilon)), np.array(log_expit(-epsilon))
-    return bernoulli_rdp(yes, no, no, yes, orders)
+    return np.minimum(bernoulli_rdp(yes, no, no, yes, orders), orders * (epsilon * epsilon / 2))
 
 
 def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
@@ -63,7 +66,7 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
     more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
     shift = np.log1p(-1 / orders) + np.log(more) + epsilon - np.log(less)
     log_moment = (orders - 1) * shift + np.log(more) - np.log(orders) - math.log(-math.expm1(-epsilon))
-    exact = log_moment / (orders - 1)
+    exact = (log_moment + 8 * _ROUNDING) / (orders - 1)
     cancels = orders - 1 < 1e-7 / orders / epsilon / epsilon
     return np.where(cancels, bound, np.minimum(exact, np.minimum(bound, epsilon)))
 

@@ -6,6 +6,8 @@ import math
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from pate.accounting import events
 from pate.accounting.events import Event
 from pate.validation import InvalidValue
@@ -43,7 +45,8 @@ def _value_to_json(value: Any) -> Any:
         return event_to_json(value)
     if isinstance(value, tuple):
         return [_value_to_json(part) for part in value]
-    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+    plain = value.item() if isinstance(value, np.generic) else value
+    return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
 
 
 def _value_from_json(value: Any) -> Any:

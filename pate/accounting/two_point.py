@@ -38,7 +38,8 @@ class Box:
     @property
     def probability(self) -> float:
         """Of the first outcome, under the distribution that the losses favour."""
-        return math.expm1(-self.down) / (math.expm1(-self.down) - math.expm1(-self.up))
+        below, above = -math.expm1(self.down), -math.expm1(-self.up)
+        return below / (below + math.exp(self.down) * above)
 
 
 @lru_cache(maxsize=256)

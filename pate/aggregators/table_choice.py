@@ -18,8 +18,8 @@ from pate.validation import InvalidValue
 if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import StableTopK
 
-_ORDERS = 1 + np.geomspace(0.4, 1000, 48)
-_NUM_LEVELS = 100_000
+_ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
+_LOG_SCALES = (-60.0, 25.0)
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
 
 
@@ -52,7 +52,12 @@ def best_table(
     if not fits:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
     share = aggregator.selection_share
-    order, budget = min(fits, key=lambda fit: _levels_to_pass(fit[0], (1 - share) * fit[1], aggregator.failure_prob))
+    num_levels = num_teachers // aggregator.adjacency.gap_sensitivity + 2
+
+    def rank(fit: tuple[float, float]) -> tuple[float, float]:
+        return _levels_to_pass(fit[0], (1 - share) * fit[1], aggregator.failure_prob, num_levels)
+
+    order, budget = min(fits, key=rank)
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return replace(
         aggregator,
@@ -63,12 +68,15 @@ def best_table(
     )
 
 
-def _levels_to_pass(order: float, rdp_budget: float, failure_prob: float) -> float:
-    """At how many levels the table reaches 0.95, with a fraction so that orders can be compared."""
+def _levels_to_pass(order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> tuple[float, float]:
+    """At how many levels the table reaches 0.95, in fractions so that orders compare; then how low it ends."""
     table = optimal_stability_table(
-        order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, num_levels=_NUM_LEVELS
+        order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, num_levels=num_levels
     )
-    return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits))))
+    last = table.logits[-1]
+    if last < _LOGIT_OF_95:
+        return math.inf, -last
+    return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
 
 
 def _scale_at(selection: GapSelection, order: float, rdp: float) -> float:
@@ -83,4 +91,4 @@ def _scale_at(selection: GapSelection, order: float, rdp: float) -> float:
         event = replace(selection, noise_scale=math.exp(log_scale)).event
         return math.log(max(float(rdp_curve(count_leaves(event), orders)[0]), 1e-300) / rdp)
 
-    return math.exp(brentq(excess, -3, 25))
+    return math.exp(brentq(excess, *_LOG_SCALES)) if excess(_LOG_SCALES[0]) > 0 else math.exp(_LOG_SCALES[0])

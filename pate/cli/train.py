@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from pate.aggregators import Aggregator
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor
 from pate.config import build, build_aggregator
@@ -57,7 +59,7 @@ def _plan(config: DictConfig, settings: dict[str, Any]) -> Plan:
         accountant=lambda: make("accountant"),
         seed=config.seed,
         settings=settings,
-        public_settings=_public_settings(config),
+        public_settings=partial(_public_settings, config),
     )
 
 
@@ -69,12 +71,13 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in settings.items() if key != "output_dir"}
 
 
-def _public_settings(config: DictConfig) -> str:
-    """The configuration as YAML without seeds and without the owner's paths."""
+def _public_settings(config: DictConfig, aggregator: Aggregator) -> str:
+    """The configuration as YAML with the noise that was used, without seeds and without the owner's paths."""
     public = {key: value for key, value in _settings(config).items() if key not in _NOT_PUBLISHED}
     for group, node in public.items():
         if isinstance(node, dict):
             public[group] = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS}
+    public["aggregator"] |= {key: getattr(aggregator, key) for key in _NOISE_KEYS if hasattr(aggregator, key)}
     return OmegaConf.to_yaml(OmegaConf.create(public))
 
 

@@ -31,6 +31,10 @@ class StabilityTable:
     failure_prob: float
     logits: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        plain = all(isinstance(logit, (int, float)) for logit in self.logits)
+        require(len(self.logits) > 0 and plain, "logits", self.logits[:3], "at least one number")
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the table as JSON, exactly."""
         write_text(Path(path), json.dumps({name: getattr(self, name) for name in self.__slots__}) + "\n")

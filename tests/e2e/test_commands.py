@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
 QUICK = ["experiment=quick", "seed=1"]
@@ -70,6 +71,8 @@ MISTAKES = {
     "no number": (["aggregator.test_std=much"], "aggregator.test_std: Value 'much'"),
     "no such format": (["format=xml"], "format=xml: expected one of text, json"),
     "no syntax": (["aggregator.test_std"], "aggregator.test_std"),
+    "absurd count": ([f"num_queries={10**400}"], "num_queries"),
+    "absurd target": (["aggregator.test=gaussian", "target_epsilon=-3"], "target_epsilon=-3.0: expected a number > 0"),
     "out of reach": (["aggregator=gaussian_votes", "target_epsilon=-1"], "target_epsilon=-1.0: expected a number > 0"),
 }
 
@@ -155,6 +158,9 @@ def test_published_folder_names_neither_seed_nor_place(tmp_path: Path) -> None:
     release = tmp_path / "private-place" / "release"
     texts = [path.read_text(errors="replace") for path in release.rglob("*") if path.is_file()]
     assert all("424242" not in text and "private-place" not in text for text in texts)
+    config = OmegaConf.load(release / "config.yaml")
+    card = (release / "privacy_card.md").read_text()
+    assert str(config.aggregator.selection_scale) in card, "the noise that was used, not the one before calibration"
     with np.load(release / "release.npz") as arrays:
         assert set(arrays.files) == {"labels", "answered"}
 

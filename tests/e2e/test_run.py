@@ -6,12 +6,15 @@ import json
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pate.accounting import Ledger, RdpAccountant
+from pate.aggregators import StableTopK
+from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
@@ -124,6 +127,44 @@ def test_folder_of_another_run_is_refused(finished: Path) -> None:
         train(small_plan(settings={"name": "other"}), finished, SilentMonitor())
 
 
+def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    tmp_path.chmod(0o755)
+    with pytest.raises(InvalidValue, match=r"expected a new folder or a run's own, found mine\.txt in it"):
+        train(small_plan(), tmp_path, SilentMonitor())
+    assert stat.S_IMODE(os.stat(tmp_path).st_mode) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_refused_plan_leaves_the_folder_free_for_a_better_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="num_queries=1000"):
+        train(small_plan(num_queries=1000, settings={"name": "wrong"}), tmp_path, SilentMonitor())
+    assert train(small_plan(), tmp_path, SilentMonitor()).privacy.num_queries == NUM_QUERIES
+
+
+def test_changed_data_are_refused(tmp_path: Path) -> None:
+    def other_dataset() -> Dataset:
+        data = small_dataset()
+        labels = data.private.labels.copy()
+        labels[0] ^= True
+        private = Split(data.private.inputs, labels, data.private.record_ids, data.private.group_ids)
+        return replace(data, private=private)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small_plan(), tmp_path, SilentMonitor(stop_at="casting"))
+    with pytest.raises(InvalidValue, match=r"data=\w+: expected the data that this run began with"):
+        train(small_plan(load_dataset=other_dataset), tmp_path, SilentMonitor())
+
+
+def test_half_written_files_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(small_plan(), tmp_path, SilentMonitor(stop_at="releasing"))
+    (tmp_path / "release").mkdir(exist_ok=True)
+    (tmp_path / "release" / ".release.npz.1.partial").write_bytes(b"half a release")
+    train(small_plan(), tmp_path, SilentMonitor())
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None:
     class Nested(SilentMonitor):
         def stage(self, name: str, total: int | None = None):  # type: ignore[no-untyped-def]
@@ -161,6 +202,12 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
         num_queries=report.privacy.num_queries + 1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
     )
     assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
+
+
+def test_budget_counts_failure_probabilities_as_beyond_it(tmp_path: Path) -> None:
+    aggregator = StableTopK(selection_scale=50.0, test_std=20.0, failure_prob=5e-7)
+    report = train(small_plan(aggregator=aggregator, max_epsilon=1.0), tmp_path, SilentMonitor())
+    assert 0 < report.privacy.num_queries < 20, "20 failures of 5e-7 use up delta"
 
 
 def test_target_is_met(tmp_path: Path) -> None:
