@@ -1,0 +1,39 @@
+"""Ranks and gaps, ties to the lowest index."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pate.mechanisms.ranking import Ranking
+
+
+def test_ranks_by_hand() -> None:
+    ranking = Ranking.of(np.array([[2, 5, 5, 0], [1, 1, 1, 1]]))
+    np.testing.assert_array_equal(ranking.sorted_counts, [[5, 5, 2, 0], [1, 1, 1, 1]])
+    np.testing.assert_array_equal(ranking.gaps(padded=False, num_teachers=7), [[0, 3, 2], [0, 0, 0]])
+    np.testing.assert_array_equal(ranking.gaps(padded=True, num_teachers=7), [[2, 0, 3, 2, 0], [6, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [(0, [0, 0, 0, 0]), (1, [0, 1, 0, 0]), (2, [0, 1, 1, 0]), (3, [1, 1, 1, 0]), (4, [1, 1, 1, 1])],
+)
+def test_top_sets_by_hand(k: int, expected: list[int]) -> None:
+    ranking = Ranking.of(np.array([[2, 5, 5, 0]]))
+    np.testing.assert_array_equal(ranking.top(np.array([k])), [expected])
+
+
+def test_ties_go_to_the_lowest_index_and_k_may_differ_by_row() -> None:
+    ranking = Ranking.of(np.full((4, 3), 9))
+    np.testing.assert_array_equal(ranking.top(np.arange(4)), [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+
+
+def test_against_a_stable_sort() -> None:
+    counts = np.random.default_rng(0).integers(0, 6, size=(500, 7))
+    ranking = Ranking.of(counts)
+    order = np.argsort(-counts, axis=1, kind="stable")
+    for k in range(8):
+        expected = np.zeros_like(counts, dtype=bool)
+        np.put_along_axis(expected, order[:, :k], True, axis=1)
+        np.testing.assert_array_equal(ranking.top(np.full(500, k)), expected)

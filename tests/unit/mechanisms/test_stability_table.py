@@ -1,0 +1,72 @@
+"""The optimal table: its recursion against high precision, its file, its refusals."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import pytest
+
+from pate.mechanisms import StabilityTable, optimal_stability_table
+from pate.validation import InvalidValue
+
+mpmath.mp.dps = 40
+
+
+def divergence(logit_p: float, logit_q: float, order: float) -> float:
+    def share(logit: float) -> Any:
+        return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
+
+    pairs = ((share(logit_p), share(logit_q)), (share(-logit_p), share(-logit_q)))
+    return float(mpmath.log(sum(p**order * q ** (1 - order) for p, q in pairs)) / (order - 1))
+
+
+@pytest.mark.parametrize(
+    ("order", "budget", "failure_prob"), [(8.0, 1e-3, 1e-9), (1.5, 0.2, 1e-6), (100.0, 1e-4, 0.01), (3.0, 2.0, 1e-12)]
+)
+def test_each_step_spends_the_budget_and_no_more(order: float, budget: float, failure_prob: float) -> None:
+    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300)
+    assert table.logits[0] == pytest.approx(math.log(failure_prob / (1 - failure_prob)), rel=1e-12)
+    for low, high in zip(table.logits, table.logits[1:], strict=False):
+        spent = max(divergence(high, low, order), divergence(low, high, order))
+        assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
+
+
+def test_levels_end_where_a_pass_is_certain() -> None:
+    table = optimal_stability_table(order=8.0, rdp_budget=0.5, failure_prob=1e-9, num_levels=10_000)
+    assert len(table.logits) < 200
+    assert table.logits[-1] >= 36
+    one = optimal_stability_table(order=8.0, rdp_budget=0.5, failure_prob=1e-9, num_levels=1)
+    assert one.logits == table.logits[:1]
+
+
+def test_a_file_gives_back_the_same_table(tmp_path: Path) -> None:
+    table = optimal_stability_table(order=7.5, rdp_budget=1e-3, failure_prob=1e-9, num_levels=50)
+    table.save(tmp_path / "table.json")
+    assert StabilityTable.load(tmp_path / "table.json") == table
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"order": 2, "rdp_budget": 1, "failure_prob": 0.1}', "3"])
+def test_a_damaged_file_is_one_line_of_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(text)
+    with pytest.raises(InvalidValue, match=r"table=.*table\.json: expected the JSON of a stability table"):
+        StabilityTable.load(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("order", 1.0, r"order=1\.0: expected a finite number > 1"),
+        ("order", math.inf, r"order=inf: expected a finite number > 1"),
+        ("rdp_budget", 0.0, r"rdp_budget=0\.0: expected a number > 0"),
+        ("failure_prob", 1.0, r"failure_prob=1\.0: expected a number in \(0, 1\)"),
+        ("num_levels", 0, r"num_levels=0: expected a whole number >= 1"),
+    ],
+)
+def test_impossible_parameters_are_refused(field: str, value: Any, message: str) -> None:
+    parameters: dict[str, Any] = {"order": 8.0, "rdp_budget": 0.1, "failure_prob": 1e-6, "num_levels": 5}
+    with pytest.raises(InvalidValue, match=message):
+        optimal_stability_table(**(parameters | {field: value}))
