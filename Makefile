@@ -28,13 +28,13 @@ check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
 
 bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 docs: $(STAMP) ## the documentation, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## what the commands above made, but no outputs
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

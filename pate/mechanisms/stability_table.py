@@ -6,6 +6,7 @@ import json
 import math
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pate.durable import write_text
@@ -51,6 +52,7 @@ class StabilityTable:
     __slots__ = ("failure_prob", "logits", "order", "rdp_budget")
 
 
+@lru_cache(maxsize=64)
 def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> StabilityTable:
     """The table with the largest pass probability at every level.
 

@@ -11,7 +11,7 @@ from pate.accounting.renyi import noisy_max_gaussian_rdp
 from pate.validation import InvalidValue
 from tests.oracle.golden import EVALUATORS, entries, evaluate
 
-LATER = {}
+LATER: set[str] = set()
 """Entries of mechanisms that the package does not have yet; an implementation takes them out."""
 
 ENTRIES = entries()
