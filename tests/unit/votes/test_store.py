@@ -58,9 +58,7 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
     tracemalloc.start()
     try:
-        opened = VoteStore.write(
-            tmp_path / "votes.npz", blocks, num_teachers=2000, num_queries=500, num_labels=40
-        )
+        opened = VoteStore.write(tmp_path / "votes.npz", blocks, num_teachers=2000, num_queries=500, num_labels=40)
         assert (opened.histogram() == 2000).all()
         assert tracemalloc.get_traced_memory()[1] < 8e6
     finally:

@@ -1,0 +1,26 @@
+"""Chi-square comparison of drawn outcomes with an exact law."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from scipy.stats import chi2
+
+_SMALLEST_EXPECTED = 10.0
+
+
+def p_value(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> float:
+    """The probability of counts at least as far from the law; rare outcomes are pooled, impossible ones give 0."""
+    total = sum(counts.values())
+    if any(law.get(outcome, 0.0) == 0 for outcome in counts):
+        return 0.0
+    pooled_count, pooled_expected, statistic, cells = 0.0, 0.0, 0.0, 0
+    for outcome, probability in law.items():
+        expected, count = total * probability, counts.get(outcome, 0)
+        if expected < _SMALLEST_EXPECTED:
+            pooled_count, pooled_expected = pooled_count + count, pooled_expected + expected
+        else:
+            statistic, cells = statistic + (count - expected) ** 2 / expected, cells + 1
+    if pooled_expected > 0:
+        statistic, cells = statistic + (pooled_count - pooled_expected) ** 2 / max(pooled_expected, 1.0), cells + 1
+    return float(chi2.sf(statistic, max(cells - 1, 1)))

@@ -1,0 +1,136 @@
+"""Draws with a fixed seed against the exact laws, which share no code with them; a wrong scale is noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from pate.aggregators import GaussianVotes, StableTopK
+from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
+from pate.mechanisms.gap_selection import NOISES
+from tests.privacy.histograms import gaps_of
+from tests.privacy.laws import selection_law
+from tests.statistical.chi_square import p_value
+
+DRAWS = 200_000
+VOTES = np.array([15, 12, 12, 7, 1])
+NUM_TEACHERS = 16
+ACCEPTED, REJECTED = 1e-4, 1e-12
+
+AGGREGATORS: dict[str, StableTopK] = {
+    "gumbel": StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01),
+    "gaussian": StableTopK(selection_noise="gaussian", selection_scale=3.0, test_std=1.0, failure_prob=0.01),
+    "laplace": StableTopK(
+        selection_noise="laplace", selection_scale=3.0, test="laplace", test_std=1.0, failure_prob=0.05
+    ),
+    "exponential": StableTopK(selection_noise="exponential", selection_scale=3.0, test_std=1.0, failure_prob=0.01),
+    "table": StableTopK(selection_scale=3.0, test="table", table_order=3.0, table_budget=2.0, failure_prob=0.05),
+    "padded": StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01, padded=True),
+    "regularized": StableTopK(
+        selection_scale=3.0, test_std=1.0, failure_prob=0.01, regularizer=lambda k: -2.0 * abs(k - 3)
+    ),
+}
+
+
+def counts_of(values: np.ndarray) -> dict[int, int]:
+    return dict(zip(*(side.tolist() for side in np.unique(values, return_counts=True)), strict=True))
+
+
+def drawn_k(selection: GapSelection, seed: int = 1) -> dict[int, int]:
+    return counts_of(selection(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(seed)))
+
+
+def drawn_sets(aggregator: Any, seed: int = 1) -> Counter[Any]:
+    """How often each set was released, None for a refusal."""
+    release = aggregator.aggregate(
+        np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed)
+    )
+    coded = np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1)
+    return Counter(
+        {
+            None if code < 0 else tuple(label for label in range(len(VOTES)) if code >> label & 1): count
+            for code, count in counts_of(coded).items()
+        }
+    )
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("noise", NOISES)
+def test_drawn_k_follows_the_exact_law_and_not_that_of_another_scale(noise: str, padded: bool) -> None:
+    selection = GapSelection(noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded)
+    drawn = drawn_k(selection)
+    gaps = gaps_of(VOTES[None], num_teachers=NUM_TEACHERS, padded=padded)
+    for scale, fits in ((3.0, True), (2.7, False), (3.3, False)):
+        law = dict(zip(selection.candidates.tolist(), selection_law(noise, gaps, scale)[0].tolist(), strict=True))
+        assert (p_value(drawn, law) > ACCEPTED) if fits else (p_value(drawn, law) < REJECTED)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_released_sets_follow_the_exact_law_and_not_that_of_another_scale(name: str) -> None:
+    aggregator = AGGREGATORS[name]
+    drawn = drawn_sets(aggregator)
+    assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
+    for wrong in (
+        dataclasses.replace(aggregator, selection_scale=2.7),
+        dataclasses.replace(aggregator, failure_prob=1.5 * aggregator.failure_prob),
+    ):
+        assert p_value(drawn, wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)) < REJECTED
+
+
+@pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
+def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(make: Any) -> None:
+    parameters: dict[str, Any] = {"failure_prob": 0.02, "num_teachers": 12}
+    test, wrong = make(test_std=2.0, **parameters), make(test_std=2.2, **parameters)
+    gaps = np.arange(13)
+    passes = test(np.tile(gaps, (DRAWS, 1)), rng=np.random.default_rng(2)).mean(axis=0)
+    expected = test.pass_probabilities(gaps)
+    sigma = np.sqrt(expected * (1 - expected) / DRAWS)
+    assert (np.abs(passes - expected) <= 4.5 * sigma + 1e-12).all()
+    assert (np.abs(passes - wrong.pass_probabilities(gaps)) > 10 * sigma)[5:9].any()
+
+
+def test_passes_of_a_table_follow_its_levels() -> None:
+    table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
+    test = StabilityTest.from_table(table, num_teachers=12)
+    passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)
+    expected = 1 / (1 + np.exp(-np.array(table.logits)))[[0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]]
+    assert (np.abs(passes - expected) <= 4.5 * np.sqrt(0.25 / DRAWS)).all()
+
+
+def test_bits_follow_the_normal_law_and_are_independent() -> None:
+    votes = np.tile([8, 10, 5], (DRAWS, 1))
+    release = GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=16, rng=np.random.default_rng(4))
+    codes = counts_of(release.labels @ (1 << np.arange(3)))
+
+    def law(std: float) -> dict[int, float]:
+        ones = ndtr((np.array([8, 10, 5]) - 8) / std)
+        return {
+            code: math.prod(p if code >> label & 1 else 1 - p for label, p in enumerate(ones.tolist()))
+            for code in range(8)
+        }
+
+    assert p_value(codes, law(3.0)) > ACCEPTED
+    assert p_value(codes, law(2.7)) < REJECTED
+
+
+def test_outcomes_of_neighbouring_queries_are_independent() -> None:
+    """Pairs of consecutive releases against the product of their laws."""
+    aggregator = AGGREGATORS["gumbel"]
+    release = aggregator.aggregate(np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5))
+    first, second = release.answered[0::2].astype(int), release.answered[1::2].astype(int)
+    answered = 1 - aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)[None]
+    law = {
+        2 * a + b: (answered if a else 1 - answered) * (answered if b else 1 - answered) for a in (0, 1) for b in (0, 1)
+    }
+    assert p_value(counts_of(2 * first + second), law) > ACCEPTED
+
+
+def test_the_comparison_refuses_impossible_outcomes() -> None:
+    assert p_value({0: 10, 1: 1}, {0: 1.0}) == 0
+    assert p_value({0: 500, 1: 500}, {0: 0.5, 1: 0.5}) == pytest.approx(1)

@@ -1,0 +1,200 @@
+"""StableTopK: its parameters, its price as the sum of its parts, its law, calibration of tables, the paper's figure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    ComposedEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+)
+from pate.accounting.events import failure_probability
+from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.aggregators import StableTopK
+from pate.mechanisms import optimal_stability_table
+from pate.validation import InvalidValue
+
+SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
+PAPER = StableTopK(
+    selection_noise="gaussian", selection_scale=50.0, test_std=60.0, failure_prob=1e-9, adjacency=Adjacency.ADD_REMOVE
+)
+PLAIN = StableTopK(selection_scale=2.0, test_std=1.0)
+TABLE = StableTopK(selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0)
+
+
+def epsilon_of(aggregator: StableTopK, target_delta: float = 1e-6, **shape: int) -> float:
+    event = aggregator.event_for(**(SHAPE | shape))
+    return RdpAccountant().compose(event).get_epsilon(target_delta)
+
+
+def test_price_is_that_of_selection_and_test_once_a_query() -> None:
+    event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
+    selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
+    test = PLAIN.stability_test(num_teachers=30).event
+    assert event == SelfComposedEvent(ComposedEvent((selection, test)), 7)
+    assert isinstance(test, ApproximateEvent)
+    assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
+
+
+def test_law_by_hand() -> None:
+    """Gaps (1, 6) at beta 2: selection weights exp(gap / 2); the set passes by its own gap."""
+    votes = np.array([8, 7, 1])
+    law = PLAIN.distribution(votes, num_teachers=8)
+    weights = np.exp(np.array([1, 6]) / 2)
+    chosen = weights / weights.sum()
+    passed = PLAIN.stability_test(num_teachers=8).pass_probabilities(np.array([1, 6]))
+    assert law.keys() == {None, (0,), (0, 1)}
+    assert law[0,] == pytest.approx(chosen[0] * passed[0], rel=1e-12)
+    assert law[0, 1] == pytest.approx(chosen[1] * passed[1], rel=1e-12)
+    assert sum(law.values()) == pytest.approx(1, rel=1e-12)
+
+
+def test_no_label_and_all_labels_need_no_test() -> None:
+    padded = StableTopK(selection_scale=0.5, test_std=50.0, padded=True)
+    assert padded.distribution(np.array([0, 0, 0]), num_teachers=40)[()] == pytest.approx(1, rel=1e-9)
+    assert padded.distribution(np.array([40, 40, 40]), num_teachers=40)[0, 1, 2] == pytest.approx(1, rel=1e-9)
+    votes = np.tile([40, 40, 40], (10, 1))
+    release = padded.aggregate(votes, num_teachers=40, rng=np.random.default_rng(0))
+    assert release.answered.all()
+    assert release.labels.all()
+
+
+def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> None:
+    first, second = (dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0])) for scale in (1, 2))
+    assert first.regularizer == (0.0, 1e-12, 1.0)
+    assert first != second
+    assert hash(first) == hash(dataclasses.replace(first))
+    shape = {"num_labels": 4, "num_teachers": 9}
+    assert first._identity(**shape) != second._identity(**shape)
+    functions = [dataclasses.replace(PLAIN, regularizer=lambda k, step=step: step * k) for step in (1.0, 1.0, 2.0)]
+    names = [function._identity(**shape) for function in functions]
+    assert names[0] == names[1] != names[2]
+
+
+def test_a_ready_table_is_the_one_made_from_its_parameters() -> None:
+    shape = {"num_queries": 1, "num_labels": 4, "num_teachers": 60}
+    made = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
+    table = optimal_stability_table(order=6.0, rdp_budget=0.2, failure_prob=1e-9, num_levels=60)
+    ready = StableTopK(selection_scale=2.0, test="table", table=table)
+    assert ready.event_for(**shape) == made.event_for(**shape)
+    with pytest.raises(
+        InvalidValue, match="table: expected table_order and table_budget, a ready table cannot be scal"
+    ):
+        ready.scaled(2.0)
+
+
+def test_a_ready_table_that_promises_too_much_is_priced_by_what_it_does() -> None:
+    """A table that names an order and a budget that it does not keep, and a failure probability below its own."""
+    honest = optimal_stability_table(order=6.0, rdp_budget=0.5, failure_prob=1e-3, num_levels=60)
+    lying = dataclasses.replace(honest, rdp_budget=1e-9, failure_prob=1e-6)
+    test = StableTopK(selection_scale=2.0, test="table", table=lying).stability_test(num_teachers=60)
+    price = float(rdp_curve(count_leaves(test.event), np.array([6.0]))[0])
+    assert price >= 0.5 > lying.rdp_budget
+    assert test.pass_probs[2] <= failure_probability(test.event) == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("selection_scale", 0.0, r"selection_scale=0\.0: expected a number > 0"),
+        ("selection_noise", "gauss", r"noise=gauss: expected one of .* \(did you mean gaussian"),
+        ("test", "ptr", r"test=ptr: expected one of gaussian, laplace, table"),
+        ("test_std", None, r"test_std=None: expected a number, test=gaussian needs it"),
+        ("test_std", -3.0, r"test_std=-3\.0: expected a number > 0"),
+        ("failure_prob", 0.0, r"failure_prob=0\.0: expected a number in \(0, 1\)"),
+        ("failure_prob", 1.0, r"failure_prob=1\.0: expected a number in \(0, 1\)"),
+        ("selection_share", 1.0, r"selection_share=1\.0: expected a number in \(0, 1\)"),
+        ("adjacency", "replace", r"adjacency=replace: expected one of replace_one, add_remove"),
+    ],
+)
+def test_impossible_parameters_are_refused(field: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        StableTopK(**({"selection_scale": 2.0, "test_std": 1.0} | {field: value}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"table_order": 2.0}, r"table_budget=None: expected a number, test=table needs it"),
+        ({"table_budget": 1.0}, r"table_order=None: expected a number, test=table needs it"),
+        ({"table_order": 1.0, "table_budget": 1.0}, r"table_order=1\.0: expected a finite number > 1"),
+        ({"table_order": 2.0, "table_budget": 0.0}, r"table_budget=0\.0: expected a number > 0"),
+    ],
+)
+def test_a_table_needs_an_order_and_a_budget(fields: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        StableTopK(selection_scale=1.0, test="table", **fields)  # type: ignore[arg-type]
+
+
+def test_numbers_of_a_regularizer_must_fit_the_labels() -> None:
+    aggregator = dataclasses.replace(PLAIN, regularizer=(0.0, 1.0))
+    aggregator.event_for(num_queries=1, num_labels=3, num_teachers=5)
+    with pytest.raises(InvalidValue, match=r"regularizer=\(2,\): expected 3 numbers"):
+        aggregator.event_for(num_queries=1, num_labels=4, num_teachers=5)
+
+
+def test_scaling_multiplies_noise_and_divides_a_budget_by_the_square() -> None:
+    scaled = PLAIN.scaled(3.0)
+    assert (scaled.selection_scale, scaled.test_std) == (6.0, 3.0)
+    table = TABLE.scaled(3.0)
+    assert (table.selection_scale, table.table_order) == (3.0, 2.0)
+    assert table.table_budget == pytest.approx(1 / 9, rel=1e-12)
+
+
+def test_paper_epsilon_is_the_papers_and_below_every_sound_figure() -> None:
+    """The EXP3 formula gives 3.66; the sound price under add/remove is about 13 (spec section 9)."""
+    printed = PAPER.paper_epsilon(num_queries=600, target_delta=1e-6)
+    assert printed == pytest.approx(3.66, abs=0.01)
+    rho = 600 * (1 / (2 * 50.0**2) + 1 / (2 * 60.0**2))
+    assert printed == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1 / 4e-7)), rel=1e-9)
+    assert epsilon_of(PAPER) > 3 * printed
+
+
+def test_paper_epsilon_exists_for_gaussian_noise_only_and_not_beyond_delta() -> None:
+    assert PLAIN.paper_epsilon(num_queries=600, target_delta=1e-6) is None
+    assert TABLE.paper_epsilon(num_queries=600, target_delta=1e-6) is None
+    assert PAPER.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
+
+
+@pytest.mark.parametrize(("adjacency", "target"), [("replace_one", 8.0), ("add_remove", 3.6), ("replace_one", 0.5)])
+def test_calibrated_table_beats_a_calibrated_gaussian_test(adjacency: Adjacency, target: float) -> None:
+    """At the same epsilon the table passes smaller gaps (spec section 11: 160 against 482 votes at 3.6)."""
+    goal = {"target_epsilon": target, "target_delta": 1e-6}
+    table = dataclasses.replace(TABLE, adjacency=adjacency).calibrated(**goal, **SHAPE)
+    gaussian = StableTopK(selection_scale=85.0, test_std=100.0, adjacency=adjacency).calibrated(**goal, **SHAPE)
+    assert 0.99 * target <= epsilon_of(table) <= target
+    needs = [aggregator.stability_test(num_teachers=100_000).gap_to_pass(0.95) for aggregator in (table, gaussian)]
+    assert needs[0] < 0.6 * needs[1]
+
+
+def test_table_calibration_splits_the_budget_by_the_share() -> None:
+    goal = {"target_epsilon": 8.0, "target_delta": 1e-6}
+    scales = [
+        dataclasses.replace(TABLE, selection_share=share).calibrated(**goal, **SHAPE).selection_scale
+        for share in (0.2, 0.5, 0.8)
+    ]
+    assert scales[0] > scales[1] > scales[2]
+
+
+def test_calibration_names_failures_that_use_up_delta() -> None:
+    goal = {"target_epsilon": 8.0, "target_delta": 1e-6}
+    failing = dataclasses.replace(TABLE, failure_prob=1e-8)
+    with pytest.raises(InvalidValue, match=r"failure_prob=1e-08: 600 queries use up target_delta=1e-06: expected the"):
+        failing.calibrated(**goal, **SHAPE)
+    with pytest.raises(InvalidValue, match=r"failure_prob: 6e-06 in all uses up target_delta=1e-06"):
+        dataclasses.replace(PLAIN, failure_prob=1e-8).calibrated(**goal, **SHAPE)
+
+
+@pytest.mark.parametrize("base", [PLAIN, TABLE])
+@pytest.mark.parametrize("target", [0.0, -1.0, math.nan])
+def test_impossible_targets_are_refused(base: StableTopK, target: float) -> None:
+    with pytest.raises(InvalidValue, match=rf"target_epsilon={target}: expected"):
+        base.calibrated(target_epsilon=target, target_delta=1e-6, **SHAPE)

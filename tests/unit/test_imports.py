@@ -1,0 +1,41 @@
+"""The core stays light: what importing it loads, seen from a fresh interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "hydra", "omegaconf", "sklearn", "matplotlib", "tensorboard", "rich", "joblib", "dp_accounting"}
+PROBE = "import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has loaded after one statement."""
+    command = [sys.executable, "-c", PROBE.format(statement=statement)]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize("module", ["pate", "pate.accounting", "pate.mechanisms", "pate.aggregators", "pate.votes"])
+def test_importing_the_core_loads_nothing_heavy(module: str) -> None:
+    loaded = modules_after(f"import {module}")
+    assert "pate" in loaded
+    assert not loaded & HEAVY
+
+
+def test_using_the_core_loads_nothing_heavy() -> None:
+    """Aggregating and pricing, as another project would."""
+    statement = (
+        "import numpy as np; from pate.aggregators import StableTopK; from pate.accounting import RdpAccountant; "
+        "a = StableTopK(selection_scale=2.0, test_std=3.0); "
+        "r = a.aggregate(np.array([[9, 1, 0]]), num_teachers=9, rng=np.random.default_rng(0)); "
+        "RdpAccountant().compose(r.event).get_epsilon(1e-6)"
+    )
+    loaded = modules_after(statement)
+    assert "numpy" in loaded
+    assert not loaded & HEAVY
+
+
+def test_the_probe_can_fail() -> None:
+    assert modules_after("import sklearn") & HEAVY >= {"sklearn"}

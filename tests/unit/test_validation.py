@@ -1,0 +1,123 @@
+"""Validation: what is accepted, what is refused, and that every refusal is one line with name, value and rule."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.validation import (
+    InvalidValue,
+    nearest,
+    require,
+    require_choice,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_non_negative,
+    require_positive,
+    require_probability,
+)
+
+
+def test_refusals_are_value_errors() -> None:
+    assert issubclass(InvalidValue, ValueError)
+
+
+def test_require_reads_name_value_rule() -> None:
+    require(True, "x", 1, "never")
+    with pytest.raises(InvalidValue, match=r"^x=1: expected something else$"):
+        require(False, "x", 1, "something else")
+
+
+@pytest.mark.parametrize("value", [1e-300, 1, 2.5, np.float32(3), np.int64(4), 1e308])
+def test_positive_numbers(value: Any) -> None:
+    assert require_positive("x", value) == float(value)
+    assert type(require_positive("x", value)) is float
+
+
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, "1", None, True, [1.0], 1j])
+def test_what_is_no_positive_number(value: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^x=.*: expected a number > 0$"):
+        require_positive("x", value)
+
+
+@pytest.mark.parametrize("value", [-1e-300, math.inf, math.nan, "0", None, False])
+def test_what_is_no_number_from_zero(value: Any) -> None:
+    assert require_non_negative("x", 0) == 0.0
+    with pytest.raises(InvalidValue, match=r"^x=.*: expected a number >= 0$"):
+        require_non_negative("x", value)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.1, math.nan, "0.5", None, True])
+def test_what_is_no_probability(value: Any) -> None:
+    assert require_probability("x", 1e-300) == 1e-300
+    with pytest.raises(InvalidValue, match=r"^x=.*: expected a number in \(0, 1\)$"):
+        require_probability("x", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, "3", None, True, math.nan, math.inf])
+def test_what_is_no_count(value: Any) -> None:
+    assert require_count("x", np.uint16(7)) == 7
+    assert require_count("x", 0, minimum=0) == 0
+    with pytest.raises(InvalidValue, match=r"^x=.*: expected a whole number >= 1$"):
+        require_count("x", value)
+
+
+def test_histograms_keep_their_type_and_are_not_copied() -> None:
+    for votes in (np.array([[1, 2]], dtype=np.int16), np.array([3, 0], dtype=np.uint8)):
+        accepted = require_histogram("votes", votes, num_teachers=3)
+        assert accepted is votes
+    assert require_histogram("votes", [[0, 5]], num_teachers=5).tolist() == [[0, 5]]
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        ([[0, 6]], r"votes=6: expected counts in 0\.\.5"),
+        ([[-1, 6]], r"votes=-1: expected counts in 0\.\.5"),
+        (np.array([[2**63]], dtype=np.uint64), r"votes=9223372036854775808: expected counts in 0\.\.5"),
+        ([[0.0, 1.0]], r"votes\.dtype=float64: expected integer vote counts, found 0\.0"),
+        ([[math.nan, 1.0]], r"votes\.dtype=float64: expected integer vote counts, found nan"),
+        ([["a", "b"]], r"votes\.dtype=<U1: expected integer vote counts, found a"),
+        ([[2**70, 1]], r"votes\.dtype=object: expected integer vote counts"),
+        ([], r"votes\.shape=\(0,\): expected at least one query and one label"),
+        (7, r"votes\.shape=\(\): expected \[num_labels\] or \[num_queries, num_labels\]"),
+        ([[[1]]], r"votes\.shape=\(1, 1, 1\): expected \[num_labels\] or \[num_queries, num_labels\]"),
+        ([[1, 2], [3]], r"votes: expected rows of equal length"),
+    ],
+)
+def test_what_is_no_histogram(votes: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message) as caught:
+        require_histogram("votes", votes, num_teachers=5)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_rank_can_be_asked_for() -> None:
+    with pytest.raises(InvalidValue, match=r"^votes\.shape=\(2,\): expected \[num_queries, num_labels\]$"):
+        require_histogram("votes", [1, 2], num_teachers=5, rank=2)
+
+
+@pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
+def test_what_is_no_generator(rng: Any) -> None:
+    generator = np.random.default_rng(0)
+    assert require_generator(generator) is generator
+    with pytest.raises(InvalidValue, match=r"^rng=.*: expected a numpy\.random\.Generator, not a seed$"):
+        require_generator(rng)
+
+
+def test_choices_name_the_nearest() -> None:
+    choices = ("stable_top_k", "gaussian_votes")
+    assert require_choice("aggregator", "stable_top_k", choices) == "stable_top_k"
+    match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"
+    with pytest.raises(InvalidValue, match=match):
+        require_choice("aggregator", "stable_topk", choices)
+    with pytest.raises(InvalidValue, match=r"expected one of stable_top_k, gaussian_votes$"):
+        require_choice("aggregator", "xyz", choices)
+
+
+def test_nearest_is_empty_where_nothing_is_near() -> None:
+    assert nearest("zzz", ("gumbel", "laplace")) == ""
+    assert nearest("laplase", ("gumbel", "laplace")) == " (did you mean laplace?)"
