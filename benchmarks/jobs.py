@@ -1,0 +1,95 @@
+"""What is measured, and the floor of each job: the least that any implementation of it has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate.accounting import DEFAULT_ORDERS, ComposedEvent, GaussianEvent, RdpAccountant
+from pate.accounting.conversion import rdp_to_epsilons
+from pate.aggregators import Aggregator, GaussianVotes, StableTopK
+
+NUM_TEACHERS = 800
+NUM_LABELS = 40
+BLOCK = 16384
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement.
+
+    Attributes:
+        name: for the table.
+        run: the job.
+        floor: the least work, on the same arrays.
+        floor_name: what the floor does.
+        rounds: how often both are timed.
+    """
+
+    name: str
+    run: Callable[[], object]
+    floor: Callable[[], object]
+    floor_name: str
+    rounds: int = 30
+
+
+def quick_jobs() -> list[Job]:
+    """Jobs of milliseconds."""
+    return [
+        *(_aggregation(name, aggregator, num_queries=600) for name, aggregator in _aggregators().items()),
+        _composition(),
+    ]
+
+
+def large_jobs() -> list[Job]:
+    """Jobs of seconds: a million queries."""
+    return [
+        _aggregation(name, aggregator, num_queries=1_000_000, rounds=1) for name, aggregator in _aggregators().items()
+    ]
+
+
+def _aggregators() -> dict[str, Aggregator]:
+    return {
+        "StableTopK gumbel": StableTopK(selection_scale=39.0, test_std=60.0),
+        "StableTopK gaussian": StableTopK(selection_noise="gaussian", selection_scale=50.0, test_std=60.0),
+        "StableTopK table": StableTopK(selection_scale=160.0, test="table", table_order=4.0, table_budget=5e-3),
+        "GaussianVotes": GaussianVotes(noise_std=100.0),
+    }
+
+
+def _aggregation(name: str, aggregator: Aggregator, *, num_queries: int, rounds: int = 30) -> Job:
+    votes = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(num_queries, NUM_LABELS), dtype=np.uint16)
+    rng = np.random.default_rng(1)
+
+    def noise_and_sort() -> None:
+        for start in range(0, num_queries, BLOCK):
+            block = votes[start : start + BLOCK].astype(np.int64)
+            rng.standard_normal(block.shape)
+            np.sort(block, axis=1)
+
+    return Job(
+        name=f"{name}, {num_queries:,} x {NUM_LABELS}",
+        run=lambda: aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng),
+        floor=noise_and_sort,
+        floor_name="one noise draw, one sort",
+        rounds=rounds,
+    )
+
+
+def _composition() -> Job:
+    multipliers = np.random.default_rng(0).uniform(100, 1000, size=100_000)
+    event = ComposedEvent(tuple(GaussianEvent(float(multiplier)) for multiplier in multipliers))
+
+    def vectorised() -> float:
+        rdp = DEFAULT_ORDERS * (1 / (2 * multipliers**2)).sum()
+        return float(rdp_to_epsilons(DEFAULT_ORDERS, rdp, target_delta=1e-6).min())
+
+    return Job(
+        name="epsilon of 100,000 different Gaussians",
+        run=lambda: RdpAccountant().compose(event).get_epsilon(1e-6),
+        floor=vectorised,
+        floor_name="the same sum in one array",
+        rounds=5,
+    )
