@@ -24,6 +24,7 @@ from pate.accounting.events import (
     LeafEvent,
     NoOpEvent,
     SelfComposedEvent,
+    leaves,
 )
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.two_point import Box, family
@@ -65,6 +66,8 @@ class ExactAccountant(Accountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        for _ in leaves(event, count=count):
+            pass  # refuses what is no event, before anything is added
         steps, mu_squared = [], 0.0
         for leaf, times in _in_order(event, count):
             if isinstance(leaf, GaussianEvent):

@@ -10,7 +10,7 @@ import numpy as np
 
 from pate.accounting import events
 from pate.accounting.events import Event
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require
 
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -21,6 +21,7 @@ _KINDS: dict[str, type[Event]] = {
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """A dictionary of plain values, with the event's class name under `kind`."""
+    require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting")
     return {"kind": type(event).__name__} | {
         field.name: _value_to_json(getattr(event, field.name))
         for field in fields(event)  # type: ignore[arg-type]
