@@ -74,8 +74,9 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | 
 
 def require_generator(rng: Any) -> np.random.Generator:
     """Returns the generator, or raises: a seed would give every call the same noise."""
-    require(isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed")
-    return rng  # type: ignore[no-any-return]
+    if not isinstance(rng, np.random.Generator):
+        raise InvalidValue(f"rng={rng}: expected a numpy.random.Generator, not a seed")
+    return rng
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import gaussian_epsilon
 from pate.accounting.events import (
+    ApproximateEvent,
     ComposedEvent,
     Event,
     GaussianEvent,
@@ -28,6 +29,7 @@ from pate.accounting.events import (
 )
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.two_point import Box, family
+from pate.validation import require_count
 
 Array = NDArray[np.float64]
 
@@ -58,15 +60,11 @@ class ExactAccountant(Accountant):
         self._rdp = RdpAccountant()
         self._steps: list[tuple[Box, int]] = []
         self._mu_squared = 0.0
-
-    @property
-    def failure_prob(self) -> float:  # type: ignore[override]
-        """The sum of the failure probabilities of what was composed."""
-        return self._rdp.failure_prob
+        self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
-        for _ in leaves(event, count=count):
+        for _ in leaves(event, count=require_count("count", count, minimum=0)):
             pass  # refuses what is no event, before anything is added
         steps, mu_squared = [], 0.0
         for leaf, times in _in_order(event, count):
@@ -77,6 +75,7 @@ class ExactAccountant(Accountant):
                 steps.append((leaf, times))
         boxes = [(box, times) for leaf, times in steps if (box := family(leaf)) is not None]
         self._rdp.compose(event, count)
+        self.failure_prob = self._rdp.failure_prob
         self._steps += boxes
         self._mu_squared += mu_squared
         return self
@@ -220,8 +219,9 @@ def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
         else:
             for _ in range(count * event.count):
                 yield from _in_order(event.event, 1)
-    else:
-        parts = event.events if isinstance(event, ComposedEvent) else (event.event,)  # type: ignore[attr-defined]
+    elif isinstance(event, ApproximateEvent):
+        yield from _in_order(event.event, count)
+    elif isinstance(event, ComposedEvent):
         for _ in range(count):
-            for part in parts:
+            for part in event.events:
                 yield from _in_order(part, 1)

@@ -25,6 +25,8 @@ from pate.accounting.serialization import event_from_json, event_to_json
 from pate.durable import sync_folder
 from pate.validation import InvalidValue, require_positive, require_probability
 
+_BEGINNING = b'{"ledger": 1'
+
 
 class BudgetExceeded(InvalidValue):
     """A charge would have taken the ledger above its budget; nothing was charged."""
@@ -188,8 +190,10 @@ def _append(path: Path, record: dict[str, Any]) -> None:
 
 
 def _complete_lines(path: Path) -> list[bytes]:
-    """The lines that end in a line break; a torn last line is cut off the file."""
+    """The lines that end in a line break; a torn last line is cut off a ledger, and of no other file."""
     content = path.read_bytes()
+    if b"\n" not in content and not content.startswith(_BEGINNING[: len(content)]):
+        raise InvalidValue(f"ledger={path}: expected JSON of a ledger on line 1")
     complete = content[: content.rfind(b"\n") + 1]
     if len(complete) < len(content):
         os.truncate(path, len(complete))

@@ -63,7 +63,8 @@ def _quote(config: DictConfig) -> Quote:
     aggregator = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
 
     def accountant() -> Accountant:
-        return build(config.accountant, allowed_targets=allowed)  # type: ignore[no-any-return]
+        made: Accountant = build(config.accountant, allowed_targets=allowed)
+        return made
 
     if config.target_epsilon is not None:
         aggregator = aggregator.calibrated(

@@ -212,3 +212,10 @@ def test_impossible_settings_are_refused_before_a_file_is_made(path: Path, bad: 
     with pytest.raises(InvalidValue, match=r"(target_delta|max_epsilon)=.*: expected a number"):
         Ledger(path, **bad)
     assert not path.exists()
+
+
+def test_a_file_without_a_line_break_that_is_no_ledger_is_left_alone(path: Path) -> None:
+    path.write_text("somebody's notes")
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected JSON of a ledger on line 1"):
+        Ledger(path, target_delta=DELTA)
+    assert path.read_text() == "somebody's notes"
