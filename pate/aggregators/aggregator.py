@@ -6,7 +6,7 @@ import hashlib
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -114,8 +114,11 @@ class Aggregator(ABC):
         return Release(labels, answered, event, self.adjacency)
 
     def _identity(self, *, num_labels: int, num_teachers: int) -> str:
-        """All public parameters, as text that no two aggregators share which can release different things."""
-        return repr(self)
+        """All public parameters, as text that no two aggregators share which can release different things.
+
+        An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
+        """
+        return _full_text(self)
 
     def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str) -> str:
         """A digest of all that the release is a function of; the name of the noise salts the votes."""
@@ -124,6 +127,20 @@ class Aggregator(ABC):
         for _, block in _blocks(counts):
             digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
+
+
+def _full_text(value: Any) -> str:
+    """Like repr, but all of an array and every field: `repr` elides the middle of a long array."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [f"{item.name}={_full_text(getattr(value, item.name))}" for item in fields(value)]
+        return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
+    if isinstance(value, np.ndarray):
+        return f"array({value.dtype.str}, {value.shape}, {_full_text(value.tolist())})"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(_full_text, value))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{_full_text(key)}: {_full_text(item)}' for key, item in value.items())})"
+    return repr(value)
 
 
 def _noise_name(rng: np.random.Generator) -> str:

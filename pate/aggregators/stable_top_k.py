@@ -20,8 +20,9 @@ from pate.accounting import (
 )
 from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.table_choice import best_table
-from pate.mechanisms.gap_selection import GapSelection, Regularizer
+from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.regularizer import Regularizer, checked_regularizer
 from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import InvalidValue, require, require_choice, require_count, require_positive, require_probability
@@ -50,7 +51,9 @@ class StableTopK(Aggregator):
         table: a ready table instead of an order and a budget.
         failure_prob: probability that an unstable set is released, per query.
         padded: whether k = 0 and k = L are possible answers.
-        regularizer: added to each candidate's gap: a function of k or numbers.
+        regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
+        max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
+            the other labels need not be known. None for no limit.
         selection_share: the part of the Renyi budget that calibration of a table gives to the selection, in (0, 1).
 
     Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
@@ -72,6 +75,7 @@ class StableTopK(Aggregator):
     failure_prob: float = 1e-9
     padded: bool = False
     regularizer: Regularizer | None = None
+    max_k: int | None = None
     selection_share: float = 0.5
 
     def __post_init__(self) -> None:
@@ -86,9 +90,8 @@ class StableTopK(Aggregator):
             require_positive("table_budget", _given("table_budget", self.table_budget, self.test))
             order = _given("table_order", self.table_order, self.test)
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
-        if self.regularizer is not None and not callable(self.regularizer):
-            object.__setattr__(self, "regularizer", tuple(float(value) for value in self.regularizer))
-        else:  # numbers can be checked only against votes
+        object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
+        if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
@@ -100,6 +103,7 @@ class StableTopK(Aggregator):
             num_teachers=num_teachers,
             padded=self.padded,
             regularizer=self.regularizer,
+            max_k=self.max_k,
             adjacency=self.adjacency,
         )
 
@@ -161,11 +165,17 @@ class StableTopK(Aggregator):
 
         Defined for Gaussian noise in both steps only. Not a bound for either adjacency (docs/proofs/gap_selection.md).
         """
+        if self.paper_rho is None:
+            return None
+        left = target_delta - num_queries * self.failure_prob
+        return zcdp_to_epsilon_classic(num_queries * self.paper_rho, target_delta=left) if left > 0 else math.inf
+
+    @property
+    def paper_rho(self) -> float | None:
+        """The zCDP that this formula charges one query; not a bound."""
         if (self.selection_noise, self.test) != ("gaussian", "gaussian"):
             return None
-        rho = num_queries * (1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2))
-        left = target_delta - num_queries * self.failure_prob
-        return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
+        return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
         """The exact law for one histogram `[L]`: probability of each released set of labels, None for a refusal."""

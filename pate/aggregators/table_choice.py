@@ -31,11 +31,13 @@ def best_table(
     num_queries: int,
     num_labels: int,
     num_teachers: int,
+    budget_share: float = 1.0,
 ) -> StableTopK:
     """The aggregator with the order, table budget and selection scale that suit a target.
 
-    A table is made for one order. At each order the target leaves a Renyi budget for every query, of which
-    `selection_share` goes to the selection; the best order is the one whose table rises to 0.95 in the fewest levels.
+    A table is made for one order. At each order the target leaves a Renyi budget for every query. The aggregator gets
+    `budget_share` of it, and of that `selection_share` goes to the selection; the best order is the one whose table
+    rises to 0.95 in the fewest levels.
     Depends on public parameters only.
 
     Raises:
@@ -47,7 +49,7 @@ def best_table(
             f"failure_prob={aggregator.failure_prob}: {num_queries} queries use up target_delta={target_delta}: "
             "expected the sum over all queries to stay below it"
         )
-    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) / num_queries  # [A]
+    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
     fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
     if not fits:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")

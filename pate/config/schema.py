@@ -10,11 +10,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.aggregators import GaussianVotes, StableTopK
+from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
 from pate.config.location import members
 
 _PLAIN = (str, int, float, bool)
-_AGGREGATORS: dict[str, type] = {"stable_top_k": StableTopK, "gaussian_votes": GaussianVotes}
+_AGGREGATORS: dict[str, type] = {
+    "stable_top_k": StableTopK,
+    "stable_top_k_fixed": StableFixedTopK,
+    "gaussian_votes": GaussianVotes,
+}
 _SET_ELSEWHERE = {"aggregator": ("adjacency",)}
 
 

@@ -8,12 +8,15 @@ from pate.mechanisms.one_shot import OneShotTopK
 from pate.mechanisms.peeling import PeelingTopK
 from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
 from pate.mechanisms.permute_and_flip_joint import PermuteAndFlipJointTopK
+from pate.mechanisms.regularizer import FixedKRegularizer
 from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
+from pate.mechanisms.subset_peeling import SubsetPeeling
 from pate.mechanisms.top_k import TopK
 
 __all__ = [
     "CanonicalTopK",
+    "FixedKRegularizer",
     "GapSelection",
     "JointTopK",
     "LimitedDomainTopK",
@@ -23,6 +26,7 @@ __all__ = [
     "PermuteAndFlipTopK",
     "StabilityTable",
     "StabilityTest",
+    "SubsetPeeling",
     "TopK",
     "optimal_stability_table",
 ]

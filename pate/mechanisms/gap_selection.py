@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from pate.accounting import (
 )
 from pate.mechanisms.argmax_laws import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.regularizer import Regularizer, checked_regularizer, offsets_of
 from pate.validation import (
     require,
     require_choice,
@@ -28,21 +29,21 @@ from pate.validation import (
 )
 
 Array = NDArray[np.float64]
-Regularizer = Callable[[int], float] | Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapSelection:
     """Chooses k by the noisy maximum of gap(k) + regularizer(k).
 
-    gap(k) is the drop from the k-th to the (k+1)-th largest count. Only k is released.
+    gap(k) is the drop from the k-th to the (k+1)-th largest count. Only k is released. With `max_k` the domain may be
+    unknown: the law depends on the `max_k` + 1 largest counts alone.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove), the most by which one gap moves, while two gaps
     can move in opposite ways:
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
         * gaussian: `NoisyMaxGaussianEvent`; far from a Gaussian release of sensitivity 1, which is a false price.
-        * The regularizer and all fields are public; the price never depends on votes.
+        * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
 
     Attributes:
         noise_scale: in votes: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian; > 0.
@@ -50,7 +51,8 @@ class GapSelection:
         num_labels: L.
         num_teachers: T, public.
         padded: whether k = 0 and k = L compete, with gaps T - largest and smallest - 0.
-        regularizer: added to each candidate's gap: a function of k, or a number for each candidate.
+        regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
+        max_k: the largest candidate, >= 1; None for no limit.
         adjacency: what one change means.
 
     Source: Zhu & Wang 2022, Algorithm 1; docs/proofs/gap_selection.md.
@@ -66,6 +68,7 @@ class GapSelection:
     num_teachers: int
     padded: bool = False
     regularizer: Regularizer | None = None
+    max_k: int | None = None
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
@@ -74,24 +77,21 @@ class GapSelection:
         require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
         require_count("num_teachers", self.num_teachers)
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        require(bool(np.isfinite(self.offsets).all()), "regularizer", self.regularizer, "finite numbers")
+        if self.max_k is not None:
+            require_count("max_k", self.max_k)
+        object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
+        offsets_of(self.regularizer, self.candidates)
 
     @property
     def candidates(self) -> NDArray[np.int64]:
-        """The values that k can take: `[n]`, 0..L if padded, else 1..L-1."""
-        return np.arange(0, self.num_labels + 1) if self.padded else np.arange(1, self.num_labels)
+        """The values that k can take: `[n]`, 0..L if padded, else 1..L-1; none above `max_k`."""
+        first, last = (0, self.num_labels) if self.padded else (1, self.num_labels - 1)
+        return np.arange(first, (last if self.max_k is None else min(last, self.max_k)) + 1)
 
     @property
     def offsets(self) -> Array:
         """The regularizer's value for each candidate: `[n]`."""
-        candidates = self.candidates
-        if self.regularizer is None:
-            return np.zeros(len(candidates))
-        if callable(self.regularizer):
-            return np.array([self.regularizer(int(k)) for k in candidates], dtype=np.float64)
-        offsets = np.asarray(self.regularizer, dtype=np.float64)
-        require(offsets.shape == candidates.shape, "regularizer", offsets.shape, f"{len(candidates)} numbers")
-        return offsets
+        return offsets_of(self.regularizer, self.candidates)
 
     @property
     def event(self) -> Event:
@@ -109,17 +109,20 @@ class GapSelection:
 
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for ranked histograms: `[Q]`."""
-        utilities = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers) + self.offsets
-        winners = _NOISES[self.noise].draw(utilities / self.noise_scale, rng)
+        winners = _NOISES[self.noise].draw(self._utilities(ranking), rng)
         return np.asarray(winners + self.candidates[0])
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact law of k: `[n]` or `[Q, n]`, one entry a candidate."""
         counts = self._counts(votes)
-        ranking = Ranking.of(np.atleast_2d(counts))
-        utilities = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers) + self.offsets
-        laws = _NOISES[self.noise].law(utilities / self.noise_scale)
+        laws = _NOISES[self.noise].law(self._utilities(Ranking.of(np.atleast_2d(counts))))
         return laws if counts.ndim == 2 else np.asarray(laws[0])
+
+    def _utilities(self, ranking: Ranking) -> Array:
+        """Gaps and offsets in units of the noise: `[Q, n]`."""
+        offsets = self.offsets
+        gaps = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)]
+        return np.asarray((gaps + offsets) / self.noise_scale)
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators import Aggregator, GaussianVotes, StableTopK
+from pate.aggregators import Aggregator, GaussianVotes, StableFixedTopK, StableTopK
 
 NUM_TEACHERS = 40
 NUM_LABELS = 4
@@ -37,6 +37,15 @@ CASES = (
     Case("padded", StableTopK(selection_scale=2.0, test_std=1.0, padded=True)),
     Case("regularized", StableTopK(selection_scale=2.0, test_std=1.0, regularizer=lambda k: -0.5 * k)),
     Case("numbers", StableTopK(selection_scale=2.0, test_std=1.0, regularizer=[0.0, -1.0, 0.5])),
+    Case("restricted", StableTopK(selection_scale=2.0, test_std=1.0, max_k=2)),
+    Case("fixed", StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=6.0), refuses=False),
+    Case(
+        "fixed_table",
+        StableFixedTopK(
+            k=3, selection_scale=2.0, test="table", table_order=3.0, table_budget=4.0, peel_scale=6.0, penalty=1.0
+        ),
+        refuses=False,
+    ),
     Case("votes", GaussianVotes(noise_std=3.0), refuses=False),
 )
 

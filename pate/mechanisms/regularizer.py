@@ -1,0 +1,78 @@
+"""Regularizers of gap selection: a public preference for some k, added to the gaps before noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require, require_count, require_non_negative
+
+Array = NDArray[np.float64]
+Regularizer = Callable[[int], float] | Sequence[float]
+"""A function of k, or a number for each candidate in rising order of k. It must not depend on private data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedKRegularizer:
+    """Prefers candidates near k: -penalty * |candidate - k|.
+
+    Attributes:
+        k: the preferred number of labels, >= 0.
+        penalty: votes for each label away from k, >= 0.
+
+    Source: Zhu & Wang 2022, Algorithm 3.
+
+    >>> [FixedKRegularizer(k=2, penalty=5.0)(candidate) for candidate in (1, 2, 4)]
+    [-5.0, 0.0, -10.0]
+    """
+
+    k: int
+    penalty: float
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k, minimum=0)
+        require_non_negative("penalty", self.penalty)
+
+    def __call__(self, candidate: int) -> float:
+        """What is added to the gap of that candidate."""
+        return 0.0 if candidate == self.k else -self.penalty * abs(candidate - self.k)
+
+
+def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
+    """A function as it is; numbers as a tuple of floats, which compares and hashes by value.
+
+    Raises:
+        InvalidValue: neither a function nor finite numbers.
+    """
+    if regularizer is None or callable(regularizer):
+        return regularizer
+    values = np.asarray(regularizer, dtype=object)
+    require(values.ndim == 1, "regularizer", type(regularizer).__name__, "a function of k or a list of numbers")
+    return tuple(_finite(value) for value in values.tolist())
+
+
+def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -> Array:
+    """The regularizer's value for each candidate: `[n]`.
+
+    Raises:
+        InvalidValue: values that are not finite, or not one for each candidate.
+    """
+    if regularizer is None:
+        return np.zeros(len(candidates))
+    values = [regularizer(k) for k in candidates.tolist()] if callable(regularizer) else list(regularizer)
+    require(len(values) == len(candidates), "regularizer", f"({len(values)},)", f"{len(candidates)} numbers")
+    return np.array([_finite(value) for value in values])
+
+
+def _finite(value: object) -> float:
+    """A finite number as a float, or a refusal."""
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"regularizer={value}: expected finite numbers") from error
+    require(math.isfinite(number), "regularizer", value, "finite numbers")
+    return number
