@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent
 from pate.mechanisms.joint import JointMechanism
-from pate.mechanisms.noise import NOISES, Noise
+from pate.mechanisms.noise import NOISES
 from pate.mechanisms.order_laws import largest_law
-from pate.mechanisms.top_k import Counts, Law
+from pate.mechanisms.top_k import Array, Counts, Law
 from pate.validation import require_positive
 
 
@@ -37,11 +38,6 @@ class PermuteAndFlipJointTopK(JointMechanism):
         require_positive("epsilon", self.epsilon)
 
     @property
-    def noise(self) -> Noise:
-        """Exponential."""
-        return NOISES["exponential"]
-
-    @property
     def weight(self) -> float:
         """By what a loss is multiplied."""
         return self.epsilon / self.adjacency.gap_range
@@ -51,9 +47,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
         """Pure DP."""
         return PureDpEvent(self.epsilon)
 
+    def choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+        """By the largest of as many exponential variables as a class has members, plus their value."""
+        return np.asarray((NOISES["exponential"].largest_of(log_sizes, rng) + values).argmax(axis=1))
+
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples: one integral for each loss."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
-        law = largest_law(-self.weight * values, sizes.astype(np.float64), self.noise) / sizes
+        law = largest_law(-self.weight * values, sizes.astype(np.float64), NOISES["exponential"]) / sizes
         return dict(zip(outcomes, law[member_of].tolist(), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections import Counter
 from itertools import permutations
 
@@ -10,12 +12,13 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
-from pate.mechanisms.joint import JointClasses
+from pate.mechanisms.joint_classes import JointClasses, count_by_loss
 from pate.mechanisms.noise import NOISES
 from pate.mechanisms.order_laws import ordered_law
 from pate.validation import InvalidValue
 
 Sequence = tuple[int, ...]
+BATCHED = ("falling", "order", "losses", "log_sizes")
 
 
 def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
@@ -33,24 +36,47 @@ def test_class_counts_agree_with_all_sequences() -> None:
     for counts, k in random_instances(150):
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
-        assert np.exp(JointClasses.of(counts, k).log_sizes).sum() == pytest.approx(sum(expected.values()))
+        for classes in (
+            JointClasses.all(-np.sort(-counts)[None], k),
+            JointClasses.likely(-np.sort(-counts)[None], k, weight=0.01),
+        ):
+            sizes = np.zeros(int(classes.losses.max()) + 1)
+            np.add.at(sizes, classes.losses[0], np.exp(classes.log_sizes[0]))
+            assert sizes == pytest.approx([expected[loss] for loss in range(len(sizes))])
+            assert sizes.sum() == pytest.approx(sum(expected.values()))
 
 
-def test_members_of_a_class_have_its_loss_and_are_uniform() -> None:
+@pytest.mark.parametrize("likely", [False, True])
+def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     rng = np.random.default_rng(1)
-    counts, k = np.array([3, 0, 3, 1]), 3
-    losses = losses_by_definition(counts, k)
-    classes = JointClasses.of(counts, k)
+    falling, k, draws = np.array([[3, 3, 1, 1, 0]]), 3, 3_000
+    losses = losses_by_definition(falling[0], k)
+    classes = JointClasses.likely(falling, k, weight=0.01) if likely else JointClasses.all(falling, k)
     seen: set[Sequence] = set()
-    for place in np.flatnonzero(np.isfinite(classes.log_sizes)):
-        members = Counter(tuple(classes.member(int(place), rng).tolist()) for _ in range(2_000))
-        size = round(np.exp(classes.log_sizes[place]))
+    for place, (loss, log_size) in enumerate(zip(classes.losses[0], classes.log_sizes[0], strict=True)):
+        many = dataclasses.replace(
+            classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED}
+        )
+        members = Counter(map(tuple, many.members(np.full(draws, place), rng).tolist()))
+        size = round(np.exp(log_size))
         assert len(members) == size
-        assert max(abs(n - 2_000 / size) for n in members.values()) < 6 * np.sqrt(2_000 / size)
-        assert {losses[member] for member in members} == {int(classes.losses[place])}
+        assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
+        assert {losses[member] for member in members} == {int(loss)}
         assert not seen & members.keys()
         seen |= members.keys()
     assert seen == losses.keys()
+
+
+def test_losses_that_weigh_nothing_are_left_out_and_no_others() -> None:
+    """What is cut off is compared with exact counts: less than exp(-60) of the best sequence, and not far less."""
+    rng = np.random.default_rng(2)
+    for weight in (0.05, 0.5, 5.0):
+        falling = -np.sort(-rng.integers(0, 2_000, 300))
+        kept = JointClasses.likely(falling[None], 8, weight=weight).losses.max()
+        left_out = [math.log(n) - weight * loss for loss, n in count_by_loss(falling, 8).items() if loss > kept]
+        tail = float(np.logaddexp.reduce([-np.inf, *left_out]))
+        assert tail < -60
+        assert kept == falling[0] - falling[-1] or tail > -100
 
 
 def test_class_counts_are_exact_far_beyond_floating_point() -> None:
@@ -60,6 +86,32 @@ def test_class_counts_are_exact_far_beyond_floating_point() -> None:
     for factor in range(361, 401):
         total *= factor
     assert sum(sizes.values()) == total
+
+
+def test_few_and_many_places_have_the_same_law() -> None:
+    """The two ways to draw, against the exact law: a chi-square with a fixed seed."""
+    rng = np.random.default_rng(3)
+    counts, draws = np.array([4, 4, 2, 1, 0]), 20_000
+    for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
+        law = mechanism.distribution(counts)
+        blocks = {
+            "all": mechanism._draw_block(np.tile(counts, (draws, 1)), rng, likely=False),
+            "likely": np.concatenate(
+                [mechanism._draw_block(counts[None], rng, likely=True) for _ in range(draws // 8)]
+            ),
+        }
+        for block in blocks.values():
+            seen = Counter(map(tuple, block.tolist()))
+            expected = {outcome: p * len(block) for outcome, p in law.items()}
+            statistic = sum((seen[outcome] - n) ** 2 / n for outcome, n in expected.items())
+            assert seen.keys() <= law.keys()
+            assert statistic < len(law) - 1 + 5 * math.sqrt(2 * len(law))
+
+
+def test_counts_too_far_apart_for_one_integer_are_ranked_all_the_same() -> None:
+    counts = np.array([2**53, 0, 2**53 - 1, 5] * 10)
+    outcome = JointTopK(k=20, epsilon=1e3)(counts, rng=np.random.default_rng(0))
+    assert set(outcome.indices.tolist()) == {i for i in range(40) if counts[i] > 5}
 
 
 def test_a_large_instance_is_drawn() -> None:
