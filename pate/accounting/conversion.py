@@ -17,6 +17,7 @@ from pate.validation import require_non_negative, require_probability
 Array = NDArray[np.float64]
 
 _LARGEST_EXPONENT = 700.0
+_LARGEST_RHO = 1e20  # beyond it the best order cannot be told from 1
 
 
 def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
@@ -42,12 +43,20 @@ def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
     return np.exp(np.minimum(log_delta, 0.0))
 
 
+def rdp_to_epsilons_classic(orders: Array, rdp: Array, *, target_delta: float) -> Array:
+    """The epsilon of each order by the classic rdp + log(1/delta) / (a - 1) of Mironov (2017): valid, looser."""
+    require_probability("target_delta", target_delta)
+    return np.asarray(rdp + math.log(1 / target_delta) / (orders - 1))
+
+
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
     """The best epsilon of a rho-zCDP release over all real orders."""
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     if rho == 0:
         return 0.0
+    if rho > _LARGEST_RHO:
+        return zcdp_to_epsilon_classic(rho, target_delta=target_delta)
     from scipy.optimize import minimize_scalar  # loads slowly
 
     log_excess = math.log(math.sqrt(math.log(1 / target_delta) / rho))
@@ -58,6 +67,25 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 
     best = minimize_scalar(epsilon, bounds=(log_excess - 8, log_excess + 3), method="bounded", options={"xatol": 1e-10})
     return float(best.fun)
+
+
+def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
+    """The best delta of a rho-zCDP release over all real orders: `zcdp_to_epsilon` read the other way round."""
+    require_non_negative("rho", rho)
+    require_non_negative("target_epsilon", target_epsilon)
+    if rho == 0:
+        return 0.0
+    from scipy.optimize import minimize_scalar  # loads slowly
+
+    def log_delta(log_order_less_one: float) -> float:  # convex in the order, so it has one minimum
+        less_one = math.exp(log_order_less_one)
+        order = 1 + less_one
+        share = log_order_less_one - math.log(order) if less_one < 1 else math.log1p(-1 / order)
+        return less_one * (rho * order - target_epsilon + share) - math.log(order)
+
+    highest = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
+    best = minimize_scalar(log_delta, bounds=(-40.0, max(highest, 1.0)), method="bounded", options={"xatol": 1e-10})
+    return math.exp(min(float(best.fun), 0.0))
 
 
 def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:

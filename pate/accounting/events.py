@@ -16,6 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from pate.validation import InvalidValue, require, require_count, require_non_negative
 
 
@@ -62,6 +65,9 @@ class NonPrivateEvent(LeafEvent):
         return dp_accounting.NonPrivateDpEvent()
 
 
+_SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that numpy can make
+
+
 @dataclass(frozen=True, slots=True)
 class GaussianEvent(LeafEvent):
     """A vector released with Gaussian noise.
@@ -74,6 +80,27 @@ class GaussianEvent(LeafEvent):
 
     def __post_init__(self) -> None:
         require_non_negative("noise_multiplier", self.noise_multiplier)
+
+    @classmethod
+    def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
+        """One event that costs what all of these cost together, each possibly chosen after seeing the ones before.
+
+        Its 1 / noise_multiplier**2 is the sum of theirs, rounded up. A single 0 makes it cost infinity.
+
+        Args:
+            noise_multipliers: `[N]`, N >= 1, finite numbers >= 0.
+
+        >>> GaussianEvent.composed([2.0, 2.0, 2.0, 2.0])
+        GaussianEvent(noise_multiplier=0.9999999999999858)
+        """
+        multipliers = np.asarray(noise_multipliers, dtype=np.float64)
+        valid = multipliers.ndim == 1 and multipliers.size > 0 and bool(np.all(np.isfinite(multipliers)))
+        require(valid and bool(np.all(multipliers >= 0)), "noise_multipliers", "…", "one or more finite numbers >= 0")
+        least = float(multipliers.min())
+        if least == 0:
+            return cls(0.0)
+        total = float(np.square(least / multipliers).sum())  # in 1..N: neither overflows nor vanishes
+        return cls(least / math.sqrt(total) * (1 - _SUMMATION))
 
     def to_dp_event(self) -> Any:
         """`dp_accounting.GaussianDpEvent`."""
