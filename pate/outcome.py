@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, Release, StableTopK
+from pate.aggregators import Aggregator, Release, StableFixedTopK, StableTopK
 from pate.data import Dataset, Split
 from pate.mechanisms.ranking import Ranking
 from pate.report import (
@@ -129,7 +129,7 @@ class Outcome:
 
     @cached_property
     def _stability_test(self) -> Any:
-        if isinstance(self.aggregator, StableTopK):
+        if isinstance(self.aggregator, (StableTopK, StableFixedTopK)):
             return self.aggregator.stability_test(num_teachers=self.num_teachers)
         return None
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pate.accounting import Accountant, RdpAccountant
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, StableTopK
+from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
 from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.report.rounding import round_up
@@ -100,7 +100,7 @@ def _orders(spent: Accountant, delta: float) -> dict[str, Any]:
 
 def _gaps(aggregator: Aggregator, num_teachers: int) -> dict[str, Any]:
     """The gaps at which a stable set is released with probability 1/2 and 0.95; None where T teachers cannot."""
-    if not isinstance(aggregator, StableTopK):
+    if not isinstance(aggregator, (StableTopK, StableFixedTopK)):
         return {}
     test = aggregator.stability_test(num_teachers=num_teachers)
     return {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
