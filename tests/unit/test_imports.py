@@ -17,7 +17,9 @@ def modules_after(statement: str) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
-@pytest.mark.parametrize("module", ["pate", "pate.accounting", "pate.mechanisms", "pate.aggregators", "pate.votes"])
+@pytest.mark.parametrize(
+    "module", ["pate", "pate.accounting", "pate.mechanisms", "pate.verification", "pate.aggregators", "pate.votes"]
+)
 def test_importing_the_core_loads_nothing_heavy(module: str) -> None:
     loaded = modules_after(f"import {module}")
     assert "pate" in loaded

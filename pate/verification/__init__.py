@@ -1,0 +1,41 @@
+"""The verifier: exact or sampled laws on all neighbouring histograms of a small instance, against a price."""
+
+from pate.verification.claim import Claim
+from pate.verification.composition import compose
+from pate.verification.densities import verify_densities
+from pate.verification.divergences import (
+    hockey_stick,
+    largest_delta,
+    largest_log_ratio,
+    largest_range,
+    largest_renyi,
+    renyi,
+    trimmed,
+)
+from pate.verification.exact import verify, verify_laws
+from pate.verification.neighbours import Neighbours, all_histograms, neighbours
+from pate.verification.samples import SampleVerdict, verify_samples
+from pate.verification.verdict import Finding, PriceRefuted, Verdict
+
+__all__ = [
+    "Claim",
+    "Finding",
+    "Neighbours",
+    "PriceRefuted",
+    "SampleVerdict",
+    "Verdict",
+    "all_histograms",
+    "compose",
+    "hockey_stick",
+    "largest_delta",
+    "largest_log_ratio",
+    "largest_range",
+    "largest_renyi",
+    "neighbours",
+    "renyi",
+    "trimmed",
+    "verify",
+    "verify_densities",
+    "verify_laws",
+    "verify_samples",
+]

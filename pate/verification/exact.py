@@ -1,0 +1,167 @@
+"""Verification of mechanisms whose exact law is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.validation import InvalidValue, require, require_count
+from pate.verification.claim import DELTAS, EPSILONS, ORDERS, Claim
+from pate.verification.comparison import compare, compare_composed
+from pate.verification.neighbours import Counts, neighbours
+from pate.verification.verdict import Verdict
+
+Array = NDArray[np.float64]
+Law = Callable[[Counts], Mapping[Any, float]]
+
+_SUM_TOLERANCE = 1e-9
+
+
+def verify(
+    law: Law,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    adjacency: Adjacency,
+    event: Event | Claim,
+    orders: Sequence[float] = ORDERS,
+    epsilons: Sequence[float] = EPSILONS,
+    deltas: Sequence[float] = DELTAS,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    count: int = 1,
+    one_vote: bool = False,
+    symmetric: bool = False,
+) -> Verdict:
+    """Compares a mechanism's exact laws on all neighbouring histograms of a small instance with its price.
+
+    Renyi divergences are taken outside of the event's failure probability, by the best choice of what fails; deltas
+    are compared with what the accountant prints. A refutation names a pair of histograms and is a proof, up to
+    rounding. Otherwise the price holds on this instance at the orders and epsilons looked at, and nothing is said
+    about others.
+
+    Args:
+        law: takes a histogram, int `[L]`, and returns the probability of each outcome. Called once a histogram.
+        num_labels: L.
+        num_teachers: T.
+        adjacency: what one change means.
+        event: the price of one release, or a `Claim`: figures that need not come from an event.
+        orders: Renyi orders at which an event is compared.
+        epsilons: where the printed delta is compared.
+        deltas: where the printed epsilon is compared, beyond what failures take.
+        accountant: makes the accountant that prints.
+        count: compares this many releases on the same pair with the price of all of them, for the pairs that are
+            worst in one release. What is then found is a lower bound on the true divergence.
+        one_vote: whether each teacher votes for exactly one label.
+        symmetric: whether the law treats labels alike and breaks ties by the lowest index; then pairs that differ by
+            names only are compared once. A refutation does not depend on it.
+
+    Raises:
+        InvalidValue: a law that is no distribution, an instance that is too large, an event that cannot be priced.
+
+    >>> from pate.accounting import PureDpEvent
+    >>> def coin(histogram):
+    ...     return {"yes": (1 + histogram[0]) / 4, "no": (3 - histogram[0]) / 4}
+    >>> verdict = verify(coin, num_labels=1, num_teachers=2, adjacency="add_remove", event=PureDpEvent(0.5))
+    >>> verdict.sound, verdict.delta.first, verdict.delta.second
+    (False, (1,), (0,))
+    """
+    require_count("count", count)
+    pairs = neighbours(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    claim = _claim(event, accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
+    num_pairs = len(pairs)
+    pairs = pairs.up_to_names() if symmetric else pairs
+    used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
+    first, second = np.split(rows.reshape(-1), 2)
+    histograms = pairs.histograms[used]
+    table = law_table([law(histogram) for histogram in histograms], [_tuple(histogram) for histogram in histograms])
+    comparison = (
+        compare(table, first, second, claim)
+        if count == 1
+        else compare_composed(table, first, second, claim, count=count)
+    )
+    return comparison.verdict(
+        lambda pair: (_tuple(histograms[first[pair]]), _tuple(histograms[second[pair]])), num_pairs=num_pairs
+    )
+
+
+def verify_laws(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    event: Event | Claim,
+    orders: Sequence[float] = ORDERS,
+    epsilons: Sequence[float] = EPSILONS,
+    deltas: Sequence[float] = DELTAS,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    count: int = 1,
+    names: Callable[[int], tuple[Any, Any]] | None = None,
+) -> Verdict:
+    """Compares given pairs of laws with a price, in the stated direction only.
+
+    Args:
+        first: probabilities `[n]`, or `[N, n]` for N pairs.
+        second: the same of the neighbours, over the same outcomes.
+        event: as in `verify`.
+        orders: as in `verify`.
+        epsilons: as in `verify`.
+        deltas: as in `verify`.
+        accountant: as in `verify`.
+        count: as in `verify`.
+        names: what the pair of a row is called; else by its number.
+    """
+    one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
+    require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
+    claim = _claim(
+        event, accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=require_count("count", count)
+    )
+    table = np.concatenate([one, other])
+    _require_laws(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
+    rows = np.arange(len(one))
+    arguments = (table, rows, rows + len(one), claim)
+    comparison = compare(*arguments) if count == 1 else compare_composed(*arguments, count=count)
+    return comparison.verdict(names or (lambda row: (f"first[{row}]", f"second[{row}]")))
+
+
+def law_table(laws: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
+    """Laws as rows over all their outcomes: `[H, n]`.
+
+    Raises:
+        InvalidValue: probabilities that are negative or not numbers, or do not sum to 1 within 1e-9.
+    """
+    columns: dict[Hashable, int] = {}
+    for law, name in zip(laws, names, strict=True):
+        if not isinstance(law, Mapping):
+            raise InvalidValue(f"law({name})={type(law).__name__}: expected a mapping from outcomes to probabilities")
+        for outcome in law:
+            columns.setdefault(outcome, len(columns))
+    table = np.zeros((len(laws), len(columns)))
+    for row, law in enumerate(laws):
+        table[row, [columns[outcome] for outcome in law]] = list(law.values())
+    _require_laws(table, lambda row: f"law({names[row]})")
+    return table
+
+
+def _require_laws(table: Array, name: Callable[[int], str]) -> None:
+    totals = table.sum(axis=1)
+    wrong = np.flatnonzero(~((np.abs(totals - 1) <= _SUM_TOLERANCE) & (table >= 0).all(axis=1)))
+    if wrong.size:
+        row = int(wrong[0])
+        smallest = float(table[row].min()) if table.shape[1] else math.nan
+        found = f"total {totals[row]:.9g}, smallest {smallest:.3g}"
+        raise InvalidValue(f"{name(row)}={found}: expected probabilities >= 0 that sum to 1 within {_SUM_TOLERANCE}")
+
+
+def _claim(event: Event | Claim, accountant: Callable[[], Accountant], **points: Any) -> Claim:
+    if isinstance(event, Claim):
+        return event
+    require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
+    return Claim.of(event, accountant=accountant, **points)
+
+
+def _tuple(histogram: Counts) -> tuple[int, ...]:
+    return tuple(histogram.tolist())

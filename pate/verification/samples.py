@@ -1,0 +1,159 @@
+"""Verification of mechanisms that can only be drawn from: refutations at a stated confidence, never a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
+from pate.verification.claim import DELTAS, EPSILONS, Claim
+from pate.verification.divergences import hockey_stick
+from pate.verification.neighbours import Counts, Neighbours, neighbours
+from pate.verification.verdict import DELTA, Finding, PriceRefuted
+
+Array = NDArray[np.float64]
+Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
+
+_NUM_CANDIDATES = 8
+
+
+@dataclass(frozen=True)
+class SampleVerdict:
+    """What samples say about a price. They can refute one; they never confirm one.
+
+    Attributes:
+        refuted: whether a pair costs more than claimed; wrong with probability at most 1 - confidence.
+        confidence: of a refutation.
+        worst: the pair, with a lower confidence bound in place of the exact delta.
+        num_tests: how many candidates shared the error probability.
+    """
+
+    refuted: bool
+    confidence: float
+    worst: Finding
+    num_tests: int
+
+    def require(self) -> Self:
+        """Returns itself unless refuted.
+
+        Raises:
+            PriceRefuted: otherwise.
+        """
+        if self.refuted:
+            raise PriceRefuted(f"price refuted at confidence {self.confidence}: {self.worst}")
+        return self
+
+    def __str__(self) -> str:
+        head = "REFUTED" if self.refuted else "not refuted"
+        return f"{head} at confidence {self.confidence}, {self.num_tests} tests (exact = lower bound)\n  {self.worst}"
+
+
+def verify_samples(
+    sampler: Sampler,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    adjacency: Adjacency,
+    event: Event | Claim,
+    rng: np.random.Generator,
+    num_samples: int = 20_000,
+    confidence: float = 0.99,
+    epsilons: Sequence[float] = EPSILONS,
+    deltas: Sequence[float] = DELTAS,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    one_vote: bool = False,
+) -> SampleVerdict:
+    """Compares draws on all neighbouring histograms of a small instance with the (epsilon, delta) of a price.
+
+    One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim;
+    the other half, independent of the choice, tests them by Clopper-Pearson bounds on both probabilities, which share
+    the error probability among them.
+
+    Args:
+        sampler: takes a histogram `[L]`, how many draws, and the generator; returns that many outcomes, an array
+            `[n]` or `[n, ...]` or a sequence of hashable values. Outcomes should repeat: round numbers that do not.
+        num_labels: L.
+        num_teachers: T.
+        adjacency: what one change means.
+        event: the price of one draw, or a `Claim`, of which only the deltas are used.
+        rng: source of the draws.
+        num_samples: how many draws for each histogram, at least 2.
+        confidence: with which a refutation must hold.
+        epsilons: where the printed delta is compared.
+        deltas: where the printed epsilon is compared, beyond what failures take.
+        accountant: makes the accountant that prints.
+        one_vote: whether each teacher votes for exactly one label.
+    """
+    require_generator(rng)
+    require_probability("confidence", confidence)
+    half = require_count("num_samples", num_samples, minimum=2) // 2
+    claim = event
+    if not isinstance(claim, Claim):
+        claim = Claim.of(claim, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas)
+    require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
+    pairs = neighbours(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbours")
+    seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
+    candidates = _candidates(seen[0], pairs, claim)
+    error = (1 - confidence) / (2 * len(candidates))
+    findings = [_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates]
+    worst = max(findings, key=lambda finding: (finding.exceeds, finding.ratio, finding.exact))
+    return SampleVerdict(worst.exceeds, confidence, worst, len(candidates))
+
+
+def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
+    """How often each outcome came in each half: `[2, H, n]` as shares."""
+    index: dict[Any, int] = {}
+    columns = []
+    for drawn in draws:
+        outcomes = _hashable(drawn)
+        if len(outcomes) != 2 * half:
+            raise InvalidValue(f"sampler={len(outcomes)} outcomes: expected {2 * half}")
+        columns.append(np.array([index.setdefault(outcome, len(index)) for outcome in outcomes]))
+    counts = [
+        [np.bincount(part, minlength=len(index)) for part in (column[:half], column[half:])] for column in columns
+    ]
+    return np.asarray(np.swapaxes(np.array(counts), 0, 1) / half)
+
+
+def _hashable(drawn: Sequence[Any]) -> list[Any]:
+    if not isinstance(drawn, np.ndarray):
+        return list(drawn)
+    if drawn.ndim == 1:
+        return list(drawn.tolist())
+    return [tuple(row) for row in drawn.reshape(len(drawn), -1).tolist()]
+
+
+def _candidates(shares: Array, pairs: Neighbours, claim: Claim) -> list[tuple[int, int]]:
+    """The pairs and points of the claim where the first half exceeds it by most standard errors."""
+    scores = []
+    for pair, (one, other) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+        estimates = hockey_stick(shares[[one]], shares[[other]], [epsilon for epsilon, _ in claim.deltas])[0]
+        for point, (epsilon, delta) in enumerate(claim.deltas):
+            event = shares[one] > np.exp(epsilon) * shares[other]
+            p, q = shares[one, event].sum(), shares[other, event].sum()
+            spread = np.sqrt(p * (1 - p) + np.exp(2 * epsilon) * q * (1 - q)) + 1e-3
+            scores.append((float((estimates[point] - delta) / spread), pair, point))
+    return [(pair, point) for _, pair, point in sorted(scores, reverse=True)[:_NUM_CANDIDATES]]
+
+
+def _tested(
+    shares: Array, pairs: Neighbours, point: tuple[float, float], pair: int, half: int, error: float
+) -> Finding:
+    """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
+    epsilon, delta = point
+    one, other = int(pairs.first[pair]), int(pairs.second[pair])
+    event = shares[0, one] > np.exp(epsilon) * shares[0, other]
+    hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
+    at_least = float(betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
+    at_most = float(betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
+    bound = max(0.0, at_least - float(np.exp(epsilon)) * at_most)
+    histograms = pairs.histograms
+    names = tuple(histograms[one].tolist()), tuple(histograms[other].tolist())
+    return Finding(DELTA, epsilon, bound, delta, *names)

@@ -1,0 +1,119 @@
+"""What a verification found: the worst pair at each point of a claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pate.verification.divergences import RELATIVE_SLACK, SLACK
+
+RENYI = "Renyi divergence"
+DELTA = "delta"
+
+
+class PriceRefuted(ValueError):
+    """A mechanism costs more than it was said to: the message names the pair, the exact figure and the claim."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The worst pair at one point of a claim.
+
+    Attributes:
+        measure: "Renyi divergence" or "delta".
+        at: the order, or the epsilon.
+        exact: the largest divergence of first from second; for several releases, a lower bound on it.
+        claimed: what it was said to be at most.
+        first: the pair's first histogram (or the name of a law).
+        second: its neighbour.
+    """
+
+    measure: str
+    at: float
+    exact: float
+    claimed: float
+    first: Any
+    second: Any
+
+    @property
+    def ratio(self) -> float:
+        """Exact over claimed; 0 where the exact figure is rounding, or the claim infinite."""
+        if self.exact <= SLACK or math.isinf(self.claimed):
+            return 0.0
+        return self.exact / self.claimed if self.claimed > 0 else math.inf
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the claim is refuted here, beyond rounding: 1e-9 of it, or 1e-13."""
+        return self.exact > self.claimed * (1 + RELATIVE_SLACK) + SLACK
+
+    def __str__(self) -> str:
+        point = "order" if self.measure == RENYI else "epsilon"
+        figures = f"exact {self.exact:.4g}, claimed {self.claimed:.4g}"
+        return (
+            f"{self.measure} at {point} {self.at:.4g}: {figures}, {self.ratio:.4g} of it; {self.first} -> {self.second}"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of an enumeration.
+
+    Attributes:
+        findings: the worst pair for each order and for each epsilon of the claim.
+        num_pairs: how many ordered pairs were looked at.
+    """
+
+    findings: tuple[Finding, ...]
+    num_pairs: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether the claim holds for every pair, at the orders and epsilons looked at."""
+        return not any(finding.exceeds for finding in self.findings)
+
+    @property
+    def worst(self) -> Finding:
+        """The finding with the largest ratio of exact to claimed; one that refutes before one that does not."""
+        return _worst(self.findings)
+
+    @property
+    def renyi(self) -> Finding | None:
+        """The worst Renyi divergence; None where the claim has none."""
+        return _worst_or_none(self.findings, RENYI)
+
+    @property
+    def delta(self) -> Finding | None:
+        """The worst hockey-stick divergence; None where the claim has none."""
+        return _worst_or_none(self.findings, DELTA)
+
+    @property
+    def ratio(self) -> float:
+        """The largest ratio of exact to claimed."""
+        return max(finding.ratio for finding in self.findings)
+
+    def require(self) -> Self:
+        """Returns itself if sound.
+
+        Raises:
+            PriceRefuted: otherwise, with the worst finding.
+        """
+        if not self.sound:
+            raise PriceRefuted(f"price refuted: {self.worst}")
+        return self
+
+    def __str__(self) -> str:
+        head = "holds" if self.sound else "REFUTED"
+        lines = [f"{head} on {self.num_pairs} ordered pairs"]
+        return "\n".join(lines + [f"  {finding}" for finding in (self.renyi, self.delta) if finding is not None])
+
+
+def _worst(findings: Iterable[Finding]) -> Finding:
+    return max(findings, key=lambda finding: (finding.exceeds, finding.ratio))
+
+
+def _worst_or_none(findings: Iterable[Finding], measure: str) -> Finding | None:
+    of_kind = [finding for finding in findings if finding.measure == measure]
+    return _worst(of_kind) if of_kind else None
