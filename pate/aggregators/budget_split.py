@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
 _LOG_SCALES = (-60.0, 25.0)
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
+_STRIDE = 6
 _SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
 _FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
 
@@ -36,12 +37,14 @@ def best_split(
     num_queries: int,
     num_labels: int,
     num_teachers: int,
+    budget_share: float = 1.0,
 ) -> StableTopK:
     """The aggregator with the order, the selection scale and the test that suit a target; public parameters only.
 
-    At each order the target leaves a Renyi budget for every query, of which `selection_share` goes to the selection.
-    Given a share, the best order is the one whose table rises to 0.95 in the fewest levels. Without one, order and
-    share are those at which the smallest lone gap is released with probability 1/2 (`gap_to_release`).
+    At each order the target leaves a Renyi budget for every query. The aggregator gets `budget_share` of it, and of
+    that `selection_share` goes to the selection. Given that share, the best order is the one whose table rises to 0.95
+    in the fewest levels. Without it, order and share are those at which the smallest lone gap is released with
+    probability 1/2 (`gap_to_release`).
 
     Raises:
         InvalidValue: no order leaves a budget; failure probabilities use up delta.
@@ -52,7 +55,7 @@ def best_split(
             f"failure_prob={aggregator.failure_prob}: {num_queries} queries use up target_delta={target_delta}: "
             "expected the sum over all queries to stay below it"
         )
-    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) / num_queries  # [A]
+    budgets = (target_epsilon - conversion_penalty(_ORDERS, target_delta=left)) * budget_share / num_queries  # [A]
     fits = [(float(order), float(budget)) for order, budget in zip(_ORDERS, budgets, strict=True) if budget > 0]
     if not fits:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
@@ -78,13 +81,15 @@ class _Split:
         def spend(fit: tuple[float, float], share: float) -> StableTopK:
             return self.spend(fit[0], share * fit[1], (1 - share) * fit[1])
 
-        def best_fit(share: float) -> tuple[float, float]:
+        def best_fit(share: float, fits: list[tuple[float, float]]) -> tuple[float, float]:
             return min(fits, key=lambda fit: self.rank(spend(fit, share)))
 
-        fit = best_fit(0.5)
+        middle = fits.index(best_fit(0.5, fits[::_STRIDE]))
+        near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
+        fit = best_fit(0.5, near)
         coarse = min(_SHARES, key=lambda share: self.rank(spend(fit, share)))
         share = min((coarse + step for step in _FINER), key=lambda share: self.rank(spend(fit, share)))
-        return spend(best_fit(share), share)
+        return spend(best_fit(share, near), share)
 
     def spend(self, order: float, selection_rdp: float, test_rdp: float) -> StableTopK:
         """The aggregator whose two steps cost these Renyi divergences at one order."""

@@ -29,7 +29,7 @@ def release_probability(aggregator: StableTopK, gap: int, *, num_labels: int, nu
     chosen = 1.0
     if selection.event != NoOpEvent():
         num_candidates = len(selection.candidates)
-        plain = replace(selection, padded=False, regularizer=None, num_labels=num_candidates + 1)
+        plain = replace(selection, padded=False, regularizer=None, max_k=None, num_labels=num_candidates + 1)
         votes = np.zeros(num_candidates + 1, dtype=np.int64)
         votes[0] = gap
         chosen = float(plain.probabilities(votes)[0])
@@ -42,7 +42,7 @@ def gap_to_release(aggregator: StableTopK, probability: float, *, num_labels: in
     >>> from pate.aggregators import StableTopK
     >>> aggregator = StableTopK(selection_scale=20.0, test_std=10.0)
     >>> gap_to_release(aggregator, 0.5, num_labels=40, num_teachers=200)
-    74
+    77
     """
     require_probability("probability", probability)
     shape = {"num_labels": num_labels, "num_teachers": num_teachers}

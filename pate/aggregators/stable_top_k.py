@@ -19,7 +19,7 @@ from pate.accounting import (
     zcdp_to_epsilon_classic,
 )
 from pate.aggregators.aggregator import Aggregator, Bits
-from pate.aggregators.table_choice import best_table
+from pate.aggregators.budget_split import best_split
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.regularizer import Regularizer, checked_regularizer
@@ -54,7 +54,8 @@ class StableTopK(Aggregator):
         regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
         max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
             the other labels need not be known. None for no limit.
-        selection_share: the part of the Renyi budget that calibration of a table gives to the selection, in (0, 1).
+        selection_share: the part of the Renyi budget that calibration gives to the selection, in (0, 1); without a
+            table the ratio of the two scales says so instead. None for the share that releases the smallest gap.
 
     Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
 
@@ -76,14 +77,15 @@ class StableTopK(Aggregator):
     padded: bool = False
     regularizer: Regularizer | None = None
     max_k: int | None = None
-    selection_share: float = 0.5
+    selection_share: float | None = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
         require_choice("test", self.test, ("gaussian", "laplace", "table"))
         require_probability("failure_prob", self.failure_prob)
-        require_probability("selection_share", self.selection_share)
+        if self.selection_share is not None:
+            require_probability("selection_share", self.selection_share)
         if self.test != "table":
             require_positive("test_std", _given("test_std", self.test_std, self.test))
         elif self.table is None:
@@ -149,7 +151,7 @@ class StableTopK(Aggregator):
         num_teachers: int,
         accountant: Callable[[], Accountant] = RdpAccountant,
     ) -> StableTopK:
-        """The least noise for a target; with a table, its order and the split of its budget are found first."""
+        """The least noise for a target; a table's order, or a split that is left open, is found first."""
         release: dict[str, Any] = {
             "target_epsilon": target_epsilon,
             "target_delta": target_delta,
@@ -157,7 +159,8 @@ class StableTopK(Aggregator):
             "num_labels": num_labels,
             "num_teachers": num_teachers,
         }
-        base = best_table(self, **release) if self.test == "table" else self
+        split = self.test == "table" or self.selection_share is None
+        base = best_split(self, **release) if split else self
         return super(StableTopK, base).calibrated(**release, accountant=accountant)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
