@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.mechanisms.canonical_classes import NEGLIGIBLE, CanonicalClasses
 from pate.mechanisms.noise import NOISES
 from pate.mechanisms.order_laws import largest_law
+from pate.mechanisms.ranking import falling_order
+from pate.mechanisms.softmax import draw_softmax
 from pate.mechanisms.top_k import Array, Counts, Law, TopKMechanism, bounded_range_of
 from pate.validation import require, require_choice
 
-
-@dataclass(frozen=True)
-class CanonicalClasses:
-    """The sets of k of d ranks by (h, t): the h best are present, the next is missing, and t is the worst present.
-
-    Attributes:
-        first_missing: `[n]` h + 1, 1-based; k for the set of the k best, which stands for itself.
-        worst_present: `[n]` t, 1-based.
-        k: how many.
-    """
-
-    first_missing: NDArray[np.int64]
-    worst_present: NDArray[np.int64]
-    k: int
-
-    @classmethod
-    def of(cls, num_indices: int, k: int) -> CanonicalClasses:
-        """All classes that have members: the k best first."""
-        pairs = [(k, k)]
-        pairs += [(h + 1, t) for h in range(k) for t in range(k + 1, num_indices + 1)]  # t - h - 2 >= k - h - 1
-        first, worst = np.array(pairs).T
-        return cls(first, worst, k)
-
-    def size(self, place: int) -> int:
-        """How many sets a class has, exactly."""
-        first, worst = int(self.first_missing[place]), int(self.worst_present[place])
-        return 1 if worst == self.k else comb(worst - first - 1, self.k - first)
-
-    @property
-    def log_sizes(self) -> Array:
-        """`[n]` logarithms of the sizes."""
-        free = np.maximum(self.worst_present - self.first_missing - 1.0, 0.0)
-        picked = self.k - self.first_missing
-        logs = gammaln(free + 1) - gammaln(picked + 1.0) - gammaln(free - picked + 1)
-        return np.asarray(logs)
-
-    def member(self, place: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A uniform set of a class: `[k]` 0-based ranks."""
-        first, worst = int(self.first_missing[place]), int(self.worst_present[place])
-        if worst == self.k:
-            return np.arange(self.k)
-        between = first + rng.choice(worst - first - 1, self.k - first, replace=False)
-        return np.concatenate([np.arange(first - 1), between, [worst - 1]])
+_FEW_CLASSES = 16_384
+_CLASSES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,33 +69,49 @@ class CanonicalTopK(TopKMechanism):
         return BoundedRangeEvent(price) if self.noise == "gumbel" else PureDpEvent(price)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`; takes k d steps a query."""
-        classes = CanonicalClasses.of(counts.shape[1], self.k)
-        order = np.argsort(-counts, axis=1, kind="stable")
-        losses = self._losses(classes, np.take_along_axis(counts, order, axis=1))
-        log_sizes = np.broadcast_to(classes.log_sizes, losses.shape)
-        places = (NOISES[self.noise].largest_of(log_sizes, rng) - self.weight * losses).argmax(axis=1)
-        ranks = np.stack([classes.member(int(place), rng) for place in places])
-        return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
+        """Draws for checked counts `[Q, d]`: `[Q, k]`.
+
+        All classes are weighed, many queries at a time, where they are few or gamma is 1; otherwise one query at a
+        time, without those that together weigh less than exp(-120) of the k best.
+        """
+        num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
+        few = self.gamma == 1 or num_classes <= _FEW_CLASSES
+        rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
+        blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
+        return np.concatenate([self._draw_block(block, rng, likely=not few) for block in blocks])
 
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over sorted tuples."""
         d = len(counts)
-        classes = CanonicalClasses.of(d, self.k)
-        sizes = np.array([classes.size(place) for place in range(len(classes.first_missing))], dtype=np.float64)
-        order = np.argsort(-counts, kind="stable")
-        values = -self.weight * self._losses(classes, counts[order][None])[0]
-        law = largest_law(values, sizes, NOISES[self.noise]) / sizes
-        pairs = zip(classes.first_missing.tolist(), classes.worst_present.tolist(), strict=True)
+        classes = CanonicalClasses.all(d, self.k)
+        sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
+        order, falling = falling_order(counts[None])
+        law = largest_law(-self.weight * classes.losses(falling, self.gamma)[0], sizes, NOISES[self.noise]) / sizes
+        pairs = zip(classes.first.tolist(), classes.high.tolist(), strict=True)
         of_class = dict(zip(pairs, law.tolist(), strict=True))
         sets = combinations(range(d), self.k)
-        return {tuple(sorted(order[list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
+        return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
 
-    def _losses(self, classes: CanonicalClasses, falling: Counts) -> Array:
-        """`[Q, n]`, the loss of the k best at 0."""
-        missing, worst = falling[:, classes.first_missing - 1], falling[:, classes.worst_present - 1]
-        kth = falling[:, [self.k - 1]]
-        return np.asarray((1 - self.gamma) * (missing - kth) - self.gamma * (worst - kth))
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> NDArray[np.int64]:
+        order, falling = falling_order(counts)
+        if self.gamma == 1:
+            least = falling[:, [self.k - 1]] - (NEGLIGIBLE + self.k * math.log(counts.shape[1])) / self.weight
+            classes = CanonicalClasses.by_worst(counts.shape[1], self.k)
+            classes = classes.up_to(int((falling >= least).sum(axis=1).max()))
+        elif likely:
+            classes = CanonicalClasses.likely(falling[0], self.k, weight=self.weight, gamma=self.gamma)
+        else:
+            classes = CanonicalClasses.all(counts.shape[1], self.k)
+        values = -self.weight * classes.losses(falling, self.gamma)
+        ranks = classes.members(self._choose(classes.log_sizes, values, rng), rng)
+        return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
+
+    def _choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The class of the largest noisy value among all sets: `[Q]`."""
+        if self.noise == "gumbel":
+            return draw_softmax(values + log_sizes, rng)
+        noise = NOISES[self.noise].largest_of(np.broadcast_to(log_sizes, values.shape), rng)
+        return np.asarray((noise + values).argmax(axis=1))
 
 
 def _class_of(ranks: tuple[int, ...]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import combinations
 from math import comb
@@ -11,7 +12,7 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import CanonicalTopK
-from pate.mechanisms.canonical import CanonicalClasses
+from pate.mechanisms.canonical_classes import CanonicalClasses
 from pate.mechanisms.noise import NOISES
 from pate.mechanisms.order_laws import ordered_law
 from pate.validation import InvalidValue
@@ -24,28 +25,71 @@ def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float
     return (1 - gamma) * max([*missing, worst]) - gamma * worst
 
 
+def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
+    likely = (CanonicalClasses.likely(falling, k, weight=0.01, gamma=gamma) for gamma in (0.0, 0.5))
+    return [CanonicalClasses.all(len(falling), k), CanonicalClasses.by_worst(len(falling), k), *likely]
+
+
 @pytest.mark.parametrize("size", range(1, 9))
 def test_class_sizes_count_every_set_once(size: int) -> None:
+    falling = -np.sort(-np.random.default_rng(size).integers(0, 4, size))
     for k in range(1, size + 1):
-        classes = CanonicalClasses.of(size, k)
-        sizes = [classes.size(place) for place in range(len(classes.first_missing))]
-        assert min(sizes) >= 1
-        assert sum(sizes) == comb(size, k)
-        np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
+        for classes in kinds_of_classes(falling, k):
+            sizes = [classes.size(place) for place in range(len(classes.first))]
+            assert min(sizes) >= 1
+            assert sum(sizes) == comb(size, k)
+            np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
 
 
-def test_members_are_uniform_and_all_sets_occur() -> None:
-    rng = np.random.default_rng(0)
-    classes = CanonicalClasses.of(6, 3)
+@pytest.mark.parametrize("kind", range(4))
+def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
+    rng, draws = np.random.default_rng(0), 2_000
+    classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), 3)[kind]
     seen: set[tuple[int, ...]] = set()
-    for place in range(len(classes.first_missing)):
+    for place in range(len(classes.first)):
         size = classes.size(place)
-        members = Counter(tuple(sorted(classes.member(place, rng).tolist())) for _ in range(1_000))
+        members = Counter(map(tuple, classes.members(np.full(draws, place), rng).tolist()))
         assert len(members) == size
-        assert max(abs(n - 1_000 / size) for n in members.values()) < 6 * np.sqrt(1_000 / size)
+        assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
         assert not seen & members.keys()
         seen |= members.keys()
     assert seen == set(combinations(range(6), 3))
+
+
+def test_log_sizes_are_exact_to_twelve_digits_for_long_runs() -> None:
+    falling = np.repeat([900, 500, 100], [40, 1, 2_000])
+    classes = CanonicalClasses.likely(falling, 30, weight=1e-6, gamma=0.5)
+    for place in range(len(classes.first)):
+        assert classes.log_sizes[place] == pytest.approx(math.log(classes.size(place)), rel=1e-13, abs=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+@pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
+def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
+    falling = -np.sort(-np.random.default_rng(2).integers(0, 3_000, 400))
+    k, every = 8, CanonicalClasses.all(400, 8)
+    likely = CanonicalClasses.likely(falling, k, weight=weight, gamma=gamma)
+    weights = [c.log_sizes - weight * c.losses(falling[None], gamma)[0] for c in (every, likely)]
+    assert np.logaddexp.reduce(weights[0]) == pytest.approx(np.logaddexp.reduce(weights[1]), rel=1e-12)
+    inside = (every.first >= likely.first.min()) & (every.high <= likely.high.max())
+    assert np.logaddexp.reduce(weights[0][~inside], initial=-np.inf) < -120
+    assert len(likely.first) < len(every.first)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("noise", ["gumbel", "half_logistic"])
+def test_few_and_many_classes_have_the_same_law(noise: str, gamma: float) -> None:
+    """The ways to draw, against the exact law: a chi-square with a fixed seed."""
+    rng, counts = np.random.default_rng(4), np.array([4, 4, 2, 1, 0])
+    mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
+    law = mechanism.distribution(counts)
+    block = mechanism._draw_block(np.tile(counts, (20_000, 1)), rng, likely=False)
+    single = np.concatenate([mechanism._draw_block(counts[None], rng, likely=True) for _ in range(3_000)])
+    for drawn in (block, single):
+        seen = Counter(map(tuple, drawn.tolist()))
+        expected = {outcome: p * len(drawn) for outcome, p in law.items()}
+        statistic = sum((seen[outcome] - n) ** 2 / n for outcome, n in expected.items())
+        assert statistic < len(law) - 1 + 5 * math.sqrt(2 * len(law))
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
