@@ -1,4 +1,4 @@
-"""The gap that is released: one gap of g votes among gaps of 0, which the selection must find and the test must pass."""
+"""The gap that is released: one gap of g votes among gaps of 0, which selection must find and test must pass."""
 
 from __future__ import annotations
 

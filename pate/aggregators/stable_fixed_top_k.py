@@ -21,8 +21,8 @@ from pate.accounting import (
 )
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.budget_split import best_split
 from pate.aggregators.stable_top_k import StableTopK
-from pate.aggregators.table_choice import best_table
 from pate.mechanisms.regularizer import FixedKRegularizer
 from pate.mechanisms.stability_table import StabilityTable
 from pate.mechanisms.stability_test import StabilityTest
@@ -59,8 +59,9 @@ class StableFixedTopK(Aggregator):
         padded: whether sizes 0 and L compete; either means that all k labels are peeled from all.
         max_k: the largest size that competes, >= 1; None for no limit. The peel looks at all labels in any case.
         selection_share: the part of the Renyi budget of `StableTopK` that calibration of a table gives to the
-            selection, in (0, 1).
-        peel_share: the part of the whole Renyi budget that calibration of a table gives to the peel, in (0, 1).
+            selection, in (0, 1); None for the share that releases the smallest gap.
+        peel_share: the part of the whole Renyi budget that calibration of a table gives to the peel, in (0, 1). The
+            paper's is 0.5; the peel decides most labels, and deserves more.
 
     Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
@@ -85,8 +86,8 @@ class StableFixedTopK(Aggregator):
     failure_prob: float = 1e-9
     padded: bool = False
     max_k: int | None = None
-    selection_share: float = 0.5
-    peel_share: float = 0.5
+    selection_share: float | None = 0.5
+    peel_share: float = 0.8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,7 +195,7 @@ class StableFixedTopK(Aggregator):
     def _split(self, **release: Any) -> StableFixedTopK:
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
         shape = {name: release[name] for name in ("num_labels", "num_teachers")}
-        adaptive = best_table(self.stable_top_k, **release, budget_share=1 - self.peel_share)
+        adaptive = best_split(self.stable_top_k, **release, budget_share=1 - self.peel_share)
         order = float(adaptive.table_order or 0)
         spent = rdp_curve(count_leaves(adaptive.event_for(num_queries=1, **shape)), np.array([order]))[0]
         peel_range = math.sqrt(8 * float(spent) * self.peel_share / (1 - self.peel_share) / order)
