@@ -98,6 +98,26 @@ class Aggregator(ABC):
         Raises:
             InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
         """
+        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        labels = np.zeros(counts.shape, dtype=np.bool_)
+        answered = np.zeros(len(counts), dtype=np.bool_)
+        for rows, block in _blocks(counts):
+            labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
+        return Release(labels, answered, event, self.adjacency)
+
+    def _charge(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None,
+        beside: str = "",
+    ) -> tuple[NDArray[np.integer], Event]:
+        """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price.
+
+        `beside` names whatever else the release is a function of.
+        """
         require_generator(rng)
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
@@ -105,13 +125,9 @@ class Aggregator(ABC):
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
             noise = _noise_name(rng)
-            key = self._release_key(counts, num_teachers, noise) if noise else uuid.uuid4().hex
+            key = self._release_key(counts, num_teachers, noise, beside) if noise else uuid.uuid4().hex
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
-        labels = np.zeros((num_queries, num_labels), dtype=np.bool_)
-        answered = np.zeros(num_queries, dtype=np.bool_)
-        for rows, block in _blocks(counts):
-            labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
-        return Release(labels, answered, event, self.adjacency)
+        return counts, event
 
     def _identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.
@@ -120,10 +136,11 @@ class Aggregator(ABC):
         """
         return _full_text(self)
 
-    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str) -> str:
+    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str, beside: str) -> str:
         """A digest of all that the release is a function of; the name of the noise salts the votes."""
         identity = self._identity(num_labels=counts.shape[1], num_teachers=num_teachers)
-        digest = hashlib.sha256(repr((identity, num_teachers, counts.shape, noise)).encode())
+        named = (identity, num_teachers, counts.shape, noise, *([beside] if beside else []))
+        digest = hashlib.sha256(repr(named).encode())
         for _, block in _blocks(counts):
             digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
