@@ -7,6 +7,7 @@ up to 0.53 in Renyi divergence and up to 0.996 in delta.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,21 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
     laws = laws_of(steep)
     assert_covered(largest_renyi(*laws), price_curve(steep.event))
     assert_delta_covered(*laws, steep.event)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_a_restricted_domain(adjacency: Adjacency, noise: str, padded: bool) -> None:
+    """Only the best `max_k` candidates compete: fewer gaps, the same range; Gaussian noise is priced for fewer."""
+    for max_k in (1, 2, 3):
+        selection = replace(selection_of(noise, 0.5, adjacency, padded=padded), max_k=max_k)
+        pairs = gap_pairs(4, 6, adjacency, padded=padded)
+        laws = [selection_law(noise, gaps[:, : max_k + padded], 0.5) for gaps in (pairs.first, pairs.second)]
+        ratio = assert_covered(largest_renyi(*laws), price_curve(selection.event))
+        assert_delta_covered(*laws, selection.event)
+        if noise == "gumbel" and max_k > 1:
+            assert ratio > 0.9  # so 10% less would fail
 
 
 @pytest.mark.parametrize("padded", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -79,6 +80,39 @@ def test_regularizer_as_function_or_numbers(noise: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("padded", "max_k", "candidates"),
+    [(False, 1, [1]), (False, 2, [1, 2]), (False, 9, [1, 2, 3]), (True, 1, [0, 1]), (True, 4, [0, 1, 2, 3, 4])],
+)
+def test_candidates_up_to_max_k(padded: bool, max_k: int, candidates: list[int]) -> None:
+    selection = dataclasses.replace(SELECTION, padded=padded, max_k=max_k)
+    assert selection.candidates.tolist() == candidates
+    dataclasses.replace(selection, regularizer=[0.0] * len(candidates))
+    with pytest.raises(InvalidValue, match=rf"regularizer=\(7,\): expected {len(candidates)} numbers"):
+        dataclasses.replace(selection, regularizer=[0.0] * 7)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("noise", NOISES)
+def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> None:
+    """Two candidates need three counts; how many labels there are beside them, and their votes, is all the same."""
+    laws = []
+    for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
+        selection = GapSelection(
+            noise_scale=2.0, noise=noise, num_labels=len(votes), num_teachers=6, padded=padded, max_k=2
+        )
+        laws.append(selection.probabilities(np.array(votes)))
+    np.testing.assert_array_equal(laws[0], laws[1])
+    np.testing.assert_array_equal(laws[0], laws[2])
+
+
+def test_with_max_k_fewer_candidates_are_priced() -> None:
+    assert dataclasses.replace(SELECTION, max_k=1).event == NoOpEvent()
+    assert dataclasses.replace(SELECTION, max_k=2).event == SELECTION.event
+    gaussian = dataclasses.replace(SELECTION, noise="gaussian", num_labels=40, max_k=2)
+    assert gaussian.event == NoisyMaxGaussianEvent(1.0, 2)
+
+
+@pytest.mark.parametrize(
     ("adjacency", "noise", "event"),
     [
         ("replace_one", "gumbel", BoundedRangeEvent(4 / 2.5)),
@@ -113,6 +147,8 @@ def test_one_candidate_needs_no_noise() -> None:
         ("num_labels", 1, r"num_labels=1: expected a whole number >= 2"),
         ("num_teachers", 0, r"num_teachers=0: expected a whole number >= 1"),
         ("adjacency", "swap", r"adjacency=swap: expected one of replace_one, add_remove"),
+        ("max_k", 0, r"max_k=0: expected a whole number >= 1"),
+        ("max_k", 2.0, r"max_k=2\.0: expected a whole number >= 1"),
         ("regularizer", [1.0, 2.0], r"regularizer=\(2,\): expected 3 numbers"),
         ("regularizer", lambda k: math.inf, r"regularizer=.*: expected finite numbers"),
         ("regularizer", [0.0, math.nan, 0.0], r"regularizer=.*: expected finite numbers"),
