@@ -12,6 +12,7 @@ from pate.accounting.target_charging.targets import (
     not_prior,
     revise,
     run_twice,
+    tight_boundary,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "overrun_probability",
     "revise",
     "run_twice",
+    "tight_boundary",
 ]

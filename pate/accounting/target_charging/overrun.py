@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from scipy.special import bdtr
+from scipy.special import betaincc
 
-from pate.validation import require_count, require_probability
+from pate.validation import require, require_count, require_probability
+
+_MOST_ACCESSES = 2**53
 
 
 def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
@@ -23,11 +25,16 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
     n = require_count("num_accesses", num_accesses, minimum=0)
     hits = require_count("target_hits", target_hits)
     require_probability("hit_prob", hit_prob)
-    return 1.0 if n < hits else float(bdtr(hits - 1, n, hit_prob))
+    # As an incomplete beta function: scipy's bdtr is wrong beyond 2**31 accesses.
+    return 1.0 if n < hits else float(betaincc(hits, n - hits + 1, hit_prob))
 
 
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
-    """The smallest number of accesses that is exceeded with probability at most `overrun_prob`."""
+    """The smallest number of accesses that is exceeded with probability at most `overrun_prob`.
+
+    Raises:
+        InvalidValue: a `hit_prob` so small that more than 2**53 accesses would have to be paid.
+    """
     require_probability("overrun_prob", overrun_prob)
 
     def suffices(num_accesses: int) -> bool:
@@ -36,6 +43,7 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
     low, high = require_count("target_hits", target_hits) - 1, 2 * target_hits
     while not suffices(high):
         low, high = high, 2 * high
+        require(high <= _MOST_ACCESSES, "hit_prob", hit_prob, f"one that needs at most {_MOST_ACCESSES} accesses")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle, high)

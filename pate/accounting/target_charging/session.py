@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging.overrun import min_accesses, overrun_probability
 from pate.accounting.target_charging.price import Price, best_price
 from pate.accounting.target_charging.targets import Target, common_target
-from pate.validation import InvalidValue, require
+from pate.durable import write_text
+from pate.validation import InvalidValue, require, require_count, require_non_negative
 
 
 class TargetCharging:
@@ -23,7 +31,8 @@ class TargetCharging:
         target_hits: tau, >= 1; with several counters, of each.
         hit_prob: q, in (0, 1); the smallest of all calls.
         target_delta: of the whole session.
-        num_counters: how many targets are counted apart. The session halts when all of them reached `target_hits`.
+        num_counters: how many targets are counted apart, each a q-target of every call. The session halts when all of
+            them reached `target_hits`: the one hit least is paid for.
         failure_prob: the most that the deltas of the calls may sum to.
 
     Attributes:
@@ -55,6 +64,7 @@ class TargetCharging:
             failure_prob=failure_prob,
         )
         self.target_hits = target_hits
+        self.target_delta = target_delta
         self.failure_prob = failure_prob
         self.hits = [0] * num_counters
         self.num_calls = 0
@@ -81,15 +91,18 @@ class TargetCharging:
         """The whole session for an accountant: the composed accesses, failing where they overrun.
 
         Made for the split of delta that is best under `price`; under another accountant, or beside other events,
-        its epsilon is valid, if not the smallest.
-
-        Raises:
-            InvalidValue: several counters, whose price holds for (epsilon, delta) alone.
+        its epsilon is valid, if not the smallest. With k counters it is the smaller of two in zCDP: accesses up to
+        k times `target_hits` hits, or `price.event`; `price` itself is mostly below both.
         """
+        count, overrun = self.price.num_accesses, self.price.overrun_prob
         if len(self.hits) > 1:
-            raise InvalidValue(f"num_counters={len(self.hits)}: expected 1 for an event; use price")
-        accesses = SelfComposedEvent(PureDpEvent(self.target.epsilon), self.price.num_accesses)
-        return ApproximateEvent(accesses, self.price.overrun_prob + self.failure_prob)
+            hits, overrun = len(self.hits) * self.target_hits, len(self.hits) * overrun
+            count = min_accesses(target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=overrun)
+            if count * self.target.epsilon**2 > self.price.epsilon**2:
+                return self.price.event
+            overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
+        accesses = SelfComposedEvent(PureDpEvent(self.target.epsilon), count)
+        return ApproximateEvent(accesses, overrun + self.failure_prob)
 
     def require_open(self, target: Target | None = None, *, failure_prob: float = 0.0) -> None:
         """Raises unless a call with this target and delta may be made now; to be asked before the call.
@@ -129,3 +142,86 @@ class TargetCharging:
         self.num_calls += 1
         self._spent_failure_prob += failure_prob
         return self.halted
+
+    def charge_batch(self, outcomes_in_target: ArrayLike, *, target: Target | None = None) -> int:
+        """Counts calls drawn at once, in their order, and returns how many of them were made before the session halted.
+
+        The outcomes of the calls after that are to be thrown away: they were never paid.
+
+        Args:
+            outcomes_in_target: bool `[Q]`, or `[Q, num_counters]` with several counters.
+            target: of each call; None for the session's.
+
+        Raises:
+            InvalidValue: as `require_open`, or an array of another kind or shape; then nothing was counted.
+        """
+        self.require_open(target)
+        outcomes = np.asarray(outcomes_in_target)
+        require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
+        shape, counters = outcomes.shape, len(self.hits)
+        expected = (shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
+        require(shape == expected, "outcomes_in_target.shape", shape, "[Q], or [Q, num_counters] with several counters")
+        if len(outcomes) == 0:
+            return 0
+        totals = np.array(self.hits) + np.cumsum(outcomes.reshape(-1, counters), axis=0)
+        halting = np.flatnonzero(totals.min(axis=1) >= self.target_hits)
+        made = int(halting[0]) + 1 if halting.size else len(outcomes)
+        self.hits = totals[made - 1].tolist()
+        self.num_calls += made
+        return made
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Parameters and counts as plain values for JSON, from which `resume` continues."""
+        return {
+            "target_charging": 1,
+            "parameters": self._parameters,
+            "hits": list(self.hits),
+            "num_calls": self.num_calls,
+            "spent_failure_prob": self._spent_failure_prob,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continues from the state of a session with equal parameters.
+
+        Raises:
+            InvalidValue: this session has been charged, the state is of a session with other parameters, or its
+                counts are none that a session can have; then nothing changed.
+        """
+        require(self.num_calls == 0, "num_calls", self.num_calls, "0: only a session without calls can resume")
+        parameters = state.get("parameters")
+        require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")
+        hits, calls = state.get("hits"), require_count("num_calls", state.get("num_calls", -1), minimum=0)
+        counters = len(self.hits)
+        require(isinstance(hits, list) and len(hits) == counters, "hits", hits, f"{counters} counts")
+        counts = [require_count("hits", count, minimum=0) for count in hits or []]
+        possible = max(counts) <= calls and min(counts) <= self.target_hits
+        require(possible, "hits", counts, f"at most num_calls={calls}, and one at most {self.target_hits}")
+        spent = require_non_negative("spent_failure_prob", state.get("spent_failure_prob", -1.0))
+        require(spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}")
+        self.hits, self.num_calls, self._spent_failure_prob = counts, calls, spent
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the state to a file, which is whole at any moment; to be done before an outcome is released."""
+        write_text(Path(path), json.dumps(self.state, allow_nan=False) + "\n")
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InvalidValue(f"path={path}: expected the state of a session as JSON") from error
+        known = isinstance(state, dict) and state.get("target_charging") == 1
+        require(known, "path", path, "the state of a session as JSON")
+        self.resume(state)
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "epsilon": float(self.target.epsilon),
+            "hit_prob": float(self.target.hit_prob),
+            "target_hits": int(self.target_hits),
+            "target_delta": float(self.target_delta),
+            "num_counters": len(self.hits),
+            "failure_prob": float(self.failure_prob),
+        }

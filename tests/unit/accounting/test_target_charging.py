@@ -25,6 +25,7 @@ from pate.accounting.target_charging import (
     overrun_probability,
     revise,
     run_twice,
+    tight_boundary,
 )
 from pate.validation import InvalidValue
 
@@ -33,7 +34,9 @@ def session(target_hits: int = 3, **options: float) -> TargetCharging:
     return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("make", [not_prior, revise, boundary, run_twice, lambda e: between_thresholds(e, width=2.0)])
+@pytest.mark.parametrize(
+    "make", [not_prior, revise, boundary, tight_boundary, run_twice, lambda e: between_thresholds(e, width=2.0)]
+)
 def test_a_larger_epsilon_is_hit_less_often(make: object) -> None:
     targets = [make(epsilon) for epsilon in (0.5, 1.0, 5.0, 50.0)]  # type: ignore[operator]
     hit_probs = [target.hit_prob for target in targets]
@@ -44,6 +47,9 @@ def test_a_larger_epsilon_is_hit_less_often(make: object) -> None:
 def test_small_epsilons_reach_their_limits() -> None:
     assert not_prior(1e-9).hit_prob == pytest.approx(1 / 2)
     assert boundary(1e-9).hit_prob == pytest.approx(2 / 7)
+    assert tight_boundary(1e-9).hit_prob == pytest.approx(4 / 13)
+    assert tight_boundary(1e-9).epsilon == pytest.approx(4e-9 / 3)
+    assert run_twice(1e-9).hit_prob == pytest.approx(1 / 2)
     assert between_thresholds(1e-3, width=1e6).hit_prob == pytest.approx(not_prior(1e-3).hit_prob)
 
 
@@ -55,7 +61,7 @@ def test_mixed_targets_take_the_largest_epsilon_and_the_smallest_hit_probability
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
 def test_an_epsilon_that_is_no_positive_number_is_refused(epsilon: float) -> None:
-    for make in (not_prior, revise, boundary, run_twice):
+    for make in (not_prior, revise, boundary, tight_boundary, run_twice):
         with pytest.raises(InvalidValue, match=r"epsilon=.*: expected a number > 0"):
             make(epsilon)
 
@@ -123,8 +129,6 @@ def test_several_counters_halt_with_the_one_hit_least() -> None:
     assert not opened.charge([True, False])
     assert opened.charge([False, True])
     assert opened.hits == [2, 1]
-    with pytest.raises(InvalidValue, match=r"num_counters=2: expected 1 for an event; use price"):
-        _ = opened.event
     with pytest.raises(InvalidValue, match=r"outcome_in_target=\[True\]: expected 2 of True or False"):
         session(1, num_counters=2).charge([True])
 
