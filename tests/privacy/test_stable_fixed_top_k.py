@@ -1,0 +1,212 @@
+"""The price of StableFixedTopK against its exact laws on all neighbouring histograms, step by step and as released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.aggregators import StableFixedTopK
+from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_delta, largest_renyi, price_curve
+from tests.privacy.histograms import all_histograms, gaps_of, neighbours, top_sets
+from tests.privacy.laws import selection_law
+
+Array = NDArray[np.float64]
+Outcome = tuple[int | None, int, tuple[int, ...]]
+
+ADJACENCIES = tuple(Adjacency)
+TESTS: dict[str, dict[str, Any]] = {
+    "gaussian": {"test": "gaussian", "test_std": 2.0, "failure_prob": 0.3},
+    "table": {"test": "table", "table_order": 4.0, "table_budget": 0.2, "failure_prob": 0.05},
+    "strict": {"test": "gaussian", "test_std": 0.5, "failure_prob": 1e-3},
+}
+
+
+def fixed(k: int, adjacency: Adjacency, test: str = "gaussian", **fields: Any) -> StableFixedTopK:
+    scales = {"selection_scale": 1.0, "peel_scale": 1.5, "penalty": 0.5}
+    return StableFixedTopK(k=k, adjacency=adjacency, **(scales | TESTS[test] | fields))
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """What every histogram of a small instance releases, written down a second time.
+
+    An outcome is the size of the stable set (None for a refusal), the set as a bit mask, and the picks in their order.
+
+    Attributes:
+        chosen: `[H, n]` the law of the size.
+        passed: `[H, n]` the probability that its set passes.
+        masks: `[H, n]` the set.
+        peels: the law of the picks, `[H]`, for each size, set and order of picks.
+    """
+
+    chosen: Array
+    passed: Array
+    masks: NDArray[np.int64]
+    peels: dict[Outcome, Array]
+
+    def steps(self, rows: NDArray[np.int64], same: NDArray[np.bool_] | None = None) -> Array:
+        """The laws of all steps `[P, outcomes]`; given `same`, outside the failure: where sets differ, a refusal."""
+        chosen, passed, masks = self.chosen[rows], self.passed[rows], self.masks[rows]
+        passed = passed if same is None else np.where(same, passed, 0.0)
+        columns = []
+        for (place, mask, _), picks in self.peels.items():
+            if place is None:
+                weight = (chosen * (1 - passed)).sum(axis=1)
+            else:
+                weight = chosen[:, place] * passed[:, place] * (masks[:, place] == mask)
+            columns.append(weight * picks[rows])
+        return np.stack(columns, axis=1)
+
+    def released(self, steps: Array, k: int) -> Array:
+        """The laws of the k labels alone: `[P, sets]`."""
+        sets: dict[int, Array] = {}
+        for (_, mask, picks), column in zip(self.peels, steps.T, strict=True):
+            picked = sum(1 << label for label in picks)
+            labels = picked if mask.bit_count() > k else mask | picked
+            assert labels.bit_count() == k
+            sets[labels] = sets.get(labels, 0.0) + column
+        return np.stack(list(sets.values()), axis=1)
+
+
+def laws_of(aggregator: StableFixedTopK, num_labels: int, num_teachers: int, *, growth: float = 0.5) -> Laws:
+    """The exact laws; the noise of one of j picks is `peel_scale` * j**growth."""
+    counts, k = all_histograms(num_labels, num_teachers), aggregator.k
+    sizes = np.arange(num_labels + 1) if aggregator.padded else np.arange(1, num_labels)
+    sizes = sizes[sizes <= (aggregator.max_k or num_labels)]
+    gaps = gaps_of(counts, num_teachers=num_teachers, padded=True)[:, sizes]
+    utilities = gaps - aggregator.penalty * np.abs(sizes - k)
+    chosen = selection_law(aggregator.selection_noise, utilities, aggregator.selection_scale)
+    test = np.array(aggregator.stability_test(num_teachers=num_teachers).pass_probs)
+    passed = np.where((sizes == 0) | (sizes == num_labels), 1.0, test[gaps])
+    masks = top_sets(counts)[:, sizes]
+    peels: dict[Outcome, Array] = {}
+    every = range(num_labels)
+    for place, size in [(None, 0), *enumerate(sizes.tolist())]:
+        for mask in sorted({0} if place is None else set(masks[:, place].tolist())):
+            inside = [label for label in every if mask >> label & 1]
+            part = inside if size > k else [label for label in every if label not in inside]
+            number = k if size > k else k - size
+            for picks in permutations(part, number):
+                peels[place, mask, picks] = _peel(counts, part, picks, aggregator.peel_scale * number**growth)
+    return Laws(chosen, passed, masks, peels)
+
+
+def _peel(counts: NDArray[np.int64], part: list[int], picks: tuple[int, ...], scale: float) -> Array:
+    """The probability of these picks in this order: `[H]`."""
+    probability, left = np.ones(len(counts)), list(part)
+    for label in picks:
+        weights = np.exp((counts[:, left] - counts[:, [label]]) / scale)
+        probability /= weights.sum(axis=1)
+        left.remove(label)
+    return probability
+
+
+def pairs_of(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Neighbours as rows of `all_histograms`."""
+    weights = (num_teachers + 1) ** np.arange(num_labels - 1, -1, -1)
+    first, second = neighbours(num_labels, num_teachers, adjacency)
+    return first @ weights, second @ weights
+
+
+def assert_priced(aggregator: StableFixedTopK, num_labels: int, num_teachers: int) -> float:
+    """Outside the failure against the curve; with it, every step and the released set against delta."""
+    event = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+    laws = laws_of(aggregator, num_labels, num_teachers)
+    rows = pairs_of(num_labels, num_teachers, aggregator.adjacency)
+    same = laws.masks[rows[0]] == laws.masks[rows[1]]
+    assert np.where(same, 0.0, laws.passed[rows[0]]).max() <= aggregator.failure_prob
+    ratio = assert_covered(largest_renyi(*(laws.steps(side, same) for side in rows)), price_curve(event))
+    first, second = (laws.steps(side) for side in rows)
+    np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-9)
+    assert_delta_covered(first, second, event)
+    assert_delta_covered(laws.released(first, aggregator.k), laws.released(second, aggregator.k), event)
+    return ratio
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_neighbours_of_three_labels(adjacency: Adjacency, k: int, test: str, padded: bool) -> None:
+    for scales in ({}, {"selection_scale": 4.0, "peel_scale": 0.5}, {"peel_scale": 6.0, "penalty": 0.0}):
+        assert_priced(fixed(k, adjacency, test, padded=padded, **scales), 3, 6)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_neighbours_of_four_labels(adjacency: Adjacency, k: int) -> None:
+    assert_priced(fixed(k, adjacency, "table", padded=k == 3, max_k=None if k < 3 else 2), 4, 3)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "exponential", "laplace"])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_other_noise_and_smaller_instances(adjacency: Adjacency, noise: str) -> None:
+    for num_labels, num_teachers, max_k in ((2, 1, None), (2, 5, None), (3, 1, None), (3, 3, 1), (3, 3, None)):
+        assert_priced(fixed(1, adjacency, selection_noise=noise, max_k=max_k), num_labels, num_teachers)
+
+
+@pytest.mark.parametrize("votes", [(6, 6, 0, 0), (6, 5, 4, 1), (3, 3, 3, 3), (0, 0, 0, 0), (1, 6, 2, 6)])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_packages_law_is_the_one_written_down_here(k: int, votes: tuple[int, ...]) -> None:
+    for padded in (False, True):
+        aggregator = fixed(k, Adjacency.REPLACE_ONE, padded=padded)
+        laws = laws_of(aggregator, 4, 6)
+        row = np.array(votes) @ 7 ** np.arange(3, -1, -1)
+        expected = np.sort(laws.released(laws.steps(row[None]), k)[0])
+        law = aggregator.distribution(np.array(votes), num_teachers=6)
+        np.testing.assert_allclose(np.sort(list(law.values())), expected[expected > 0], rtol=1e-9)
+        assert all(len(labels) == k for labels in law)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
+    """Two tied labels and a test that says nothing: the peel is all there is, and attains its price."""
+    aggregator = fixed(1, adjacency, "strict", test_std=1e4, peel_scale=4.0)
+    laws, rows = laws_of(aggregator, 2, 6), pairs_of(2, 6, adjacency)
+    same = laws.masks[rows[0]] == laws.masks[rows[1]]
+    exact = largest_renyi(*(laws.steps(side, same) for side in rows))
+    price = price_curve(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=6))
+    assert_covered(exact, price)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(exact, 0.9 * price)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_two_picks_with_the_noise_of_one_fail(adjacency: Adjacency) -> None:
+    """The scale has to grow with the root of the number of picks."""
+    aggregator = fixed(2, adjacency, "strict", selection_scale=1e4, test_std=1e4, peel_scale=4.0)
+    event = aggregator.event_for(num_queries=1, num_labels=4, num_teachers=4)
+    rows = pairs_of(4, 4, adjacency)
+    for growth in (0.5, 0.0):
+        laws = laws_of(aggregator, 4, 4, growth=growth)
+        same = laws.masks[rows[0]] == laws.masks[rows[1]]
+        exact = largest_renyi(*(laws.steps(side, same) for side in rows))
+        if growth:
+            assert assert_covered(exact, price_curve(event)) > 0.9
+        else:
+            with pytest.raises(AssertionError, match="of its price"):
+                assert_covered(exact, price_curve(event))
+
+
+def test_noise_and_price_for_add_remove_fail_for_replace_one() -> None:
+    aggregator = fixed(1, Adjacency.ADD_REMOVE, "strict")
+    event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
+    laws, rows = laws_of(aggregator, 3, 6), pairs_of(3, 6, Adjacency.REPLACE_ONE)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_delta_covered(*(laws.released(laws.steps(side), 1) for side in rows), event)
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_failure_probability_10_percent_too_small_fails(adjacency: Adjacency, test: str) -> None:
+    """One size competes, so its unstable set passes with the failure probability itself."""
+    aggregator = fixed(1, adjacency, test)
+    laws, rows = laws_of(aggregator, 2, 6), pairs_of(2, 6, adjacency)
+    exact = largest_delta(*(laws.steps(side) for side in rows), 50.0)
+    assert 0.9 * aggregator.failure_prob < exact <= aggregator.failure_prob
