@@ -1,0 +1,199 @@
+"""StableFixedTopK: exactly k labels, how they come about, its price as the sum of its parts, calibration, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import (
+    Adjacency,
+    ComposedEvent,
+    ExactAccountant,
+    NoOpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    ZCdpEvent,
+    zcdp_to_epsilon_classic,
+)
+from pate.accounting.events import failure_probability
+from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.aggregators import StableFixedTopK, StableTopK
+from pate.mechanisms import FixedKRegularizer, optimal_stability_table
+from pate.validation import InvalidValue
+
+SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
+GOAL = {"target_epsilon": 8.0, "target_delta": 1e-6}
+PLAIN = StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=3.0)
+TABLE = StableFixedTopK(k=4, selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0, peel_scale=1.0)
+
+
+def epsilon_of(aggregator: StableFixedTopK, **shape: int) -> float:
+    return RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-6)
+
+
+def released(aggregator: StableFixedTopK, votes: list[int], *, num_teachers: int, queries: int = 200) -> np.ndarray:
+    rows = np.tile(votes, (queries, 1))
+    return aggregator.aggregate(rows, num_teachers=num_teachers, rng=np.random.default_rng(0)).labels
+
+
+def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
+    event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
+    first = PLAIN.stable_top_k
+    selection = first.gap_selection(num_labels=5, num_teachers=30).event
+    test = first.stability_test(num_teachers=30).event
+    assert event == SelfComposedEvent(ComposedEvent((selection, test, ZCdpEvent((2 / 3) ** 2 / 8))), 7)
+    assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
+
+
+def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
+    """With scales sqrt(2 / rho) and a peel of e = 2 sqrt(rho) per query: rho-zCDP, the upper bound of every part."""
+    rho = 0.002
+    paper = StableFixedTopK(
+        k=4,
+        selection_scale=math.sqrt(2 / rho),
+        test_std=math.sqrt(2 / rho),
+        peel_scale=1 / (2 * math.sqrt(rho)),
+        adjacency=Adjacency.ADD_REMOVE,
+    )
+    orders = np.array([1.5, 3.0, 8.0, 30.0])
+    curve = rdp_curve(count_leaves(paper.event_for(**SHAPE | {"num_queries": 1})), orders)
+    assert (curve <= rho * orders).all()
+    assert (curve >= 0.85 * rho * orders).all()  # one bit costs 2 / pi of its quarter of rho
+
+
+def test_first_step_is_stable_top_k_with_sizes_near_k_preferred() -> None:
+    aggregator = dataclasses.replace(PLAIN, penalty=4.0, padded=True, max_k=3, selection_noise="laplace")
+    assert aggregator.stable_top_k == StableTopK(
+        selection_noise="laplace",
+        selection_scale=2.0,
+        test_std=1.0,
+        padded=True,
+        max_k=3,
+        regularizer=FixedKRegularizer(k=2, penalty=4.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("votes", "expected"),
+    [
+        ([900, 890, 10, 0, 0], {(0, 1)}),  # a stable set of two
+        ([900, 890, 880, 10, 0], {(0, 1), (0, 2), (1, 2)}),  # one of three is dropped
+        ([900, 400, 390, 380, 370], {(0, 1), (0, 2), (0, 3), (0, 4)}),  # one of the rest is added
+        ([500, 500, 500, 500, 500], {(i, j) for i in range(5) for j in range(i + 1, 5)}),  # refused
+    ],
+)
+def test_which_sets_come_back(votes: list[int], expected: set[tuple[int, int]]) -> None:
+    """The peel's noise blurs differences of 10 votes; selection and test are sharp."""
+    aggregator = dataclasses.replace(PLAIN, peel_scale=40.0)
+    rows = released(aggregator, votes, num_teachers=1000, queries=400)
+    assert {tuple(np.flatnonzero(row).tolist()) for row in rows} == expected
+    law = aggregator.distribution(np.array(votes), num_teachers=1000)
+    assert sum(law.values()) == pytest.approx(1, rel=1e-12)
+    assert sum(probability for labels, probability in law.items() if labels in expected) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_heavy_penalty_tests_size_k_alone() -> None:
+    votes = np.array([100, 90, 89, 0])
+    law = dataclasses.replace(PLAIN, penalty=1e6, peel_scale=0.01).stable_top_k.distribution(votes, num_teachers=100)
+    assert law[None] == pytest.approx(1, abs=1e-6)  # the gap of 1 at k = 2 is unstable
+    law = dataclasses.replace(PLAIN, peel_scale=0.01).stable_top_k.distribution(votes, num_teachers=100)
+    assert law[0, 1, 2] == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: Adjacency) -> None:
+    for num_labels in (1, 4):
+        everything = dataclasses.replace(PLAIN, k=num_labels, adjacency=adjacency)
+        shape = {"num_queries": 9, "num_labels": num_labels, "num_teachers": 5}
+        assert everything.event_for(**shape) == SelfComposedEvent(NoOpEvent(), 9)
+        assert released(everything, [3] * num_labels, num_teachers=5).all()
+        assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {tuple(range(num_labels)): 1.0}
+        everything.calibrated(**GOAL, **shape)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("votes", [[0, 0, 0], [9, 9, 9]])
+def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
+    adjacency: Adjacency, votes: list[int]
+) -> None:
+    padded = StableFixedTopK(k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency)
+    law = padded.distribution(np.array(votes), num_teachers=9)
+    assert law == pytest.approx({(0, 1): 1 / 3, (0, 2): 1 / 3, (1, 2): 1 / 3}, rel=1e-9)
+
+
+def test_more_labels_than_there_are_cannot_be_released() -> None:
+    message = r"k=2: expected at most the number of labels, 1"
+    with pytest.raises(InvalidValue, match=message):
+        PLAIN.event_for(num_queries=1, num_labels=1, num_teachers=5)
+    with pytest.raises(InvalidValue, match=message):
+        released(PLAIN, [3], num_teachers=5)
+    with pytest.raises(InvalidValue, match=message):
+        PLAIN.distribution(np.array([3]), num_teachers=5)
+    with pytest.raises(InvalidValue, match=r"k=4: expected at most the number of labels, 3"):
+        TABLE.calibrated(**GOAL, num_queries=600, num_labels=3, num_teachers=800)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("k", 0, r"k=0: expected a whole number >= 1"),
+        ("k", 2.0, r"k=2\.0: expected a whole number >= 1"),
+        ("peel_scale", 0.0, r"peel_scale=0\.0: expected a number > 0"),
+        ("peel_share", 1.0, r"peel_share=1\.0: expected a number in \(0, 1\)"),
+        ("penalty", -1.0, r"penalty=-1\.0: expected a number >= 0"),
+        ("selection_scale", 0.0, r"selection_scale=0\.0: expected a number > 0"),
+        ("selection_noise", "gauss", r"noise=gauss: expected one of .* \(did you mean gaussian"),
+        ("test", "ptr", r"test=ptr: expected one of gaussian, laplace, table"),
+        ("test_std", None, r"test_std=None: expected a number, test=gaussian needs it"),
+        ("failure_prob", 1.0, r"failure_prob=1\.0: expected a number in \(0, 1\)"),
+        ("max_k", 0, r"max_k=0: expected a whole number >= 1"),
+        ("adjacency", "replace", r"adjacency=replace: expected one of replace_one, add_remove"),
+    ],
+)
+def test_impossible_parameters_are_refused(field: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        dataclasses.replace(PLAIN, **{field: value})
+
+
+def test_scaling_multiplies_all_noise() -> None:
+    scaled = PLAIN.scaled(3.0)
+    assert (scaled.selection_scale, scaled.test_std, scaled.peel_scale) == (6.0, 3.0, 9.0)
+    table = TABLE.scaled(2.0)
+    assert (table.selection_scale, table.peel_scale, table.table_budget) == (2.0, 2.0, 0.25)
+    ready = optimal_stability_table(order=6.0, rdp_budget=0.2, failure_prob=1e-9, num_levels=60)
+    with pytest.raises(InvalidValue, match="table: expected table_order and table_budget, a ready table cannot be sca"):
+        dataclasses.replace(TABLE, table=ready).scaled(2.0)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_table_calibration_gives_the_peel_its_share(adjacency: Adjacency, share: float) -> None:
+    calibrated = dataclasses.replace(TABLE, adjacency=adjacency, peel_share=share).calibrated(**GOAL, **SHAPE)
+    assert 7.95 <= epsilon_of(calibrated) <= 8.0
+    order = np.array([calibrated.table_order])
+    whole = rdp_curve(count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), order)[0]
+    assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * whole, rel=1e-3)
+
+
+def test_the_price_does_not_depend_on_k() -> None:
+    assert epsilon_of(dataclasses.replace(TABLE, k=1)) == epsilon_of(dataclasses.replace(TABLE, k=39))
+
+
+def test_the_exact_accountant_refuses_the_peel() -> None:
+    with pytest.raises(InvalidValue, match=r"event=ZCdpEvent: expected an event that the exact accountant can compose"):
+        ExactAccountant().compose(PLAIN.event_for(**SHAPE))
+
+
+def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
+    paper = dataclasses.replace(PLAIN, selection_noise="gaussian", selection_scale=50.0, test_std=60.0, peel_scale=20.0)
+    rho = 600 * (1 / (2 * 50.0**2) + 1 / (2 * 60.0**2) + 1 / (8 * 20.0**2))
+    printed = paper.paper_epsilon(num_queries=600, target_delta=1e-6)
+    assert printed == pytest.approx(zcdp_to_epsilon_classic(rho, target_delta=4e-7), rel=1e-12)
+    assert epsilon_of(paper) > printed
+    assert paper.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
+    assert PLAIN.paper_epsilon(num_queries=600, target_delta=1e-6) is None
+    assert TABLE.paper_epsilon(num_queries=600, target_delta=1e-6) is None
