@@ -47,8 +47,10 @@ def best_split(
     probability 1/2 (`gap_to_release`).
 
     Raises:
-        InvalidValue: no order leaves a budget; failure probabilities use up delta.
+        InvalidValue: a ready table; no order leaves a budget; failure probabilities use up delta.
     """
+    if aggregator.table is not None:
+        raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
     left = target_delta - num_queries * aggregator.failure_prob
     if left <= 0:
         raise InvalidValue(
@@ -97,7 +99,7 @@ class _Split:
         scale = selection.noise_scale
         if selection.event != NoOpEvent():  # one candidate: nothing is chosen, any scale will do
             scale = _noise_at(lambda noise: replace(selection, noise_scale=noise).event, order, selection_rdp)
-        chosen = replace(self.aggregator, table=None, selection_scale=scale)
+        chosen = replace(self.aggregator, selection_scale=scale)
         if chosen.test == "table":
             return replace(chosen, table_order=order, table_budget=test_rdp)
         return replace(chosen, test_std=_noise_at(self._test_event, order, test_rdp))

@@ -23,6 +23,7 @@ from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.budget_split import best_split
 from pate.aggregators.stable_top_k import StableTopK
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.regularizer import FixedKRegularizer
 from pate.mechanisms.stability_table import StabilityTable
 from pate.mechanisms.stability_test import StabilityTest
@@ -82,7 +83,7 @@ class StableFixedTopK(Aggregator):
     test_std: float | None = None
     table_order: float | None = None
     table_budget: float | None = None
-    table: StabilityTable | None = None
+    table: CertifiedTable | StabilityTable | str | None = None
     failure_prob: float = 1e-9
     padded: bool = False
     max_k: int | None = None
@@ -94,7 +95,7 @@ class StableFixedTopK(Aggregator):
         require_count("k", self.k)
         require_positive("peel_scale", self.peel_scale)
         require_probability("peel_share", self.peel_share)
-        _ = self.stable_top_k  # checks the rest
+        object.__setattr__(self, "table", self.stable_top_k.table)  # checks the rest, and reads a table once
 
     @property
     def stable_top_k(self) -> StableTopK:

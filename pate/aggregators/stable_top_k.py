@@ -16,10 +16,12 @@ from pate.accounting import (
     Event,
     RdpAccountant,
     SelfComposedEvent,
+    calibrate,
     zcdp_to_epsilon_classic,
 )
 from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.budget_split import best_split
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.regularizer import Regularizer, checked_regularizer
@@ -48,8 +50,8 @@ class StableTopK(Aggregator):
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
         table_order: Renyi order that the table is made for, > 1; for "table".
         table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
-        table: a ready table instead of an order and a budget.
-        failure_prob: probability that an unstable set is released, per query.
+        table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
+        failure_prob: probability that an unstable set is released, per query; a ready table brings its own.
         padded: whether k = 0 and k = L are possible answers.
         regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
         max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
@@ -72,7 +74,7 @@ class StableTopK(Aggregator):
     test_std: float | None = None
     table_order: float | None = None
     table_budget: float | None = None
-    table: StabilityTable | None = None
+    table: CertifiedTable | StabilityTable | str | None = None
     failure_prob: float = 1e-9
     padded: bool = False
     regularizer: Regularizer | None = None
@@ -83,6 +85,8 @@ class StableTopK(Aggregator):
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
         require_choice("test", self.test, ("gaussian", "laplace", "table"))
+        if self.table is not None:
+            self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
         require_probability("failure_prob", self.failure_prob)
         if self.selection_share is not None:
             require_probability("selection_share", self.selection_share)
@@ -111,6 +115,8 @@ class StableTopK(Aggregator):
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """The second step, for that many teachers."""
+        if isinstance(self.table, CertifiedTable):
+            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
         if self.test == "table":
             return StabilityTest.from_table(
                 self._table(num_teachers), num_teachers=num_teachers, adjacency=self.adjacency
@@ -151,7 +157,10 @@ class StableTopK(Aggregator):
         num_teachers: int,
         accountant: Callable[[], Accountant] = RdpAccountant,
     ) -> StableTopK:
-        """The least noise for a target; a table's order, or a split that is left open, is found first."""
+        """The least noise for a target; a table's order, or a split that is left open, is found first.
+
+        A ready table stays as it is, and only the selection's noise is solved for.
+        """
         release: dict[str, Any] = {
             "target_epsilon": target_epsilon,
             "target_delta": target_delta,
@@ -159,6 +168,8 @@ class StableTopK(Aggregator):
             "num_labels": num_labels,
             "num_teachers": num_teachers,
         }
+        if self.table is not None:
+            return self._with_table_calibrated(accountant=accountant, **release)
         split = self.test == "table" or self.selection_share is None
         base = best_split(self, **release) if split else self
         return super(StableTopK, base).calibrated(**release, accountant=accountant)
@@ -210,8 +221,27 @@ class StableTopK(Aggregator):
         probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
 
+    def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
+        """A ready table has an order and a failure probability of its own."""
+        require(self.test == "table", "test", self.test, "table, where a ready table is given")
+        fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _with_table_calibrated(
+        self, *, target_epsilon: float, target_delta: float, accountant: Callable[[], Accountant], **shape: int
+    ) -> StableTopK:
+        scale = calibrate(
+            lambda noise: replace(self, selection_scale=noise).event_for(**shape),
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            accountant=accountant,
+            start=self.selection_scale,
+        )
+        return replace(self, selection_scale=scale)
+
     def _table(self, num_teachers: int) -> StabilityTable:
-        if self.table is not None:
+        if isinstance(self.table, StabilityTable):
             return self.table
         return optimal_stability_table(
             order=float(self.table_order or 0),

@@ -1,6 +1,7 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
 from pate.mechanisms.canonical import CanonicalTopK
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.joint import JointTopK
 from pate.mechanisms.limited_domain import LimitedDomainTopK
@@ -16,6 +17,7 @@ from pate.mechanisms.top_k import TopK
 
 __all__ = [
     "CanonicalTopK",
+    "CertifiedTable",
     "FixedKRegularizer",
     "GapSelection",
     "JointTopK",

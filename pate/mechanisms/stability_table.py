@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-from pate.durable import write_text
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import require, require_count, require_positive, require_probability
 
 _LARGEST_LOGIT = 36.0
 _STEPS = 200
@@ -35,19 +31,6 @@ class StabilityTable:
     def __post_init__(self) -> None:
         plain = all(isinstance(logit, (int, float)) for logit in self.logits)
         require(len(self.logits) > 0 and plain, "logits", self.logits[:3], "at least one number")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the table as JSON, exactly."""
-        write_text(Path(path), json.dumps({name: getattr(self, name) for name in self.__slots__}) + "\n")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> StabilityTable:
-        """Reads what `save` wrote. Its claims are not trusted: the test that uses it prices its own probabilities."""
-        try:
-            values = json.loads(Path(path).read_text())
-            return cls(values["order"], values["rdp_budget"], values["failure_prob"], tuple(values["logits"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
 
     __slots__ = ("failure_prob", "logits", "order", "rdp_budget")
 

@@ -1,15 +1,14 @@
-"""The optimal table: its recursion against high precision, its file, its refusals."""
+"""The optimal table: its recursion against high precision, its refusals."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import mpmath
 import pytest
 
-from pate.mechanisms import StabilityTable, optimal_stability_table
+from pate.mechanisms import optimal_stability_table
 from pate.validation import InvalidValue
 
 mpmath.mp.dps = 40
@@ -40,20 +39,6 @@ def test_levels_end_where_a_pass_is_certain() -> None:
     assert table.logits[-1] >= 36
     one = optimal_stability_table(order=8.0, rdp_budget=0.5, failure_prob=1e-9, num_levels=1)
     assert one.logits == table.logits[:1]
-
-
-def test_a_file_gives_back_the_same_table(tmp_path: Path) -> None:
-    table = optimal_stability_table(order=7.5, rdp_budget=1e-3, failure_prob=1e-9, num_levels=50)
-    table.save(tmp_path / "table.json")
-    assert StabilityTable.load(tmp_path / "table.json") == table
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"order": 2, "rdp_budget": 1, "failure_prob": 0.1}', "3"])
-def test_a_damaged_file_is_one_line_of_error(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "table.json"
-    path.write_text(text)
-    with pytest.raises(InvalidValue, match=r"table=.*table\.json: expected the JSON of a stability table"):
-        StabilityTable.load(path)
 
 
 @pytest.mark.parametrize(
