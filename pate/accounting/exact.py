@@ -2,7 +2,6 @@
 
 V_0(x) = max(0, 1 - exp(x)); each step replaces V by the largest expectation of V(x - loss) over the pairs that the step
 allows, and delta(epsilon) is the last V at epsilon: the adversary picks neighbours adaptively, and this is its best.
-V is convex in exp(x), so linear interpolation in exp(x) on a grid lies above it.
 """
 
 from __future__ import annotations
@@ -13,42 +12,47 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import ndtr
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.conversion import gaussian_epsilon
+from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.events import (
     ApproximateEvent,
     ComposedEvent,
     Event,
     GaussianEvent,
     LeafEvent,
-    NoOpEvent,
+    NonPrivateEvent,
     SelfComposedEvent,
     leaves,
 )
+from pate.accounting.grid import Grid, rounded_spacing
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.two_point import Box, family
+from pate.accounting.steps import Step, step_of
+from pate.accounting.two_point import Box, Family, ShiftedMaximum, Span, family
 from pate.validation import require_count
 
 Array = NDArray[np.float64]
 
-_POINTS_PER_EPSILON = 3000
-_SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
-_ABSOLUTE_SLACK = 2e-3  # of delta, over all steps together
-_MOST_POINTS = 100_000
-_REFERENCE_DELTA = 1e-6
-_LARGEST_DEVIATION = 38.0  # standard deviations: beyond it a Gaussian has no mass in double precision
+_WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
+_POINTS_PER_REACH = 2000
+_LEFT_SHARE = 0.25  # of the reach: where the grid begins
+_MOST_POINTS = 200_000
+_LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
+_MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
+_RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
+_LEAST = 1e-290
+_SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
 _ROUNDING = 1e-9
-_USES_OF_A_COVER = 12
-_SMALLEST_DELTA = 1e-4  # relative to the target: where the grid may end
+_TAIL_ROUNDING = 2.0**-42  # of a Gaussian tail in a difference
 
 
 class ExactAccountant(Accountant):
     """Composes one-bit, bounded-range, pure-DP and Gaussian events optimally; never above the Renyi accountant.
 
     Steps are taken in the order of the event, so the bound is for that order. Gaussian events, which have one worst
-    pair, are composed exactly and count as the first step, which gives the adversary of the others the most freedom.
+    pair, count as the first step, which gives the adversary of the others the most freedom; alone, they are composed
+    in closed form. A noisy maximum with Gaussian noise is replaced by a pair that dominates it.
 
     Raises:
         InvalidValue: from `compose`, for events of other kinds.
@@ -58,155 +62,137 @@ class ExactAccountant(Accountant):
 
     def __init__(self) -> None:
         self._rdp = RdpAccountant()
-        self._steps: list[tuple[Box, int]] = []
+        self._steps: list[tuple[Family, int]] = []
         self._mu_squared = 0.0
+        self._profiles: dict[int, tuple[Grid, Array] | None] = {}
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         for _ in leaves(event, count=require_count("count", count, minimum=0)):
             pass  # refuses what is no event, before anything is added
-        steps, mu_squared = [], 0.0
+        steps: list[tuple[Family, int]] = []
+        mu_squared = 0.0
         for leaf, times in _in_order(event, count):
-            if isinstance(leaf, GaussianEvent):
-                mu = math.inf if leaf.noise_multiplier == 0 else 1 / leaf.noise_multiplier
-                mu_squared += times * mu * mu if times else 0.0
-            elif times > 0 and not isinstance(leaf, NoOpEvent):
-                steps.append((leaf, times))
-        boxes = [(box, times) for leaf, times in steps if (box := family(leaf)) is not None]
+            if times == 0:
+                continue
+            if isinstance(leaf, GaussianEvent) and leaf.noise_multiplier > 0:
+                mu_squared += max(times / leaf.noise_multiplier / leaf.noise_multiplier, _LEAST)
+            elif not _is_unbounded(leaf) and (made := family(leaf)) is not None:
+                steps.append((made, times))
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
-        self._steps += boxes
+        self._steps += steps
         self._mu_squared += mu_squared
+        self._profiles = {}
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest epsilon on the grid's interpolation, at most that of the Renyi accountant."""
+        """The smallest epsilon of the profile, at most that of the Renyi accountant."""
         left = self.remaining_delta(target_delta)
         bound = self._rdp.get_epsilon(target_delta)
         if not 0 < bound < math.inf:
             return bound
         if not self._steps:
-            return min(bound, gaussian_epsilon(math.sqrt(self._mu_squared), target_delta=left))
-        points, values = self._profile(bound, left)
-        above = np.flatnonzero((values > left) & (points >= 0))
-        if above.size == 0:
-            return 0.0
-        last = int(above[-1])
-        if last + 1 == len(points):
-            return bound
-        share = float((values[last] - left) / (values[last] - values[last + 1]))
-        at, spacing = float(points[last]), float(points[last + 1] - points[last])
-        return min(bound, (at + math.log1p(share * math.expm1(spacing))) * (1 + _ROUNDING))
+            return min(bound, gaussian_epsilon(math.sqrt(self._mu_squared), target_delta=left) * (1 + _ROUNDING))
+        profile = self._profile(left * _MARGIN)
+        return bound if profile is None else min(bound, _crossing(*profile, left) * (1 + _ROUNDING))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
         bound = self._rdp.get_delta(target_epsilon)
-        if not self._steps or target_epsilon == 0 or bound == self.failure_prob or not bound < 1:
+        left = bound - self.failure_prob
+        if not left > 0 or not bound < 1:
             return bound
-        scale = self._rdp.get_epsilon(self.failure_prob + _REFERENCE_DELTA)
-        points, values = self._profile(scale, max(bound - self.failure_prob, 1e-300), target_epsilon)
-        before = max(int(np.searchsorted(points, target_epsilon)) - 1, 0)
-        return min(bound, float(values[before]) * (1 + _ROUNDING) + self.failure_prob)
+        if not self._steps:
+            return min(bound, _gaussian_delta(math.sqrt(self._mu_squared), target_epsilon) + self.failure_prob)
+        profile = self._profile(left * _RENYI_MARGIN)
+        if profile is None:
+            return bound
+        grid, values = profile
+        return min(bound, max(grid.at(values, target_epsilon), _LEAST) * (1 + _ROUNDING) + self.failure_prob)
 
-    def _profile(self, scale: float, delta: float, largest: float = 0.0) -> tuple[Array, Array]:
-        """Delta as a function of epsilon, on a grid of spacing `scale` / 3000 that ends where delta is negligible."""
-        reach = self._rdp.get_epsilon(self.failure_prob + delta * _SMALLEST_DELTA)
-        spacing = max(scale / _POINTS_PER_EPSILON, max(reach, largest) / _MOST_POINTS)
-        points = np.arange(-0.6 * scale, max(reach, largest) + 2 * spacing, spacing)
-        num_steps = sum(times for _, times in self._steps)
-        grid = _Grid(points, slack=_ABSOLUTE_SLACK * delta / num_steps)
-        values = -np.expm1(np.minimum(points, 0.0))
-        for box, times in reversed(self._steps):
+    def _profile(self, smallest_delta: float) -> tuple[Grid, Array] | None:
+        """Delta as a function of epsilon, down to the smallest; kept for the next question. None where too small."""
+        level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
+        if level is None:
+            return None
+        if level not in self._profiles:
+            self._profiles[level] = self._composed(10.0**-level)
+        return self._profiles[level]
+
+    def _composed(self, smallest_delta: float) -> tuple[Grid, Array] | None:
+        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=smallest_delta)
+        reach = min(float(epsilons.min()), sum(times * _largest(pairs) for pairs, times in self._in_reverse()))
+        if not _SMALLEST_REACH < reach < _LARGEST_REACH:
+            return None
+        num_steps = sum(times for _, times in self._in_reverse())
+        grid = self._grid(reach, num_steps)
+        made: dict[Family, Step] = {}
+        values = -np.expm1(np.minimum(grid.points, 0.0))
+        for pairs, times in self._in_reverse():
+            if pairs not in made:
+                made[pairs] = step_of(pairs, grid, negligible=1e-3 * smallest_delta / num_steps)
             for _ in range(times):
-                values = grid.step(values, box)
+                values = made[pairs](values)
+        return grid, values
+
+    def _in_reverse(self) -> Iterator[tuple[Family, int]]:
+        yield from reversed(self._steps)
         if self._mu_squared > 0:
-            values = grid.gaussian_step(values, math.sqrt(self._mu_squared))
-        return points, values
+            yield ShiftedMaximum(1, math.sqrt(self._mu_squared)), 1
+
+    def _grid(self, reach: float, num_steps: int) -> Grid:
+        """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
+        variance = sum(times * pairs.variance for pairs, times in self._in_reverse())
+        spacing = min(reach / _POINTS_PER_REACH, math.sqrt(4 * _WIDENING * variance / num_steps))
+        spacing = rounded_spacing(max(spacing, reach / _MOST_POINTS))
+        weights: dict[float, float] = {}
+        for pairs, times in self._in_reverse():
+            if (length := _length(pairs)) >= spacing:
+                weights[length] = weights.get(length, 0.0) + times * length * length
+        if weights:
+            length = max(weights, key=weights.__getitem__)
+            spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
+        first = -math.ceil(_LEFT_SHARE * reach / spacing) - 1
+        return Grid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
 
 
-class _Grid:
-    """One step of the recursion on an equally spaced grid."""
-
-    def __init__(self, points: Array, *, slack: float) -> None:
-        self.points, self.slack = points, slack
-        self.spacing = float(points[1] - points[0])
-        self._shifts: dict[Box, tuple[tuple[int, float], tuple[int, float], float]] = {}
-        self._covers: dict[int, tuple[list[Box], int]] = {}
-
-    def step(self, values: Array, root: Box) -> Array:
-        """The largest expectation over all pairs below `root`, or little more.
-
-        Boxes are split only where their bound exceeds what pairs attain. The boxes that were not split cover all
-        pairs, so the next steps, whose values hardly differ, take the maximum over the same cover.
-        """
-        pad = math.ceil(max(root.up, -root.down) / self.spacing) + 2
-        padded = np.concatenate([np.ones(pad), values, np.full(pad, values[-1])])
-        cover, uses = self._covers.get(id(root), ([], 0))
-        best = np.zeros_like(values)
-        for box in cover:
-            np.maximum(best, self._expect(padded, pad, box), out=best)
-        if not cover or uses == _USES_OF_A_COVER:
-            pairs = [box for box in cover if not box.halves]
-            best, cover = self._split(padded, pad, root, pairs)
-            uses = 0
-        self._covers[id(root)] = (cover, uses + 1)
-        return best
-
-    def _split(self, padded: Array, pad: int, root: Box, pairs: list[Box]) -> tuple[Array, list[Box]]:
-        """The same maximum by splitting boxes from the root, and the cover that it ends with."""
-        attained = np.zeros(len(padded) - 2 * pad)
-        for pair in pairs:
-            np.maximum(attained, self._expect(padded, pad, pair), out=attained)
-        best, cover, pending = attained.copy(), [], [root]
-        while pending:
-            box = pending.pop()
-            bound = self._expect(padded, pad, box)
-            if box.halves and (bound > attained * (1 + _SLACK) + self.slack).any():
-                pending.extend(box.halves)
-                continue
-            if not box.halves:
-                np.maximum(attained, bound, out=attained)
-            np.maximum(best, bound, out=best)
-            cover.append(box)
-        return best, cover
-
-    def gaussian_step(self, values: Array, mu: float) -> Array:
-        """The expectation over the loss of a Gaussian pair, split into cells whose losses are rounded up."""
-        ends = mu * mu / 2 + np.array([-1, 1]) * mu * _LARGEST_DEVIATION
-        cells = np.arange(math.floor(ends[0] / self.spacing), math.ceil(ends[1] / self.spacing))
-        deviations = (np.append(cells, cells[-1] + 1) * self.spacing - mu * mu / 2) / mu  # [C + 1]
-        below, above = np.exp(log_ndtr(deviations)), np.exp(log_ndtr(-deviations))
-        mass = np.where(deviations[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
-        mass[0] += below[0]
-        missing = above[-1]
-        pad = int(max(abs(cells[0]), abs(cells[-1]))) + 2
-        padded = np.concatenate([np.ones(pad), values, np.full(pad, values[-1])])
-        shifts = cells + 1  # the upper end of each cell
-        total = np.full_like(values, missing)
-        for shift, weight in zip(shifts.tolist(), mass.tolist(), strict=True):
-            total += weight * padded[pad - shift : pad - shift + len(values)]
-        return np.minimum(total, 1.0)
-
-    def _expect(self, padded: Array, pad: int, box: Box) -> Array:
-        """P(up) V(x - up) + P(down) V(x - down), both interpolated linearly in exp(x)."""
-        if box not in self._shifts:
-            self._shifts[box] = (self._shift(box.up), self._shift(box.down), box.probability)
-        up, down, probability = self._shifts[box]
-        size = len(padded) - 2 * pad
-        return probability * _moved(padded, pad, size, *up) + (1 - probability) * _moved(padded, pad, size, *down)
-
-    def _shift(self, loss: float) -> tuple[int, float]:
-        """By how many points a loss moves the grid, and the weight of the point above."""
-        position = -loss / self.spacing
-        whole = math.floor(position)
-        weight = math.expm1((position - whole) * self.spacing) / math.expm1(self.spacing)
-        return whole, weight
+def _largest(pairs: Family) -> float:
+    """The largest loss of one step."""
+    return pairs.up if isinstance(pairs, Box) else pairs.length if isinstance(pairs, Span) else math.inf
 
 
-def _moved(padded: Array, pad: int, size: int, whole: int, weight: float) -> Array:
-    start = pad + whole
-    return (1 - weight) * padded[start : start + size] + weight * padded[start + 1 : start + 1 + size]
+def _length(pairs: Family) -> float:
+    """What should be a multiple of the spacing: the length of a span, the loss of a single symmetric pair; or 0."""
+    if isinstance(pairs, Box):
+        return pairs.up if not pairs.halves else 0.0
+    return pairs.length if isinstance(pairs, Span) else 0.0
+
+
+def _crossing(grid: Grid, values: Array, delta: float) -> float:
+    """Where the values fall to `delta`, on the chord between two points; 0 where they are there from the start."""
+    above = np.flatnonzero((values > delta) & (np.arange(grid.size) + grid.first >= 0))
+    if above.size == 0:
+        return 0.0
+    last = int(above[-1])
+    if last + 1 == grid.size:
+        return math.inf
+    share = float((values[last] - delta) / (values[last] - values[last + 1]))
+    return (grid.first + last) * grid.spacing + math.log1p(share * math.expm1(grid.spacing))
+
+
+def _gaussian_delta(mu: float, epsilon: float) -> float:
+    """The closed form, a difference of two probabilities, rounded up."""
+    if mu == 0:
+        return 0.0
+    return gaussian_delta(mu, epsilon=epsilon) + _TAIL_ROUNDING * float(ndtr(mu / 2 - epsilon / mu))
+
+
+def _is_unbounded(leaf: LeafEvent) -> bool:
+    """Events without protection have no family; the Renyi accountant prices them, at infinity."""
+    price = getattr(leaf, "epsilon", 0.0)
+    return isinstance(leaf, NonPrivateEvent) or price == math.inf or getattr(leaf, "noise_multiplier", 1.0) == 0
 
 
 def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
@@ -224,4 +210,7 @@ def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
     elif isinstance(event, ComposedEvent):
         for _ in range(count):
             for part in event.events:
-                yield from _in_order(part, 1)
+                if isinstance(part, LeafEvent):
+                    yield part, 1
+                else:
+                    yield from _in_order(part, 1)

@@ -1,8 +1,9 @@
-"""Families of two-point pairs: what a mechanism can do in one step, as privacy losses of two outcomes.
+"""Families of pairs of laws: what a mechanism can do to its output in one step, between neighbours.
 
-A pair (up, down) with up > 0 > down stands for two outcomes whose log-likelihood ratios are `up` and `down`; both
-probabilities follow from the ratios. A pair with a larger `up` and a smaller `down` dominates: it can be garbled into
-the other one, so replacing pairs by a box that contains them is an upper bound for every later composition.
+Most are families of two-point pairs. A pair (up, down) with up > 0 > down stands for two outcomes whose log-likelihood
+ratios are `up` and `down`; both probabilities follow from the ratios. A pair with a larger `up` and a smaller `down`
+dominates: it can be garbled into the other one, so replacing pairs by a box that contains them is an upper bound for
+every later composition (docs/proofs/exact_composition.md).
 """
 
 from __future__ import annotations
@@ -10,15 +11,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
-from itertools import pairwise
 
 import numpy as np
-from scipy.special import log_expit
+from numpy.typing import NDArray
+from scipy.special import log_expit, log_ndtr
 
-from pate.accounting.events import BoundedRangeEvent, LeafEvent, OneBitEvent, PureDpEvent
+from pate.accounting.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    LeafEvent,
+    NoisyMaxGaussianEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PureDpEvent,
+)
 from pate.validation import InvalidValue
 
-_CELLS = 1024
+Array = NDArray[np.float64]
+
+_ULPS = 2.0**-50
+"""Relative rounding error of `log_expit`, four times over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,73 +41,156 @@ class Box:
         up: the largest loss of the first outcome.
         down: the smallest loss of the second outcome.
         halves: empty for a single pair.
+        variance: the largest second moment of the loss among the pairs: a measure, not a bound.
     """
 
     up: float
     down: float
     halves: tuple[Box, ...]
+    variance: float
+
+    @classmethod
+    def pair(cls, up: float, down: float) -> Box:
+        """The box of a single pair."""
+        first, second = probabilities(up, down)
+        return cls(up, down, (), first * up * up + second * down * down)
+
+
+@dataclass(frozen=True)
+class Span:
+    """All pairs (t, t - length) with 0 <= t <= length: log-likelihood ratios that span at most `length`.
+
+    Attributes:
+        length: > 0.
+    """
+
+    length: float
 
     @property
-    def probability(self) -> float:
-        """Of the first outcome, under the distribution that the losses favour."""
-        below, above = -math.expm1(self.down), -math.expm1(-self.up)
-        return below / (below + math.exp(self.down) * above)
+    def variance(self) -> float:
+        """Of the pair in the middle, about the largest."""
+        return self.length * self.length / 4
+
+
+@dataclass(frozen=True)
+class ShiftedMaximum:
+    """The single pair M + shift and M, the largest of `count` standard normals; one normal is a Gaussian release.
+
+    Attributes:
+        count: how many normals, >= 1.
+        shift: > 0.
+    """
+
+    count: int
+    shift: float
+
+    @property
+    def variance(self) -> float:
+        """Of the order of the loss's."""
+        return self.shift * self.shift * (1 + math.log(self.count))
+
+    def loss(self, x: Array) -> Array:
+        """Log density(M + shift) - log density(M) at x, rising."""
+        slope = x * self.shift - self.shift * self.shift / 2
+        return np.asarray(slope + (self.count - 1) * (log_ndtr(x - self.shift) - log_ndtr(x)))
+
+    def loss_rounding(self, x: Array) -> Array:
+        """A bound on the rounding error of `loss`."""
+        terms = np.abs(x) * self.shift + self.shift * self.shift / 2
+        return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
+
+    def tails(self, x: Array) -> tuple[Array, Array]:
+        """P(M <= x) and P(M > x), each to its last digits."""
+        log_below = self.count * log_ndtr(x)
+        return np.exp(log_below), -np.expm1(log_below)
+
+
+Family = Box | Span | ShiftedMaximum
+
+
+def probabilities(up: float, down: float) -> tuple[float, float]:
+    """Of the first and the second outcome, under the law that the losses favour; both to their last digits."""
+    scale = math.expm1(down - up)
+    return math.expm1(down) / scale, math.exp(down) * math.expm1(-up) / scale
 
 
 @lru_cache(maxsize=256)
-def family(event: LeafEvent) -> Box | None:
-    """The root box of all pairs that an event can produce between neighbours; None where nothing can happen.
+def family(event: LeafEvent) -> Family | None:
+    """All pairs that an event can produce between neighbours; None where nothing can happen.
 
     Raises:
-        InvalidValue: an event that is not made of two-point pairs.
+        InvalidValue: an event that is not made of such pairs.
     """
     return _family(event)
 
 
 @singledispatch
-def _family(event: LeafEvent) -> Box | None:
-    raise InvalidValue(f"event={type(event).__name__}: expected an event that the exact accountant can compose")
+def _family(event: LeafEvent) -> Family | None:
+    raise InvalidValue(
+        f"event={type(event).__name__}: expected an event that the exact accountant can compose "
+        "(the rdp accountant may know it)"
+    )
 
 
 @_family.register
-def _(event: PureDpEvent) -> Box | None:
-    return Box(event.epsilon, -event.epsilon, ()) if event.epsilon > 0 else None
+def _(event: NoOpEvent) -> Family | None:
+    return None
 
 
 @_family.register
-def _(event: BoundedRangeEvent) -> Box | None:
-    """Losses t and t - epsilon for every t in (0, epsilon), in cells: each covers an interval of t."""
-    if event.epsilon == 0:
+def _(event: GaussianEvent) -> Family | None:
+    return ShiftedMaximum(1, 1 / event.noise_multiplier)
+
+
+@_family.register
+def _(event: NoisyMaxGaussianEvent) -> Family | None:
+    """The pair of which every hockey stick is above the release's (docs/proofs/gap_selection.md, step 5)."""
+    if event.num_candidates == 1:
         return None
-    edges = np.linspace(0, event.epsilon, _CELLS + 1)
-    return _tree([Box(float(high), float(low - event.epsilon), ()) for low, high in pairwise(edges)])
+    return ShiftedMaximum(event.num_candidates - 1, 2 / event.noise_multiplier)
 
 
 @_family.register
-def _(event: OneBitEvent) -> Box | None:
+def _(event: PureDpEvent) -> Family | None:
+    return Box.pair(event.epsilon, -event.epsilon) if event.epsilon > 0 else None
+
+
+@_family.register
+def _(event: BoundedRangeEvent) -> Family | None:
+    return Span(event.epsilon) if event.epsilon > 0 else None
+
+
+@_family.register
+def _(event: OneBitEvent) -> Family | None:
     """The bit at two statistics that differ by the reach, either way round, less the pairs that others dominate."""
     logits = np.array(event.logits)
     farther = logits[np.minimum(np.arange(len(logits)) + event.reach, len(logits) - 1)]
-    one = log_expit(farther) - log_expit(logits)  # loss of a 1, >= 0
-    zero = log_expit(-farther) - log_expit(-logits)  # loss of a 0, <= 0
-    ups, downs = np.concatenate([one, -zero]), np.concatenate([zero, -one])
-    moving = (ups > 0) & (downs < 0)
+    moving = farther > logits
     if not moving.any():
         return None
-    ups, downs = ups[moving], downs[moving]
+    one = _rounded_up(log_expit(farther[moving]), log_expit(logits[moving]))  # loss of a 1, > 0
+    zero = _rounded_up(log_expit(-logits[moving]), log_expit(-farther[moving]))  # minus the loss of a 0, > 0
+    ups, downs = np.concatenate([one, zero]), -np.concatenate([zero, one])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
     ups, downs = ups[order], downs[order]
     lowest_before = np.concatenate([[np.inf], np.minimum.accumulate(downs)[:-1]])
     kept = downs < lowest_before
-    return _tree([Box(float(up), float(down), ()) for up, down in zip(ups[kept], downs[kept], strict=True)])
+    return _tree([Box.pair(up, down) for up, down in zip(ups[kept].tolist(), downs[kept].tolist(), strict=True)])
+
+
+def _rounded_up(larger: Array, smaller: Array) -> Array:
+    """The difference of two logarithms, never below the true one."""
+    return np.asarray(larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny)
 
 
 def _tree(boxes: list[Box]) -> Box:
     """A balanced tree over neighbouring boxes."""
     while len(boxes) > 1:
-        pairs = [boxes[start : start + 2] for start in range(0, len(boxes), 2)]
+        runs = [tuple(boxes[start : start + 2]) for start in range(0, len(boxes), 2)]
         boxes = [
-            Box(max(b.up for b in pair), min(b.down for b in pair), tuple(pair)) if len(pair) > 1 else pair[0]
-            for pair in pairs
+            Box(max(b.up for b in run), min(b.down for b in run), run, max(b.variance for b in run))
+            if len(run) > 1
+            else run[0]
+            for run in runs
         ]
     return boxes[0]
