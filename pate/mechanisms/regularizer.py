@@ -51,7 +51,8 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     if regularizer is None or callable(regularizer):
         return regularizer
     values = np.asarray(regularizer, dtype=object)
-    require(values.ndim == 1, "regularizer", type(regularizer).__name__, "a function of k or a list of numbers")
+    shown = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
+    require(values.ndim == 1, "regularizer", shown, "a function of k or a list of numbers")
     return tuple(_finite(value) for value in values.tolist())
 
 

@@ -14,6 +14,7 @@ from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
 from pate.config.location import members
 from pate.config.schema import groups
+from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
 from pate.teachers import Engine, Teacher
 from pate.validation import InvalidValue
@@ -84,6 +85,23 @@ def test_refusal_of_a_class_is_the_users_mistake() -> None:
     config = composed("aggregator.selection_scale=-1")
     with pytest.raises(InvalidValue, match=r"selection_scale=-1.0: expected a number > 0"):
         build_aggregator(config.aggregator, adjacency="replace_one")
+
+
+def test_regularizers_come_as_numbers_or_as_a_function_of_the_package() -> None:
+    numbers = composed("aggregator.regularizer=[0,-1.5,-3]").aggregator
+    assert build_aggregator(numbers, adjacency="replace_one").regularizer == (0.0, -1.5, -3.0)
+    target = "{_target_:pate.mechanisms.FixedKRegularizer,k:4,penalty:2}"
+    function = composed(f"aggregator.regularizer={target}", "aggregator.max_k=8").aggregator
+    built = build_aggregator(function, adjacency="replace_one")
+    assert (built.regularizer, built.max_k) == (FixedKRegularizer(k=4, penalty=2), 8)
+    with pytest.raises(InvalidValue, match=r"regularizer=nan: expected finite numbers"):
+        build_aggregator(composed("aggregator.regularizer=[0,nan]").aggregator, adjacency="replace_one")
+
+
+def test_the_fixed_variant_has_the_keys_of_the_other() -> None:
+    keys = {name: set(composed(f"aggregator={name}").aggregator) for name in ("stable_top_k", "stable_top_k_fixed")}
+    assert keys["stable_top_k"] - keys["stable_top_k_fixed"] == {"regularizer"}
+    assert keys["stable_top_k_fixed"] - keys["stable_top_k"] == {"k", "penalty", "peel_scale", "peel_share"}
 
 
 def test_unknown_adjacency() -> None:
