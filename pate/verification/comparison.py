@@ -23,8 +23,9 @@ _CELLS_AT_ONCE = 2**18
 class Comparison:
     """The largest divergence at each point of a claim so far, and which pair has it."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, *, exhaustive: bool = True) -> None:
         self.claim = claim
+        self._exhaustive = exhaustive
         self._orders = [order for order, _ in claim.renyi]
         self._epsilons = [epsilon for epsilon, _ in claim.deltas]
         self._largest = np.full(len(self._orders) + len(self._epsilons), -np.inf)
@@ -56,32 +57,23 @@ class Comparison:
             Finding(measure, at, max(float(exact), 0.0), claimed, *(names(int(pair)) if pair >= 0 else (None, None)))
             for (measure, at, claimed), exact, pair in zip(points, self._largest, self._pairs, strict=True)
         ]
-        return Verdict(tuple(findings), self._num_pairs if num_pairs is None else num_pairs)
+        return Verdict(tuple(findings), self._num_pairs if num_pairs is None else num_pairs, self._exhaustive)
 
 
 def compare(table: Array, first: Indices, second: Indices, claim: Claim) -> Comparison:
-    """Pairs of rows of a table of laws `[H, n]` against a claim.
-
-    Rows that are equal to the last bit are one law, and each pair of laws is compared once.
-    """
+    """Pairs of rows of a table of laws `[H, n]` against a claim."""
     comparison = Comparison(claim)
-    if len(first) == 0:
-        return comparison
-    laws, row = np.unique(table, axis=0, return_inverse=True)
-    codes = row.reshape(-1)[first] * len(laws) + row.reshape(-1)[second]
-    kinds, places = np.unique(codes, return_index=True)
-    one, other = np.divmod(kinds, len(laws))
     size = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
-    for start in range(0, len(kinds), size):
-        rows = slice(start, start + size)
-        comparison.add(laws[one[rows]], laws[other[rows]], places[rows])
+    for start in range(0, len(first), size):
+        pairs = np.arange(start, min(start + size, len(first)))
+        comparison.add(table[first[pairs]], table[second[pairs]], pairs)
     return comparison
 
 
 def compare_composed(table: Array, first: Indices, second: Indices, claim: Claim, *, count: int) -> Comparison:
     """The pairs that are worst in one release, `count` times: lower bounds on the divergences of all releases."""
     candidates = compare(table, first, second, claim).worst_pairs
-    comparison = Comparison(claim)
+    comparison = Comparison(claim, exhaustive=False)
     for pair in candidates:
         one, other = compose(table[first[pair]], table[second[pair]], count)
         comparison.add(one[None], other[None], np.array([pair]))

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.validation import InvalidValue, require, require_count
 from pate.verification.claim import DELTAS, EPSILONS, ORDERS, Claim
-from pate.verification.comparison import compare, compare_composed
-from pate.verification.neighbours import Counts, neighbours
+from pate.verification.comparison import Comparison, compare, compare_composed
+from pate.verification.neighbours import Counts, Indices, neighbours
 from pate.verification.verdict import Verdict
 
 Array = NDArray[np.float64]
@@ -79,11 +79,9 @@ def verify(
     first, second = np.split(rows.reshape(-1), 2)
     histograms = pairs.histograms[used]
     table = law_table([law(histogram) for histogram in histograms], [_tuple(histogram) for histogram in histograms])
-    comparison = (
-        compare(table, first, second, claim)
-        if count == 1
-        else compare_composed(table, first, second, claim, count=count)
-    )
+    kept = _different(table, first, second)
+    first, second = first[kept], second[kept]
+    comparison = _compare(table, first, second, claim, count)
     return comparison.verdict(
         lambda pair: (_tuple(histograms[first[pair]]), _tuple(histograms[second[pair]])), num_pairs=num_pairs
     )
@@ -122,8 +120,7 @@ def verify_laws(
     table = np.concatenate([one, other])
     _require_laws(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))
-    arguments = (table, rows, rows + len(one), claim)
-    comparison = compare(*arguments) if count == 1 else compare_composed(*arguments, count=count)
+    comparison = _compare(table, rows, rows + len(one), claim, count)
     return comparison.verdict(names or (lambda row: (f"first[{row}]", f"second[{row}]")))
 
 
@@ -144,6 +141,20 @@ def law_table(laws: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) ->
         table[row, [columns[outcome] for outcome in law]] = list(law.values())
     _require_laws(table, lambda row: f"law({names[row]})")
     return table
+
+
+def _different(table: Array, first: Indices, second: Indices) -> Indices:
+    """One pair for each two laws, where laws that are equal to the last bit are the same."""
+    if len(first) == 0:
+        return first
+    row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    return np.asarray(np.unique(row[first] * len(table) + row[second], return_index=True)[1])
+
+
+def _compare(table: Array, first: Indices, second: Indices, claim: Claim, count: int) -> Comparison:
+    if count == 1:
+        return compare(table, first, second, claim)
+    return compare_composed(table, first, second, claim, count=count)
 
 
 def _require_laws(table: Array, name: Callable[[int], str]) -> None:

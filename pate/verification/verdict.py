@@ -64,15 +64,22 @@ class Verdict:
     Attributes:
         findings: the worst pair for each order and for each epsilon of the claim.
         num_pairs: how many ordered pairs were looked at.
+        exhaustive: whether the exact figures are exact for all of them; for several releases they are lower bounds.
     """
 
     findings: tuple[Finding, ...]
     num_pairs: int
+    exhaustive: bool = True
+
+    @property
+    def refuted(self) -> bool:
+        """Whether some pair exceeds the claim."""
+        return any(finding.exceeds for finding in self.findings)
 
     @property
     def sound(self) -> bool:
-        """Whether the claim holds for every pair, at the orders and epsilons looked at."""
-        return not any(finding.exceeds for finding in self.findings)
+        """Whether the claim holds for every pair, at the orders and epsilons looked at; False where that is open."""
+        return self.exhaustive and not self.refuted
 
     @property
     def worst(self) -> Finding:
@@ -95,17 +102,17 @@ class Verdict:
         return max(finding.ratio for finding in self.findings)
 
     def require(self) -> Self:
-        """Returns itself if sound.
+        """Returns itself unless refuted.
 
         Raises:
-            PriceRefuted: otherwise, with the worst finding.
+            PriceRefuted: with the worst finding.
         """
-        if not self.sound:
+        if self.refuted:
             raise PriceRefuted(f"price refuted: {self.worst}")
         return self
 
     def __str__(self) -> str:
-        head = "holds" if self.sound else "REFUTED"
+        head = "REFUTED" if self.refuted else "holds" if self.exhaustive else "not refuted"
         lines = [f"{head} on {self.num_pairs} ordered pairs"]
         return "\n".join(lines + [f"  {finding}" for finding in (self.renyi, self.delta) if finding is not None])
 

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import verification
 from pate.accounting import Adjacency
+from pate.verification import all_histograms
+
+__all__ = ["Counts", "GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbours", "top_sets"]
 
 Counts = NDArray[np.int64]
 
 
-def all_histograms(num_labels: int, num_teachers: int) -> Counts:
-    """Every histogram that `num_teachers` vote vectors can have: `[H, L]`."""
-    return np.array(list(product(range(num_teachers + 1), repeat=num_labels)))
-
-
 def neighbours(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
-    """Every ordered pair of neighbouring histograms: `[P, L]` and `[P, L]`, equal ones included.
-
-    Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one both
-    bits are free; with add/remove the new bit is 0, and pairs stand in either order.
-    """
-    moves = [(0, 0), (1, 0), (0, 1), (1, 1)] if adjacency == Adjacency.REPLACE_ONE else [(0, 0), (1, 0)]
-    one_label = sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in moves})
-    pairs = np.array(list(product(one_label, repeat=num_labels)))  # [P, L, 2]
-    if adjacency == Adjacency.ADD_REMOVE:
-        pairs = np.concatenate([pairs, pairs[:, :, ::-1]])
-    return pairs[:, :, 0], pairs[:, :, 1]
+    """Every ordered pair of different neighbouring histograms: `[P, L]` and `[P, L]`."""
+    return verification.neighbours(num_labels, num_teachers, adjacency).pairs
 
 
 def top_sets(counts: Counts) -> Counts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise import NOISES
 from pate.mechanisms.top_k import TopKMechanism
+from pate.verification import neighbours
+from pate.verification.exact import law_table
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
@@ -36,7 +39,6 @@ from tests.privacy.divergences import (
     largest_renyi,
     price_curve,
 )
-from tests.privacy.histograms import neighbours
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
@@ -73,16 +75,19 @@ ONE_RANGE = [Case(JointTopK), *(Case(CanonicalTopK, {"gamma": gamma}) for gamma 
 ZCDP = [Case(PeelingTopK), Case(OneShotTopK), *ONE_RANGE]
 
 
+@lru_cache(maxsize=256)
 def laws_of(
     mechanism: TopKMechanism, num_labels: int, num_teachers: int, adjacency: Adjacency | None = None
 ) -> tuple[Array, Array]:
-    """The exact laws for all neighbours: `[P, n]` twice, by default under the mechanism's own adjacency."""
-    first, second = neighbours(num_labels, num_teachers, adjacency or mechanism.adjacency)
-    histograms, rows = np.unique(np.concatenate([first, second]), axis=0, return_inverse=True)
-    laws = [mechanism.distribution(histogram) for histogram in histograms]
-    outcomes = sorted({outcome for law in laws for outcome in law})
-    table = np.array([[law.get(outcome, 0.0) for outcome in outcomes] for law in laws])
-    return table[rows.reshape(-1)[: len(first)]], table[rows.reshape(-1)[len(first) :]]
+    """The exact laws for all kinds of neighbours: `[P, n]` twice, by default under the mechanism's own adjacency.
+
+    All of them treat labels alike, which `test_shipped.py` checks.
+    """
+    pairs = neighbours(num_labels, num_teachers, adjacency or mechanism.adjacency).up_to_names()
+    used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
+    table = law_table([mechanism.distribution(histogram) for histogram in pairs.histograms[used]], used.tolist())
+    first, second = np.split(rows, 2)
+    return table[first], table[second]
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
