@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pate.aggregators import GaussianVotes, StableTopK
+from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
 from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
 from pate.mechanisms.gap_selection import NOISES
 from tests.privacy.histograms import gaps_of
@@ -81,6 +81,17 @@ def test_released_sets_follow_the_exact_law_and_not_that_of_another_scale(name: 
         dataclasses.replace(aggregator, failure_prob=1.5 * aggregator.failure_prob),
     ):
         assert p_value(drawn, wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)) < REJECTED
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_sets_of_a_fixed_size_follow_the_exact_law_and_not_that_of_another_scale(k: int) -> None:
+    """Size 3 is the likeliest stable set: it is cut down, or stays; size 1 is filled up."""
+    aggregator = StableFixedTopK(k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0)
+    drawn = drawn_sets(aggregator)
+    assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
+    for wrong in ({"selection_scale": 2.4}, {"peel_scale": 7.2}, {"test_std": 1.2}, {"penalty": 1.0}):
+        law = dataclasses.replace(aggregator, **wrong).distribution(VOTES, num_teachers=NUM_TEACHERS)
+        assert p_value(drawn, law) < REJECTED
 
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
