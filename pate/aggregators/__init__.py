@@ -1,9 +1,26 @@
 """Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
 
 from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.boundary_max import BoundaryMax
+from pate.aggregators.boundary_top_k import BoundaryTopK
+from pate.aggregators.charged import ChargedAggregator, ChargedRelease, PriorRule, Round
 from pate.aggregators.gaussian_votes import GaussianVotes
+from pate.aggregators.not_prior_top_k import NotPriorTopK
 from pate.aggregators.release import Release
 from pate.aggregators.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable_top_k import StableTopK
 
-__all__ = ["Aggregator", "GaussianVotes", "Release", "StableFixedTopK", "StableTopK"]
+__all__ = [
+    "Aggregator",
+    "BoundaryMax",
+    "BoundaryTopK",
+    "ChargedAggregator",
+    "ChargedRelease",
+    "GaussianVotes",
+    "NotPriorTopK",
+    "PriorRule",
+    "Release",
+    "Round",
+    "StableFixedTopK",
+    "StableTopK",
+]

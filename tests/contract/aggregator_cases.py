@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators import Aggregator, GaussianVotes, StableFixedTopK, StableTopK
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    BoundaryTopK,
+    GaussianVotes,
+    NotPriorTopK,
+    StableFixedTopK,
+    StableTopK,
+)
 
 NUM_TEACHERS = 40
 NUM_LABELS = 4
@@ -21,12 +29,16 @@ class Case:
         name: of the test.
         aggregator: under replace-one; calm on `CLEAR`, in doubt on `UNSURE`.
         refuses: whether it can abstain.
+        halts: whether it refuses everything after some hits.
     """
 
     name: str
     aggregator: Aggregator
     refuses: bool = True
+    halts: bool = False
 
+
+SESSION = {"target_hits": 400, "session_delta": 5e-5}
 
 CASES = (
     Case("gumbel", StableTopK(selection_scale=2.0, test_std=1.0)),
@@ -45,6 +57,17 @@ CASES = (
             k=3, selection_scale=2.0, test="table", table_order=3.0, table_budget=4.0, peel_scale=6.0, penalty=1.0
         ),
         refuses=False,
+    ),
+    Case(
+        "boundary",
+        BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION),  # type: ignore[arg-type]
+        halts=True,
+    ),
+    Case("boundary_max", BoundaryMax(selection_scale=6.0, **SESSION), halts=True),  # type: ignore[arg-type]
+    Case(
+        "not_prior",
+        NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0, **SESSION),  # type: ignore[arg-type]
+        halts=True,
     ),
     Case("votes", GaussianVotes(noise_std=3.0), refuses=False),
 )

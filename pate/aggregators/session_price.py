@@ -1,0 +1,68 @@
+"""The price of a session of charged calls as an event that depends on public parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from pate.accounting import ApproximateEvent, Event, NoOpEvent, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging import Target, TargetCharging, overrun_probability
+from pate.validation import InvalidValue, require_count, require_positive, require_probability
+
+_LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
+
+
+@lru_cache(maxsize=1024)
+def session_event(
+    target_of: Callable[[float], Target],
+    epsilon: float,
+    *,
+    target_hits: int,
+    num_calls: int,
+    session_delta: float,
+    failure_prob: float = 0.0,
+) -> Event:
+    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen.
+
+    Where the accesses that the hits allow are more than the calls, nothing is gained by counting hits, and all calls
+    are composed; then nothing can overrun.
+
+    Args:
+        target_of: the target of a call by its epsilon (`not_prior`, `boundary`).
+        epsilon: pure DP of one call, > 0.
+        target_hits: tau, >= 1.
+        num_calls: at most so many, >= 0.
+        session_delta: what the split between overrun and composition is made for.
+        failure_prob: the deltas of all calls together; a part of `session_delta`.
+
+    Raises:
+        InvalidValue: the deltas of the calls reach `session_delta`.
+    """
+    require_positive("epsilon", epsilon)
+    require_count("target_hits", target_hits)
+    require_probability("session_delta", session_delta)
+    if require_count("num_calls", num_calls, minimum=0) == 0:
+        return NoOpEvent()
+    if failure_prob >= session_delta:
+        raise InvalidValue(
+            f"failure_prob: {failure_prob:.3g} over {num_calls} calls uses up session_delta={session_delta}"
+        )
+    if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
+        return _composed(2 * epsilon, num_calls, failure_prob)
+    target = target_of(epsilon)
+    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
+        return _composed(target.epsilon, num_calls, failure_prob)
+    price = TargetCharging(
+        target.epsilon,
+        target_hits,
+        hit_prob=target.hit_prob,
+        target_delta=session_delta,
+        failure_prob=failure_prob,
+    ).price
+    if price.num_accesses >= num_calls:
+        return _composed(target.epsilon, num_calls, failure_prob)
+    return _composed(target.epsilon, price.num_accesses, price.overrun_prob + failure_prob)
+
+
+def _composed(epsilon: float, count: int, failure_prob: float) -> Event:
+    return ApproximateEvent(SelfComposedEvent(PureDpEvent(epsilon), count), failure_prob)
