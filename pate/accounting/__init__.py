@@ -6,6 +6,7 @@ from pate.accounting.calibration import calibrate
 from pate.accounting.conversion import (
     gaussian_delta,
     gaussian_epsilon,
+    zcdp_to_delta,
     zcdp_to_epsilon,
     zcdp_to_epsilon_classic,
 )
@@ -25,8 +26,11 @@ from pate.accounting.events import (
 )
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.ledger import BudgetExceeded, Ledger, LedgerEntry
+from pate.accounting.pld import PldAccountant
+from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.zcdp import ZCdpAccountant
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -45,15 +49,19 @@ __all__ = [
     "NoisyMaxGaussianEvent",
     "NonPrivateEvent",
     "OneBitEvent",
+    "PldAccountant",
+    "PureDpAccountant",
     "PureDpEvent",
     "RdpAccountant",
     "SelfComposedEvent",
+    "ZCdpAccountant",
     "ZCdpEvent",
     "calibrate",
     "event_from_json",
     "event_to_json",
     "gaussian_delta",
     "gaussian_epsilon",
+    "zcdp_to_delta",
     "zcdp_to_epsilon",
     "zcdp_to_epsilon_classic",
 ]

@@ -43,6 +43,12 @@ def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
     return np.exp(np.minimum(log_delta, 0.0))
 
 
+def rdp_to_hockey_sticks(orders: Array, rdp: Array, *, epsilons: Array) -> Array:
+    """The smallest such delta over the orders for each of several epsilons, of either sign: `[len(epsilons)]`."""
+    log_deltas = (orders - 1) * (rdp - epsilons[:, None] + np.log1p(-1 / orders)) - np.log(orders)  # [E, A]
+    return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
+
+
 def rdp_to_epsilons_classic(orders: Array, rdp: Array, *, target_delta: float) -> Array:
     """The epsilon of each order by the classic rdp + log(1/delta) / (a - 1) of Mironov (2017): valid, looser."""
     require_probability("target_delta", target_delta)
@@ -70,11 +76,14 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
-    """The best delta of a rho-zCDP release over all real orders: `zcdp_to_epsilon` read the other way round."""
+    """The best delta of a rho-zCDP release over all real orders: `zcdp_to_epsilon` read the other way round.
+
+    1 where rho is above 1e20.
+    """
     require_non_negative("rho", rho)
     require_non_negative("target_epsilon", target_epsilon)
-    if rho == 0:
-        return 0.0
+    if rho == 0 or rho > _LARGEST_RHO:
+        return float(rho > 0)
     from scipy.optimize import minimize_scalar  # loads slowly
 
     def log_delta(log_order_less_one: float) -> float:  # convex in the order, so it has one minimum

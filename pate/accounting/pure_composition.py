@@ -1,13 +1,18 @@
-"""Optimal homogeneous composition of pure DP: n adaptive epsilon-DP releases, to the last digit.
+"""Optimal composition of pure DP: n adaptive epsilon-DP releases to the last digit, several epsilons to a fine grid.
 
 Among n epsilon-DP releases the worst is n-fold randomised response, whose privacy loss is (2k - n) epsilon with
 k ~ Bin(n, 1 / (1 + exp(-epsilon))) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey
 stick is the largest over thresholds j of P(k > j) - e^x P'(k > j), so both directions are closed forms.
+
+Releases of several epsilons have the product of their randomised responses as the worst case. Its loss is moved to a
+grid by splitting every value between its two neighbours, which can only make the pair easier to tell apart
+(docs/proofs/pure_dp.md).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +22,15 @@ from pate.validation import require_count, require_non_negative, require_probabi
 
 Array = NDArray[np.float64]
 
+_CELLS = 4096
+_DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+_ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
+
 
 def pure_dp_composition_delta(epsilon: float, *, count: int, target_epsilon: float) -> float:
     """The smallest delta at which `count` adaptive epsilon-DP releases are (target_epsilon, delta)-DP."""
     require_non_negative("target_epsilon", target_epsilon)
-    log_tail, log_tail_after = _log_tails(epsilon, count)
-    worth = log_tail > target_epsilon + log_tail_after
-    if not worth.any():
-        return 0.0
-    return float(np.max(np.exp(log_tail[worth]) * -np.expm1(target_epsilon + (log_tail_after - log_tail)[worth])))
+    return _delta(_log_tails(epsilon, count), target_epsilon)
 
 
 def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
@@ -41,8 +46,38 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
     Source:
         Kairouz, Oh & Viswanath (2015), Theorem 3.3.
     """
-    log_delta = math.log(require_probability("target_delta", target_delta))
-    log_tail, log_tail_after = _log_tails(epsilon, count)
+    require_probability("target_delta", target_delta)
+    return _epsilon(_log_tails(epsilon, count), target_delta)
+
+
+def mixed_pure_dp_delta(counts: Mapping[float, int], *, target_epsilon: float) -> float:
+    """A delta at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (target_epsilon, delta)-DP.
+
+    Optimal for one epsilon; for several an upper bound, above the optimum by the grid's error alone.
+    """
+    require_non_negative("target_epsilon", target_epsilon)
+    return _delta(_mixed_log_tails(counts), target_epsilon)
+
+
+def mixed_pure_dp_epsilon(counts: Mapping[float, int], *, target_delta: float) -> float:
+    """The epsilon at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (epsilon, target_delta)-DP."""
+    require_probability("target_delta", target_delta)
+    return _epsilon(_mixed_log_tails(counts), target_delta)
+
+
+def _delta(log_tails: tuple[Array, Array], target_epsilon: float) -> float:
+    """The largest P(loss >= l) - e^x P'(loss >= l) over thresholds l."""
+    log_tail, log_tail_after = log_tails
+    worth = log_tail > target_epsilon + log_tail_after
+    if not worth.any():
+        return 0.0
+    return float(np.max(np.exp(log_tail[worth]) * -np.expm1(target_epsilon + (log_tail_after - log_tail)[worth])))
+
+
+def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:
+    """The smallest x >= 0 at which no threshold has more than that delta."""
+    log_delta = math.log(target_delta)
+    log_tail, log_tail_after = log_tails
     worth = log_tail > log_delta
     kept, after = log_tail[worth], log_tail_after[worth]
     with np.errstate(divide="ignore"):
@@ -60,3 +95,43 @@ def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
     tail = np.logaddexp.accumulate(log_mass)
     tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
     return np.asarray(tail), np.asarray(tail_after)
+
+
+def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
+    """The same logarithms for the product of all releases, on a grid of losses that falls from infinity."""
+    if len(counts) == 1:
+        [(epsilon, count)] = counts.items()
+        return _log_tails(epsilon, count)
+    variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
+    spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _CELLS
+    lowest, mass, never = 0, np.ones(1), 0.0
+    for epsilon, count in counts.items():
+        first, group, beyond = _gridded(epsilon, count, spacing)
+        lowest, mass, never = lowest + first, np.convolve(mass, group), never + beyond
+    losses = (lowest + np.arange(len(mass))) * spacing
+    rounding, never = _ROUNDING * (1 + sum(counts.values()) / 100), max(never, float(np.finfo(float).tiny))
+    tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
+    tail_after = np.cumsum((mass * np.exp(-losses))[::-1]) * (1 - rounding)
+    with np.errstate(divide="ignore"):
+        return np.log(np.append(never, tail)), np.log(np.append(0.0, tail_after))
+
+
+def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, float]:
+    """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss.
+
+    A loss between two points is split so that both laws keep their mass; losses below the range move up to its end.
+    """
+    k = np.arange(count + 1, dtype=np.float64)
+    log_choices = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
+    mass = np.exp(log_choices + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
+    losses = (2 * k - count) * epsilon
+    middle, reach = count * epsilon * math.tanh(epsilon / 2), _DEVIATIONS * math.sqrt(count) * epsilon
+    first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)
+    inside = losses <= last * spacing
+    position = np.clip(losses[inside] / spacing - first, 0.0, float(last - first))
+    below = np.minimum(np.floor(position), float(last - first - 1))
+    upper = mass[inside] * np.clip(np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0)
+    at = below.astype(np.int64)
+    size = last - first + 1
+    gridded = np.bincount(at, mass[inside] - upper, size) + np.bincount(at + 1, upper, size)
+    return first, np.asarray(gridded, dtype=np.float64), float(mass[~inside].sum())
