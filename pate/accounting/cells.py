@@ -20,49 +20,77 @@ _ROUNDING = 2.0**-44
 
 
 def masses(law: ShiftedMaximum, grid: Grid, *, missing: float) -> tuple[int, Array, float]:
-    """Masses at consecutive multiples of the spacing: the first multiple, `[C]` masses, and the mass beyond them all.
+    """The masses of a law's loss at consecutive multiples of the spacing.
 
-    The mass of a cell between two multiples goes to these, so that both laws keep theirs: no smaller for whatever is
-    convex in exp(-loss). What rounding and the search for the ends may have moved goes one point farther, where V is
-    larger.
+    The law is the pair (M + shift, M) from the point x on where P(M + shift > x) = P(M <= x), together with its mirror
+    image, the same losses with their signs and the two laws exchanged (docs/proofs/exact_composition.md).
 
     Args:
         law: the pair.
         grid: losses larger than it is wide count as missing.
-        missing: how much may be left out at either end; it is counted as an infinite loss above, and moved up below.
+        missing: how much may be left out; it counts as an infinite loss.
+
+    Returns:
+        The first multiple, the masses there and at the following ones, and the mass beyond them all.
     """
-    first, x = _edges(grid, law, missing)
-    losses = (first + np.arange(len(x))) * grid.spacing
-    mass, rounding = _cells(*law.tails(x - law.shift))  # [C - 2] under the law with the losses
-    other, other_rounding = _cells(*law.tails(x))  # [C - 2] under its neighbour
-    ratio, scale = np.exp(losses[:-1]), -math.expm1(-grid.spacing)
-    upper = np.clip((mass - ratio * other) / scale, 0.0, mass)
-    location = _LOCATION + law.loss_rounding(x) / grid.spacing  # [C - 1]
-    moved = (rounding + ratio * other_rounding) / scale + (mass + rounding) * np.maximum(location[:-1], location[1:])
-    made = np.zeros(len(x) + 1)
-    made[:-2] += mass - upper
-    made[1:-1] += upper
-    made[2:] += 2 * moved
-    below, above = law.tails(x[[0, -1]] - law.shift)
-    made[0] += below[0]
-    return first, made, float(above[1]) * (1 + _ROUNDING)
+    x, multiples = _edges(law, grid, missing)
+    location = _LOCATION + law.loss_rounding(x) / grid.spacing  # [C + 1]
+    blur = np.maximum(location[:-1], location[1:])
+    mass, rounding = _cells(*law.tails(x - law.shift))  # [C] under the law that the losses favour
+    other, other_rounding = _cells(*law.tails(x))  # [C] under its neighbour
+    last = int(np.abs(multiples).max())
+    made = np.zeros(2 * last + 3)
+    middle = last + 1
+    losses = multiples * grid.spacing
+    for low, pair, roundings in (
+        (losses[:-1], (mass, other), (rounding, other_rounding)),
+        (-losses[1:], (other, mass), (other_rounding, rounding)),
+    ):
+        lower, upper, moved = _split(low, pair, roundings, blur, -math.expm1(-grid.spacing))
+        at = middle + np.round(low / grid.spacing).astype(np.int64)
+        np.add.at(made, at, lower)
+        np.add.at(made, at + 1, upper)
+        np.add.at(made, at + 2, moved)
+    _, above = law.tails(x[[0, -1]] - law.shift)
+    _, other_above = law.tails(x[[0, -1]])
+    made[middle - int(multiples[-1])] += other_above[1]
+    unmatched = abs(1 - above[0] - other_above[0])
+    return -middle, made, float(above[1] + unmatched) * (1 + _ROUNDING)
 
 
-def _edges(grid: Grid, law: ShiftedMaximum, missing: float) -> tuple[int, Array]:
-    """Where the loss is a multiple of the spacing, between tails of at most `missing`; and the first multiple."""
+def _split(
+    low: Array, pair: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
+) -> tuple[Array, Array, Array]:
+    """The mass of each cell, `[C]`, that goes to its lower end, to its upper end and one point farther.
+
+    The first two are such that both laws keep their masses: no smaller for whatever is convex in exp(-loss). What
+    rounding and the search for the ends may have moved goes one point farther, where V is larger.
+    """
+    ratio = np.exp(low)
+    upper = np.clip((pair[0] - ratio * pair[1]) / scale, 0.0, pair[0])
+    moved = (roundings[0] + ratio * roundings[1]) / scale + (pair[0] + roundings[0]) * blur
+    return pair[0] - upper, upper, 2 * moved
+
+
+def _edges(law: ShiftedMaximum, grid: Grid, missing: float) -> tuple[Array, NDArray[np.int64]]:
+    """Where the loss is a multiple of the spacing, from the middle up to a tail of `missing`; and these multiples."""
+    farthest = np.full(2, law.shift + _FARTHEST)
     ends = _bisected(
-        lambda x: np.where([True, False], law.tails(x - law.shift)[0] > missing, law.tails(x - law.shift)[1] < missing),
-        low=np.full(2, law.shift - _FARTHEST),
-        high=np.full(2, law.shift + _FARTHEST),
+        lambda x: np.where(
+            [True, False], law.tails(x)[0] > law.tails(x - law.shift)[1], law.tails(x - law.shift)[1] < missing
+        ),
+        low=-farthest,
+        high=farthest,
     )
     low, high = np.clip(law.loss(ends) / grid.spacing, -grid.size, grid.size).tolist()
-    multiples = np.arange(math.floor(low), math.ceil(high) + 1)
+    multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
     x = _bisected(
         lambda x: law.loss(x) > multiples * grid.spacing,
-        low=np.full(len(multiples), law.shift - _FARTHEST),
-        high=np.full(len(multiples), law.shift + _FARTHEST),
+        low=np.full(len(multiples), ends[0]),
+        high=np.full(len(multiples), farthest[0]),
     )
-    return int(multiples[0]), x
+    x[0] = ends[0]
+    return x, multiples
 
 
 def _bisected(above: Callable[[Array], NDArray[np.bool_]], *, low: Array, high: Array) -> Array:
