@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_in_any_part_the_log_ratios_of_a_pick_span_at_most_w(adjacency: Adjacenc
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0, 8.0])
 def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
     curves = [j * bounded_range_rdp(width / math.sqrt(j), ORDERS) for j in (1, 2, 3, 4, 8, 40, 1000)]
-    for fewer, more in zip(curves, curves[1:], strict=False):
+    for fewer, more in pairwise(curves):
         assert (fewer <= more * (1 + 1e-7)).all()
     assert (curves[-1] <= ORDERS * width**2 / 8 * (1 + 1e-9)).all()
 
