@@ -14,7 +14,7 @@ from pate.accounting.events import Event, NoOpEvent
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators.lone_gap import gap_to_release, release_probability
 from pate.mechanisms.stability_table import optimal_stability_table
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require_positive
 
 if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import StableTopK
@@ -51,6 +51,7 @@ def best_split(
     """
     if aggregator.table is not None:
         raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
+    require_positive("target_epsilon", target_epsilon)
     left = target_delta - num_queries * aggregator.failure_prob
     if left <= 0:
         raise InvalidValue(

@@ -10,13 +10,23 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
+from pate.aggregators import (
+    BoundaryMax,
+    BoundaryTopK,
+    GaussianVotes,
+    NotPriorTopK,
+    StableFixedTopK,
+    StableTopK,
+)
 from pate.config.location import members
 
 _PLAIN = (str, int, float, bool)
 _AGGREGATORS: dict[str, type] = {
     "stable_top_k": StableTopK,
     "stable_top_k_fixed": StableFixedTopK,
+    "stable_top_k_boundary": BoundaryTopK,
+    "stable_top_k_not_prior": NotPriorTopK,
+    "boundary_max": BoundaryMax,
     "gaussian_votes": GaussianVotes,
 }
 _SET_ELSEWHERE = {"aggregator": ("adjacency",)}
@@ -68,11 +78,17 @@ class AccountConfig(SharedConfig):
     Attributes:
         num_labels: L.
         num_teachers: T.
+        max_epsilon: solve for the number of queries that it pays for, in place of num_queries.
+        accountants: all, or a list of names: their prices side by side.
+        write_table: write the stability test's table here.
         format: text or json.
     """
 
     num_labels: int = 40
     num_teachers: int = 400
+    max_epsilon: float | None = None
+    accountants: Any = None
+    write_table: str | None = None
     format: str = "text"
 
 

@@ -1,0 +1,147 @@
+"""A quote on the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pate.cli.quote import Price, Quote
+from pate.report.coverage import PAPER_LABEL
+from pate.report.rounding import format_delta, round_up
+
+_UNITS = {
+    "replace_one": "one private record changes",
+    "add_remove": "one teacher is added or removed; says nothing of single records",
+}
+_DIGITS = 4
+_LONGEST = 16
+
+
+def print_quote(quote: Quote, console: Console | None = None) -> None:
+    """Prints the price, how it comes about, and what passes; epsilons are rounded up."""
+    console = console or Console()
+    console.print(_headline(quote), soft_wrap=True)
+    sections = {"release": _release_rows(quote), "price": _price_rows(quote), "mechanism": _parameter_rows(quote)}
+    for title, rows in (sections | {"what passes": _gap_rows(quote)}).items():
+        if rows:
+            console.print(Text(f"\n{title}", style="bold"))
+            console.print(_grid(rows))
+    if quote.accountants:
+        less = f" less {_small(quote.failure_prob)} for failures" if quote.failure_prob > 0 else ""
+        title = f"\nside by side, at delta = {format_delta(quote.delta)}{less}: each is a bound"
+        console.print(Text(title, style="bold"))
+        console.print(_side_by_side(quote.accountants))
+    if quote.table is not None:
+        console.print(_table_line(quote.table), soft_wrap=True)
+
+
+def _headline(quote: Quote) -> Text:
+    bound = "no guarantee: epsilon is infinite"
+    if math.isfinite(quote.epsilon):
+        bound = f"epsilon <= {_epsilon(quote.epsilon)}"
+    return Text.assemble((bound, "bold green"), f" at delta = {format_delta(quote.delta)}, {quote.adjacency}")
+
+
+def _release_rows(quote: Quote) -> list[tuple[str, Text]]:
+    solved = "num_queries" in quote.solved_for
+    queries = _solved(Text(str(quote.num_queries)), solved).append(
+        ", the most that max_epsilon pays for" if solved else ""
+    )
+    return [
+        ("queries", queries),
+        ("labels", Text(str(quote.num_labels))),
+        ("teachers", Text(str(quote.num_teachers))),
+        ("one change", Text(_UNITS[quote.adjacency])),
+    ]
+
+
+def _price_rows(quote: Quote) -> list[tuple[str, Text]]:
+    orders = "" if quote.num_orders is None else f", the best of {quote.num_orders} orders is {quote.best_order:.3f}"
+    rows = [("accountant", Text(f"{quote.accountant}{orders}"))]
+    if quote.failure_prob > 0:
+        each = f"{_small(quote.failure_prob / quote.num_queries)} a query, {_small(quote.failure_prob)} in all"
+        left = f"{_small(quote.delta - quote.failure_prob)} of delta is left"
+        rows.append(("failure probability", Text(f"{each}; {left}")))
+    if quote.paper_epsilon is not None:
+        rows.append(("the paper's epsilon", Text(f"{quote.paper_epsilon:.2f} {PAPER_LABEL}", style="yellow")))
+    return rows
+
+
+def _parameter_rows(quote: Quote) -> list[tuple[str, Text]]:
+    parameters = dict(quote.aggregator)
+    rows = [("name", Text(parameters.pop("name")))]
+    for name, value in parameters.items():
+        text = Text(f"{value:.6g}" if isinstance(value, float) else str(value)[:_LONGEST])
+        rows.append((name, _solved(text, name in quote.solved_for)))
+    return rows
+
+
+def _gap_rows(quote: Quote) -> list[tuple[str, Text]]:
+    """What a gap must be; nothing for aggregators without a test."""
+    if not {"test", "test_std", "table_order"} & quote.aggregator.keys():
+        return []
+    if quote.gap_at_50 is None:
+        hint = f"no gap of {quote.num_teachers} teachers passes with probability 1/2: nearly every query is refused"
+        return [("test", Text(hint, style="yellow"))]
+    often = "no gap" if quote.gap_at_95 is None else f"{quote.gap_at_95} votes"
+    rows = [("gap that passes", Text(f"{quote.gap_at_50} votes with probability 1/2, {often} with 0.95"))]
+    if quote.aggregator["name"] == "StableTopK":
+        lone = "no gap" if quote.lone_gap_at_50 is None else f"{quote.lone_gap_at_50} votes"
+        rows.append(
+            ("lone gap that is chosen and passes", Text(f"{lone} with probability 1/2, all other gaps being 0"))
+        )
+    return rows
+
+
+def _grid(rows: list[tuple[str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for name, value in rows:
+        grid.add_row(name, value)
+    return grid
+
+
+def _side_by_side(prices: tuple[Price, ...]) -> Table:
+    """One row an accountant, the smallest epsilon in bold."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("accountant", no_wrap=True)
+    for name in ("epsilon", "orders", "best order"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    best = min((price.epsilon for price in prices if price.epsilon is not None), default=None)
+    for price in prices:
+        table.add_row(*_cells(price, best))
+    return table
+
+
+def _cells(price: Price, best: float | None) -> list[Text]:
+    epsilon = "-" if price.epsilon is None else _epsilon(price.epsilon)
+    orders = "-" if price.num_orders is None else str(price.num_orders)
+    order = "-" if price.best_order is None else f"{price.best_order:.3f}"
+    note = Text(price.reason or "", style="dim")
+    style = "bold" if price.epsilon is not None and price.epsilon == best else ""
+    return [Text(price.accountant), Text(epsilon, style=style), Text(orders), Text(order), note]
+
+
+def _table_line(table: dict[str, Any]) -> Text:
+    cost = f"certified to cost at most {table['rdp']:.6g} a test at order {table['order']:.6g}"
+    return Text.assemble("table: ", (str(table["path"]), "bold"), f", {cost}")
+
+
+def _epsilon(epsilon: float) -> str:
+    return round_up(epsilon, _DIGITS)
+
+
+def _small(probability: float) -> str:
+    """Three digits, without the zero in front of the exponent."""
+    return f"{probability:.3g}".replace("e-0", "e-")
+
+
+def _solved(text: Text, solved: bool) -> Text:
+    return Text.assemble(text, ("  <- solved for", "cyan")) if solved else text
