@@ -60,3 +60,8 @@ def order_array(orders: object) -> Array:
     require(array.ndim == 1 and array.size > 0, "orders.shape", array.shape, "[num_orders], at least one")
     require(bool(((array > 1) & np.isfinite(array)).all()), "orders", "…", "finite numbers > 1")
     return array
+
+
+def rank_of(orders: Array) -> NDArray[np.intp]:
+    """Where each order stands among the sorted orders."""
+    return np.argsort(np.argsort(orders, kind="stable"), kind="stable")

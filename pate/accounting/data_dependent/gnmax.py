@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from pate.accounting.data_dependent.cost import DataDependentCost, order_array
+from pate.accounting.data_dependent.consensus import consensus_blocks
+from pate.accounting.data_dependent.cost import DataDependentCost, order_array, rank_of
 from pate.validation import require, require_count, require_histogram, require_positive
 
 Array = NDArray[np.float64]
@@ -29,7 +30,13 @@ def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: in
     array = order_array(orders)
     counts = one_vote_each(votes, num_teachers)
     log_q, times = np.unique(gnmax_log_q(counts, noise_std=noise_std), return_counts=True)
-    return DataDependentCost(array, times.astype(np.float64) @ gnmax_rdp(log_q, noise_std=noise_std, orders=array))
+    rising, weights = np.sort(array), times.astype(np.float64)
+    total, price = np.zeros_like(array), rising / noise_std**2
+    for rows, block in consensus_blocks(log_q, noise_std=noise_std, orders=rising):
+        served = block.shape[1]
+        total[:served] += weights[rows] @ block
+        total[served:] += weights[rows].sum() * price[served:]
+    return DataDependentCost(array, total[rank_of(array)])
 
 
 def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
@@ -48,11 +55,14 @@ def vote_deficits(votes: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def log_q_of_deficits(deficits: NDArray[np.int64], *, noise_std: float) -> Array:
     """`gnmax_log_q` from the deficits `[Q, L - 1]`, rising: `[Q]`; looks normal tails up by whole votes."""
-    scale = math.sqrt(2) * require_positive("noise_std", noise_std)
-    tails = log_ndtr(-np.arange(int(deficits.max()) + 1) / scale)
-    largest = tails[deficits[:, 0]]
-    others = np.exp(tails[deficits] - largest[:, None]).sum(axis=1)
-    num_classes = deficits.shape[1] + 1
+    scale, num_classes = math.sqrt(2) * require_positive("noise_std", noise_std), deficits.shape[1] + 1
+    largest_deficit = int(deficits.max())
+    if largest_deficit < deficits.size:
+        tails = log_ndtr(-np.arange(largest_deficit + 1) / scale)[deficits]
+    else:
+        tails = log_ndtr(-deficits / scale)
+    largest = tails[:, 0]
+    others = np.exp(tails - largest[:, None]).sum(axis=1)
     return np.asarray(np.minimum(largest + np.log(others), math.log1p(-1 / num_classes)))
 
 
@@ -66,33 +76,12 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
         noise_std: in votes, > 0.
         orders: `[A]` orders > 1.
     """
-    a, std = order_array(orders), require_positive("noise_std", noise_std)
-    x = np.sqrt(-np.asarray(log_q, dtype=np.float64))[:, None]  # [Q, 1]
-    bound = np.tile(a / std**2, (len(x), 1))
-    served = a < std * x.max()
-    independent = bound[:, served]
-    usable = a[served] < std * x
-    bound[:, served] = np.where(usable, np.minimum(_consensus_rdp(x, std, a[served]), independent), independent)
-    return bound
-
-
-def _consensus_rdp(x: Array, std: float, a: Array) -> Array:
-    """The bound of docs/proofs/data_dependent.md with q = exp(-x**2), `[Q, A]`; of use only where a < std * x."""
-    above = np.maximum(x - 1 / std, 1e-7)
-    log_p = np.log1p(-np.exp(-x * x))  # [Q, 1] as the next two: logs of the likeliest outcome's probability
-    log_p_least = np.log1p(-np.exp(-above * above))
-    log_p_most = np.log1p(-np.exp(-np.square(x + 1 / std)))
-    log_rest = a * (2 * x / std - 1 / std**2) - x * x
-    with np.errstate(over="ignore"):
-        loose = -(a - 1) * log_p_least
-        fall, rise = log_p - log_p_least, log_p_most - log_p
-        tight = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + log_p_most)
-        slope = log_rest + x * x + np.log1p(-np.minimum(a / (std * x), 1 - 1e-12))
-        steep = 2 * x / std - 1 / std**2 + np.log1p(-np.minimum(1 / (std * x), 1 - 1e-12)) >= 0
-        flat = np.log1p(1 / (std * x)) <= 2 * x / std + 1 / std**2
-        rises = steep & flat & (slope >= (a - 1) * np.maximum(fall, rise))
-        likeliest = np.where(rises, np.minimum(tight, loose), loose)
-        return np.asarray((likeliest + np.log1p(np.exp(log_rest - likeliest))) / (a - 1))
+    array = order_array(orders)
+    rising = np.sort(array)
+    bound = np.tile(rising / require_positive("noise_std", noise_std) ** 2, (len(log_q), 1))
+    for rows, block in consensus_blocks(np.asarray(log_q, np.float64), noise_std=noise_std, orders=rising):
+        bound[rows, : block.shape[1]] = block
+    return np.asarray(bound[:, rank_of(array)])
 
 
 def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
