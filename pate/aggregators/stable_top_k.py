@@ -21,13 +21,14 @@ from pate.accounting import (
 )
 from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.budget_split import best_split
+from pate.aggregators.stability_choice import require_test, stability_test_of
 from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.regularizer import Regularizer, checked_regularizer
-from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
+from pate.mechanisms.stability_table import StabilityTable
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import InvalidValue, require, require_choice, require_count, require_positive, require_probability
+from pate.validation import InvalidValue, require_count, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +85,11 @@ class StableTopK(Aggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
-        require_choice("test", self.test, ("gaussian", "laplace", "table"))
         if self.table is not None:
             self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
-        require_probability("failure_prob", self.failure_prob)
+        require_test(self)
         if self.selection_share is not None:
             require_probability("selection_share", self.selection_share)
-        if self.test != "table":
-            require_positive("test_std", _given("test_std", self.test_std, self.test))
-        elif self.table is None:
-            require_positive("table_budget", _given("table_budget", self.table_budget, self.test))
-            order = _given("table_order", self.table_order, self.test)
-            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
         object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
         if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
@@ -115,19 +109,7 @@ class StableTopK(Aggregator):
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """The second step, for that many teachers."""
-        if isinstance(self.table, CertifiedTable):
-            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
-        if self.test == "table":
-            return StabilityTest.from_table(
-                self._table(num_teachers), num_teachers=num_teachers, adjacency=self.adjacency
-            )
-        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
-        return make(
-            test_std=float(self.test_std or 0),
-            failure_prob=self.failure_prob,
-            num_teachers=num_teachers,
-            adjacency=self.adjacency,
-        )
+        return stability_test_of(self, num_teachers=num_teachers)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test, once a query."""
@@ -205,8 +187,9 @@ class StableTopK(Aggregator):
 
     def _identity(self, *, num_labels: int, num_teachers: int) -> str:
         """The regularizer by its values: the text of a function says nothing about them."""
-        offsets = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers).offsets.tolist()
-        return repr((replace(self, regularizer=None), offsets))
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        rest = super(StableTopK, replace(self, regularizer=None))._identity(**shape)
+        return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         selection = self.gap_selection(num_labels=votes.shape[1], num_teachers=num_teachers)
@@ -223,7 +206,6 @@ class StableTopK(Aggregator):
 
     def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
         """A ready table has an order and a failure probability of its own."""
-        require(self.test == "table", "test", self.test, "table, where a ready table is given")
         fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -239,19 +221,3 @@ class StableTopK(Aggregator):
             start=self.selection_scale,
         )
         return replace(self, selection_scale=scale)
-
-    def _table(self, num_teachers: int) -> StabilityTable:
-        if isinstance(self.table, StabilityTable):
-            return self.table
-        return optimal_stability_table(
-            order=float(self.table_order or 0),
-            rdp_budget=float(self.table_budget or 0),
-            failure_prob=self.failure_prob,
-            num_levels=num_teachers // self.adjacency.gap_sensitivity + 1,
-        )
-
-
-def _given(name: str, value: float | None, test: str) -> float:
-    if value is None:
-        raise InvalidValue(f"{name}=None: expected a number, test={test} needs it")
-    return value
