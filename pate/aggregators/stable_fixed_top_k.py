@@ -17,6 +17,7 @@ from pate.accounting import (
     NoOpEvent,
     RdpAccountant,
     SelfComposedEvent,
+    calibrate,
     zcdp_to_epsilon_classic,
 )
 from pate.accounting.rdp import count_leaves, rdp_curve
@@ -55,8 +56,8 @@ class StableFixedTopK(Aggregator):
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
         table_order: Renyi order that the table is made for, > 1; for "table".
         table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
-        table: a ready table instead of an order and a budget.
-        failure_prob: probability that an unstable set is released, per query.
+        table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
+        failure_prob: probability that an unstable set is released, per query; a ready table brings its own.
         padded: whether sizes 0 and L compete; either means that all k labels are peeled from all.
         max_k: the largest size that competes, >= 1; None for no limit. The peel looks at all labels in any case.
         selection_share: the part of the Renyi budget of `StableTopK` that calibration of a table gives to the
@@ -95,7 +96,9 @@ class StableFixedTopK(Aggregator):
         require_count("k", self.k)
         require_positive("peel_scale", self.peel_scale)
         require_probability("peel_share", self.peel_share)
-        object.__setattr__(self, "table", self.stable_top_k.table)  # checks the rest, and reads a table once
+        first = self.stable_top_k  # checks the rest, and reads a ready table
+        for name in ("table", "failure_prob", "table_order", "table_budget"):
+            object.__setattr__(self, name, getattr(first, name))
 
     @property
     def stable_top_k(self) -> StableTopK:
@@ -129,9 +132,7 @@ class StableFixedTopK(Aggregator):
         if self.table is not None:
             raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
         return replace(
-            self,
-            selection_scale=self.selection_scale * factor,
-            peel_scale=self.peel_scale * factor,
+            self._with_picks_scaled(factor),
             test_std=None if self.test_std is None else self.test_std * factor,
             table_budget=None if self.table_budget is None else self.table_budget / factor**2,
         )
@@ -146,7 +147,10 @@ class StableFixedTopK(Aggregator):
         num_teachers: int,
         accountant: Callable[[], Accountant] = RdpAccountant,
     ) -> StableFixedTopK:
-        """The least noise for a target; with a table, its order and the split of its budget are found first."""
+        """The least noise for a target; with a table, its order and the split of its budget are found first.
+
+        A ready table stays as it is, and the noise of the two other steps is solved for, in their ratio.
+        """
         release: dict[str, Any] = {
             "target_epsilon": target_epsilon,
             "target_delta": target_delta,
@@ -154,6 +158,8 @@ class StableFixedTopK(Aggregator):
             "num_labels": num_labels,
             "num_teachers": num_teachers,
         }
+        if self.table is not None:
+            return self._with_table_calibrated(accountant=accountant, **release)
         split = self.test == "table" and self.k < num_labels
         base = self._split(**release) if split else self
         return super(StableFixedTopK, base).calibrated(**release, accountant=accountant)
@@ -193,6 +199,21 @@ class StableFixedTopK(Aggregator):
         kept, part, size = _plan(stable, self.k)
         return kept | self.peeling.draw(votes, part, size, rng), everyone
 
+    def _with_picks_scaled(self, factor: float) -> StableFixedTopK:
+        """The noise of selection and peel multiplied."""
+        return replace(self, selection_scale=self.selection_scale * factor, peel_scale=self.peel_scale * factor)
+
+    def _with_table_calibrated(
+        self, *, target_epsilon: float, target_delta: float, accountant: Callable[[], Accountant], **shape: int
+    ) -> StableFixedTopK:
+        factor = calibrate(
+            lambda noise: self._with_picks_scaled(noise).event_for(**shape),
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            accountant=accountant,
+        )
+        return self._with_picks_scaled(factor)
+
     def _split(self, **release: Any) -> StableFixedTopK:
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
         shape = {name: release[name] for name in ("num_labels", "num_teachers")}
@@ -202,7 +223,6 @@ class StableFixedTopK(Aggregator):
         peel_range = math.sqrt(8 * float(spent) * self.peel_share / (1 - self.peel_share) / order)
         return replace(
             self,
-            table=None,
             table_order=order,
             table_budget=adaptive.table_budget,
             selection_scale=adaptive.selection_scale,

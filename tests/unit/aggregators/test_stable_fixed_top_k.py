@@ -179,6 +179,17 @@ def test_table_calibration_gives_the_peel_its_share(adjacency: Adjacency, share:
     assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * whole, rel=1e-3)
 
 
+def test_a_ready_table_stays_as_it_is_and_brings_its_failure_probability() -> None:
+    table = optimal_stability_table(order=4.0, rdp_budget=1e-3, failure_prob=2e-10, num_levels=400)
+    ready = dataclasses.replace(TABLE, table=table, peel_scale=0.5)
+    assert (ready.failure_prob, ready.table_order, ready.table_budget) == (2e-10, None, None)
+    assert failure_probability(ready.event_for(**SHAPE)) == pytest.approx(600 * 2e-10, rel=1e-12)
+    calibrated = ready.calibrated(**GOAL, **SHAPE)
+    assert 7.95 <= epsilon_of(calibrated) <= 8.0
+    assert calibrated.table == table
+    assert calibrated.peel_scale / calibrated.selection_scale == pytest.approx(0.5, rel=1e-12)
+
+
 def test_the_price_does_not_depend_on_k() -> None:
     assert epsilon_of(dataclasses.replace(TABLE, k=1)) == epsilon_of(dataclasses.replace(TABLE, k=39))
 
