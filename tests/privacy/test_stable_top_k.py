@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,6 +59,18 @@ def test_price_covers_all_smaller_instances(adjacency: Adjacency, noise: str) ->
         for num_teachers in range(1, 6):
             aggregator = aggregator_of(noise, 1.0, "laplace", adjacency, padded=padded)
             assert_priced(aggregator, gap_pairs(num_labels, num_teachers, adjacency, padded=padded))
+
+
+@pytest.mark.parametrize("max_k", [1, 2])
+@pytest.mark.parametrize("test", ["laplace", "table"])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_an_unknown_domain(adjacency: Adjacency, noise: str, test: str, max_k: int) -> None:
+    """Only the first gaps compete; the labels below the best max_k + 1 are as in any histogram."""
+    pairs = gap_pairs(4, 6, adjacency, padded=False)
+    first_gaps = replace(pairs, **{name: getattr(pairs, name)[:, :max_k] for name in ("first", "second", "same_set")})
+    aggregator = replace(aggregator_of(noise, 0.5, test, adjacency), max_k=max_k)
+    assert_priced(aggregator, first_gaps)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

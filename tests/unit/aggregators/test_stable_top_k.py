@@ -67,6 +67,27 @@ def test_no_label_and_all_labels_need_no_test() -> None:
     assert release.labels.all()
 
 
+def test_with_max_k_the_law_needs_the_best_counts_only() -> None:
+    """An unknown domain: labels below the best max_k + 1, and how many there are, change nothing."""
+    restricted = dataclasses.replace(PLAIN, max_k=2)
+    laws = [restricted.distribution(np.array(votes), num_teachers=9) for votes in ([9, 8, 2], [9, 8, 2, 1, 0, 2])]
+    assert laws[0] == laws[1]
+    assert laws[0].keys() == {None, (0,), (0, 1)}
+    shapes = [{"num_queries": 3, "num_labels": labels, "num_teachers": 9} for labels in (3, 4000)]
+    assert restricted.event_for(**shapes[0]) == restricted.event_for(**shapes[1])
+    votes = np.tile([9, 9, 9, 0], (200, 1))
+    release = restricted.aggregate(votes, num_teachers=9, rng=np.random.default_rng(0))
+    assert release.labels.sum(axis=1).max() <= 2
+    with pytest.raises(InvalidValue, match=r"max_k=0: expected a whole number >= 1"):
+        dataclasses.replace(PLAIN, max_k=0)
+
+
+@pytest.mark.parametrize("regularizer", [[0.0, math.nan], [0.0, math.inf], lambda k: math.nan])
+def test_a_regularizer_has_finite_values(regularizer: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"regularizer=(nan|inf): expected finite numbers"):
+        dataclasses.replace(PLAIN, regularizer=regularizer)
+
+
 def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> None:
     first, second = (dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0])) for scale in (1, 2))
     assert first.regularizer == (0.0, 1e-12, 1.0)
