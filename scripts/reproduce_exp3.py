@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy.optimize import brentq
 
 from pate.accounting import (
     Accountant,
@@ -26,7 +30,11 @@ from pate.accounting import (
 )
 from pate.accounting.published import Curve, converted, corollary_9_rdp, curve_of, gaussian_stand_in
 from pate.aggregators import StableTopK
+from pate.mechanisms.argmax_laws import gaussian_argmax
 from pate.report.rounding import round_up
+from pate.verification import compose
+
+Law = dict[Hashable, float]
 
 NUM_QUERIES, NUM_LABELS, NUM_TEACHERS = 600, 40, 800
 FAILURE_PROB, TARGET_DELTA = 1e-9, 1e-6
@@ -59,6 +67,21 @@ class Row:
     replace_one_tight: float | None
 
 
+@dataclass(frozen=True)
+class Floor:
+    """What one pair of neighbours alone gives away: no sound epsilon is below it.
+
+    Attributes:
+        pair: the neighbours.
+        adjacency: under which they are.
+        epsilon_at_least: of 600 releases, from the pair's exact laws.
+    """
+
+    pair: str
+    adjacency: Adjacency
+    epsilon_at_least: float
+
+
 def rows() -> list[Row]:
     """The whole table, in the order of the specification."""
     return [
@@ -73,6 +96,58 @@ def rows() -> list[Row]:
         _by_accountant("the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test),
         _by_accountant("the same, test as one bit: what pate-account prints", RdpAccountant, _gaussian),
     ]
+
+
+def floors() -> list[Floor]:
+    """Pairs that refute the paper's 3.6, for its own noise."""
+    tied = np.full(NUM_LABELS - 1, 10.0)
+    alternating = np.where(np.arange(NUM_LABELS - 1) % 2 == 0, -1.0, 1.0)
+    falling = [760 * (NUM_LABELS - 1 - rank) for rank in range(NUM_LABELS)]
+    raised = [count + rank % 2 for rank, count in enumerate(falling)]
+    one, other = [799, 401] + [1] * 38, [800, 400] + [2] * 38
+    return [
+        *(
+            Floor(
+                "39 tied gaps, every second one moves; k released",
+                adjacency,
+                _at_least(*(_choice(tied + move) for move in (0, adjacency.gap_sensitivity * alternating))),
+            )
+            for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+        ),
+        Floor(
+            f"{falling[0]:,} teachers, 39 gaps of 760; one votes for every second rank",
+            Adjacency.ADD_REMOVE,
+            _at_least(*(_released(counts, Adjacency.ADD_REMOVE) for counts in (falling, raised))),
+        ),
+        Floor(
+            "800 teachers: (799, 401, 1, …, 1) and (800, 400, 2, …, 2)",
+            Adjacency.REPLACE_ONE,
+            _at_least(*(_released(counts, Adjacency.REPLACE_ONE) for counts in (one, other))),
+        ),
+    ]
+
+
+def _choice(gaps: NDArray[np.float64]) -> Law:
+    """The law of the noisy maximum."""
+    return dict(enumerate(gaussian_argmax(gaps / SELECTION_STD).tolist()))
+
+
+def _released(counts: list[int], adjacency: Adjacency) -> Law:
+    """The law of one query, k hidden where it is refused; the first label has all the votes."""
+    aggregator = _aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
+    return dict(aggregator.distribution(np.array(counts), num_teachers=max(counts[0], NUM_TEACHERS)))
+
+
+def _at_least(one: Law, two: Law) -> float:
+    """The larger epsilon of the two directions; merging outcomes only lowers it."""
+    outcomes = list(dict.fromkeys([*one, *two]))
+    first, second = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, two))
+
+    def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+        p, q = compose(p, q, NUM_QUERIES, num_cells=512)
+        return float(brentq(lambda e: np.maximum(p - math.exp(e) * q, 0.0).sum() - TARGET_DELTA, 0.0, 100.0))
+
+    return max(epsilon(first, second), epsilon(second, first))
 
 
 def _by_curve(accounting: str, holds: str, curve_for: Callable[[Adjacency], Curve | None]) -> Row:
@@ -163,9 +238,12 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments).format
     table = rows()
     if chosen == "table":
-        Console(width=140).print(_rendered(table))
+        console = Console(width=140)
+        console.print(_rendered(table))
+        console.print(_rendered_floors(floors()))
     elif chosen == "json":
-        sys.stdout.write(json.dumps([asdict(row) for row in table], indent=1) + "\n")
+        lists = {"rows": [asdict(row) for row in table], "floors": [asdict(floor) for floor in floors()]}
+        sys.stdout.write(json.dumps(lists, indent=1) + "\n")
     else:
         writer = csv.DictWriter(sys.stdout, fieldnames=list(asdict(table[0])), lineterminator="\n")
         writer.writeheader()
@@ -185,6 +263,13 @@ def _rendered(table: list[Row]) -> Table:
         cells = (row.add_remove_classic, row.add_remove_tight, row.replace_one_classic, row.replace_one_tight)
         style = "red" if row.holds == FALSE else None
         shown.add_row(row.accounting, row.holds, *("-" if x is None else round_up(x, 3) for x in cells), style=style)
+    return shown
+
+
+def _rendered_floors(table: list[Floor]) -> Table:
+    shown = Table("pair of neighbours", "adjacency", "epsilon at least", title="What the paper's noise gives away")
+    for floor in table:
+        shown.add_row(floor.pair, floor.adjacency, f"{math.floor(floor.epsilon_at_least * 1000) / 1000:.3f}")
     return shown
 
 
