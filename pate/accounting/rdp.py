@@ -96,7 +96,9 @@ class RdpAccountant(Accountant):
         return self._best(lambda orders, rdp: rdp_to_epsilons(orders, rdp, target_delta=left))
 
     def _best(self, convert: Callable[[Array, Array], Array]) -> tuple[float, float]:
-        """The smallest value that a conversion gives at any order, and that order."""
+        """The smallest value that a conversion gives at any order, and that order; 0 while nothing was spent."""
+        if self._spent.keys() <= {NoOpEvent}:
+            return 0.0, float(self.orders[-1])
         values = convert(self.orders, self.rdp)
         best = int(np.argmin(values))
         if not self._refine or not 0 < values[best] < math.inf:
