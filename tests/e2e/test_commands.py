@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,13 @@ MISTAKES = {
 }
 
 
+def test_the_fixed_variant_costs_8_as_it_comes() -> None:
+    answer = quote("aggregator=stable_top_k_fixed", "num_teachers=400")
+    assert 7.95 < answer["epsilon"] <= 8.0  # type: ignore[operator]
+    assert answer["gap_at_95"] == 321
+    assert answer["aggregator"]["k"] == 5  # type: ignore[index]
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake_is_one_line_and_exit_code_2(name: str) -> None:
     arguments, message = MISTAKES[name]
@@ -118,7 +126,7 @@ def test_help_shows_examples_and_choices(module: str) -> None:
     done = run(module, "--help")
     assert done.returncode == 0
     assert "Examples" in done.stdout
-    assert "aggregator: gaussian_votes" in done.stdout
+    assert re.search(r"^aggregator: .*\bgaussian_votes\b.*\bstable_top_k_fixed\b", done.stdout, re.MULTILINE)
     assert "schema" not in done.stdout
 
 
