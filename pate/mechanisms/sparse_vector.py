@@ -120,6 +120,7 @@ class SparseVectorSession:
 
     def __init__(self, mechanism: SparseVector, num_items: int) -> None:
         self.mechanism = mechanism
+        self._noise = mechanism.noise
         self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
 
     def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
@@ -135,7 +136,7 @@ class SparseVectorSession:
         checked = _require_bits(bits, rank=1)
         require(checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}")
         counted = checked & (self._hits < self.mechanism.item_hits)
-        noisy = int(counted.sum()) + int(self.mechanism.noise.sample((), rng))
+        noisy = int(counted.sum()) + int(self._noise.sample((), rng))
         if noisy < level:
             return None
         self._hits += counted
