@@ -102,7 +102,7 @@ def _block_rdp(columns: Array, a: Array, num_tight: NDArray[np.intp], num_served
 
 
 def _lines(slopes: Array, heights: Array, at: Array) -> Array:
-    """slope * point + height of each row at each point: `[B, A]`, in one pass."""
+    """Slope * point + height of each row at each point: `[B, A]`, in one pass."""
     return np.stack([slopes, heights], axis=1) @ np.stack([at, np.ones_like(at)])
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from pate.accounting.data_dependent.cost import Array
-from pate.accounting.data_dependent.gap_selection import gap_selection_cost, gap_selection_rdp
+from pate.accounting.data_dependent.gap_selection import gap_selection_rdp, top_log_odds
 from pate.accounting.data_dependent.gnmax import gnmax_cost
 from pate.accounting.data_dependent.smooth_sensitivity import gnmax_smooth_sensitivity, smooth_noise_rdp
 from pate.accounting.events import BoundedRangeEvent, GaussianEvent
@@ -58,10 +58,9 @@ class GapCostSanitiser:
         """An upper bound on how far the cost of all queries moves between neighbours; public."""
         odds = np.linspace(0.0, _LARGEST_LOG_ODDS, _NUM_CELLS)
         width = odds[1] - odds[0]
-        least = self._cost_of_one(odds + width + self.query.epsilon)
-        drops = self._cost_of_one(odds) - least  # of any log odds up to one cell above each
-        beyond = self._cost_of_one(np.array([_LARGEST_LOG_ODDS]))
-        return self.num_queries * float(max(drops.max(), beyond.max()))
+        most = self._costs(odds)
+        drops = most - self._costs(odds + width + self.query.epsilon)  # of any log odds up to one cell above each
+        return self.num_queries * float(max(drops.max(), most[:, -1].max()))
 
     @property
     def noise_std(self) -> float:
@@ -71,16 +70,17 @@ class GapCostSanitiser:
     def __call__(self, utilities: Array, *, rng: np.random.Generator) -> float:
         """The cost at `order` plus noise, possibly negative: from utilities `[num_queries, n]` as for the cost."""
         require_generator(rng)
-        cost = gap_selection_cost(utilities, event=self.query, orders=self.order)
-        require(len(utilities) == self.num_queries, "utilities.shape", utilities.shape, f"{self.num_queries} queries")
-        return float(cost.rdp[0] + self.noise_std * rng.standard_normal())
+        costs = self._costs(top_log_odds(utilities))
+        require(costs.shape[1] == self.num_queries, "utilities.shape", utilities.shape, f"{self.num_queries} queries")
+        return float(costs.sum(axis=1).max() + self.noise_std * rng.standard_normal())
 
     def upper_bound(self, released: float, *, failure_prob: float) -> float:
         """A number that the true cost exceeds with at most this probability, over the noise."""
         return released - self.noise_std * float(ndtri(require_probability("failure_prob", failure_prob)))
 
-    def _cost_of_one(self, log_odds: Array) -> Array:
-        return np.maximum(*gap_selection_rdp(log_odds, event=self.query, orders=self.order))[:, 0]
+    def _costs(self, log_odds: Array) -> Array:
+        """Forward and backward divergence of each query: `[2, Q]`; neither rises with the log odds."""
+        return np.stack(gap_selection_rdp(log_odds, event=self.query, orders=self.order))[:, :, 0]
 
 
 @dataclass(frozen=True, kw_only=True)

