@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from pate.accounting.target_charging import Target, boundary, not_prior
-from scripts.target_charging_tables import access_table, epsilon_table, main, plain_table
+from scripts.target_charging_tables import (
+    TOP_GAPS,
+    access_table,
+    boundary_hits,
+    coarse_epsilon,
+    epsilon_table,
+    main,
+    plain_table,
+    target_table,
+)
 
 
 def test_accesses() -> None:
@@ -29,8 +38,27 @@ def test_epsilons_of_the_coarse_split_and_a_better_one(target: Target, printed: 
         assert 0.97 * coarse < best <= coarse
 
 
+def test_the_claim_of_three_private_tests() -> None:
+    assert f"{coarse_epsilon(not_prior(0.1), 3, target_delta=1e-5):.3f}" == "2.083"
+
+
 def test_plain_composition() -> None:
     assert [f"{epsilon:.3g}" for _, epsilon in plain_table()] == ["3.02", "5.92", "11.2", "23.7"]
+
+
+def test_expected_hits_on_the_boundary() -> None:
+    hits = [boundary_hits(top_gap) for top_gap in TOP_GAPS]
+    assert [f"{hits[0]:.2f}", f"{hits[1]:.1f}", f"{hits[2]:.1f}", f"{hits[3]:.0f}"] == ["0.07", "1.0", "13.5", "119"]
+
+
+def test_hit_probabilities() -> None:
+    """The published q of the boundary; the worst q found for running twice, of which two are not the worst there is."""
+    table = {epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()}
+    assert f"{table[0.05][0]:.4f}" == "0.2786"
+    assert f"{table[1.0][0]:.4f}" == "0.1500"
+    assert [f"{table[epsilon][2]:.4f}" for epsilon in (0.1, 0.5, 1.0)] == ["0.4988", "0.4700", "0.3348"]
+    for epsilon, found in ((0.05, 0.4999), (0.2, 0.4951), (1.0, 0.335)):
+        assert 0.999 * found < table[epsilon][2] < found
 
 
 def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,3 +66,4 @@ def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr().out
     assert "  50    309       378" in printed
     assert "not prior, 0.05 a call" in printed
+    assert "    300   13.5" in printed
