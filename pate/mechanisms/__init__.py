@@ -7,9 +7,12 @@ from pate.mechanisms.canonical import CanonicalTopK
 from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.conditional_release import Conditional, ConditionalRelease
 from pate.mechanisms.discrete_laplace import DiscreteLaplace
+from pate.mechanisms.gamma import GammaTopK
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.joint import JointTopK
+from pate.mechanisms.laplace import LaplaceTopK
 from pate.mechanisms.limited_domain import LimitedDomainTopK
+from pate.mechanisms.lipschitz import LipschitzTopK
 from pate.mechanisms.one_shot import OneShotTopK
 from pate.mechanisms.peeling import PeelingTopK
 from pate.mechanisms.permute_and_flip import PermuteAndFlipTopK
@@ -22,6 +25,7 @@ from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.subset_peeling import SubsetPeeling
 from pate.mechanisms.sweep import ScoredTopK, SweepTopK
 from pate.mechanisms.top_k import TopK
+from pate.mechanisms.top_stable import TopStableTopK
 
 __all__ = [
     "AboveThreshold",
@@ -34,9 +38,12 @@ __all__ = [
     "ConditionalRelease",
     "DiscreteLaplace",
     "FixedKRegularizer",
+    "GammaTopK",
     "GapSelection",
     "JointTopK",
+    "LaplaceTopK",
     "LimitedDomainTopK",
+    "LipschitzTopK",
     "OneShotTopK",
     "PeelingTopK",
     "PermuteAndFlipJointTopK",
@@ -52,6 +59,7 @@ __all__ = [
     "SubsetPeeling",
     "SweepTopK",
     "TopK",
+    "TopStableTopK",
     "TwoRuns",
     "optimal_stability_table",
 ]

@@ -24,31 +24,39 @@ class Noise:
     Attributes:
         density: elementwise.
         cdf: elementwise.
-        quantile: from log q and log(1 - p), where p = exp(-q) is the probability below the value.
+        quantile: from log q, where exp(-q) is the probability below the value.
         low: nothing worth a digit lies below.
+        high: nothing worth a digit lies above.
+        kinks: where the density is not smooth.
+        panel: on intervals of this width, polynomials stand for the density; infinity where it is one between kinks.
     """
 
     density: Curve
     cdf: Curve
-    quantile: Callable[[Array, Array], Array]
+    quantile: Curve
     low: float
+    high: float = 42.0
+    kinks: tuple[float, ...] = (0.0,)
+    panel: float = 0.5
 
     def largest_of(self, log_sizes: Array, rng: np.random.Generator) -> Array:
         """The largest of N independent draws, from log N elementwise; correct for N far beyond a float."""
-        log_q = np.log(np.maximum(rng.standard_exponential(log_sizes.shape), _TINY)) - log_sizes
-        q = np.exp(log_q)
-        with np.errstate(divide="ignore"):
-            log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-q)))
-        return self.quantile(log_q, log_above)
+        return self.quantile(np.log(np.maximum(rng.standard_exponential(log_sizes.shape), _TINY)) - log_sizes)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Independent draws."""
-        return self.largest_of(np.zeros(shape), rng)
+        return self.quantile(np.log(np.maximum(rng.standard_exponential(shape), _TINY)))
 
 
-def _laplace_quantile(log_q: Array, log_above: Array) -> Array:
+def _log_above(log_q: Array) -> Array:
+    """log(1 - exp(-q)): the logarithm of the probability above the value."""
+    with np.errstate(divide="ignore"):
+        return np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
+
+
+def _laplace_quantile(log_q: Array) -> Array:
     q = np.exp(log_q)
-    return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - log_above)
+    return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - _log_above(log_q))
 
 
 def _positive(curve: Curve) -> Curve:
@@ -74,14 +82,14 @@ NOISES = {
     "exponential": Noise(
         density=_positive(lambda x: np.exp(-x)),
         cdf=_positive(lambda x: -np.expm1(-x)),
-        quantile=lambda log_q, log_above: -log_above,
+        quantile=lambda log_q: -_log_above(log_q),
         low=0.0,
     ),
-    "gumbel": Noise(density=_gumbel_density, cdf=_gumbel_cdf, quantile=lambda log_q, log_above: -log_q, low=-7.0),
+    "gumbel": Noise(density=_gumbel_density, cdf=_gumbel_cdf, quantile=np.negative, low=-7.0),
     "half_logistic": Noise(
         density=_positive(lambda x: 2 * expit(x) * expit(-x)),
         cdf=_positive(lambda x: np.tanh(x / 2)),
-        quantile=lambda log_q, log_above: np.log1p(np.exp(-np.exp(log_q))) - log_above,
+        quantile=lambda log_q: np.log1p(np.exp(-np.exp(log_q))) - _log_above(log_q),
         low=0.0,
     ),
     "laplace": Noise(
@@ -90,7 +98,7 @@ NOISES = {
     "logistic": Noise(
         density=lambda x: np.asarray(expit(x) * expit(-x)),
         cdf=lambda x: np.asarray(expit(x)),
-        quantile=lambda log_q, log_above: -np.exp(log_q) - log_above,
+        quantile=lambda log_q: -np.exp(log_q) - _log_above(log_q),
         low=-42.0,
     ),
 }

@@ -14,9 +14,7 @@ from pate.validation import require
 Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = legendre.leggauss(16)
-_PANEL = 0.5
-_HIGH = 42.0
-_WIDEST = 5_000
+_MOST_PANELS = 10_000
 
 
 def ordered_law(values: Array, k: int, noise: Noise) -> dict[tuple[int, ...], float]:
@@ -53,9 +51,11 @@ def largest_law(values: Array, sizes: Array, noise: Noise) -> Array:
 def _grid(values: Array, noise: Noise) -> tuple[Array, Array]:
     """Points `[P, 16]` and half widths `[P, 1]` of panels that end at every value."""
     spread = float(values.max() - values.min())
-    require(spread <= _WIDEST, "spread", spread, f"values at most {_WIDEST} noise scales apart, to be integrated")
-    corners = np.unique([*values, values.min() + noise.low, values.max() + _HIGH])
-    counts = [max(1, int(np.ceil((b - a) / _PANEL))) for a, b in pairwise(corners)]
+    widest = _MOST_PANELS * noise.panel
+    require(spread <= widest, "spread", spread, f"values at most {widest:g} noise scales apart, to be integrated")
+    kinks = (values[:, None] + np.array(noise.kinks)).ravel()
+    corners = np.unique([*kinks, values.min() + noise.low, values.max() + noise.high])
+    counts = [max(1, int(np.ceil((b - a) / noise.panel))) for a, b in pairwise(corners)]
     edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
     low = np.concatenate([edge[:-1] for edge in edges])[:, None]
     high = np.concatenate([edge[1:] for edge in edges])[:, None]

@@ -30,6 +30,15 @@ def falling_order(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
     return order, largest - deficits
 
 
+def largest_in_order(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """The indices of the k largest of each row `[Q, d]`, the largest first: `[Q, k]`."""
+    if k == values.shape[1]:
+        return np.argsort(-values, axis=1)
+    indices = np.argpartition(values, values.shape[1] - k, axis=1)[:, -k:]
+    order = np.argsort(-np.take_along_axis(values, indices, axis=1), axis=1)
+    return np.take_along_axis(indices, order, axis=1)
+
+
 @dataclass(frozen=True)
 class Ranking:
     """The labels of each query in falling order of their counts.

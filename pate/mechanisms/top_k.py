@@ -93,7 +93,9 @@ class TopKMechanism(ABC):
         return self.law_of(checked)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
-        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank).astype(np.int64)
+        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank).astype(
+            np.int64, copy=False
+        )
         require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
         return checked
 

@@ -41,7 +41,7 @@ from pate.mechanisms import (
     GapSelection,
     JointTopK,
     LimitedDomainTopK,
-    OneShotTopK,
+    LipschitzTopK,
     PeelingTopK,
     PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
@@ -195,7 +195,7 @@ def _top_k_price(inputs: Inputs) -> dict[str, Any]:
 
 
 def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
-    mechanism = OneShotTopK(noise=_NOISES[inputs["noise"]], **_top_k_price(inputs))
+    mechanism = LipschitzTopK(noise=_NOISES[inputs["noise"]], **_top_k_price(inputs))
     sets: dict[str, float] = {}
     for outcome, probability in mechanism.distribution(np.array(inputs["hist"])).items():
         key = str(sorted(outcome))

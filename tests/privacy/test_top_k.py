@@ -1,8 +1,9 @@
 """The price of each top-k mechanism against its exact laws on all neighbouring histograms.
 
 Tightness measured at 4 labels, 3 teachers, epsilon 4, k = 2, as the largest exact Renyi divergence over its price, for
-replace-one: from 0.92 to 1.00 but for one-shot Laplace noise 0.844, joint selection 0.637 and 0.661, and canonical
-top-k with gamma = 1/2, 0.49 (logistic) to 0.59 (Laplace). Joint and canonical selection attain their bounded range.
+replace-one: from 0.92 to 1.00 but for one shot charged as pure DP with Gumbel 0.897, Laplace 0.844 and logistic noise
+0.624, joint selection 0.637 and 0.661, and canonical top-k with gamma = 1/2, 0.49 (logistic) to 0.59 (Laplace). Joint
+and canonical selection attain their bounded range.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency
 from pate.mechanisms import (
     CanonicalTopK,
+    GammaTopK,
     JointTopK,
+    LaplaceTopK,
     LimitedDomainTopK,
+    LipschitzTopK,
     OneShotTopK,
     PeelingTopK,
     PermuteAndFlipJointTopK,
@@ -63,9 +67,13 @@ class Case:
 CASES = [
     Case(PeelingTopK),
     Case(PermuteAndFlipTopK),
-    Case(OneShotTopK, {"noise": "gumbel"}),
-    Case(OneShotTopK, {"noise": "exponential"}),
-    Case(OneShotTopK, {"noise": "laplace"}, factor=0.84),
+    Case(OneShotTopK),
+    Case(LaplaceTopK, factor=0.84),
+    Case(LipschitzTopK, {"noise": "exponential"}),
+    Case(LipschitzTopK, {"noise": "gumbel"}, factor=0.89),
+    Case(LipschitzTopK, {"noise": "half_logistic"}),
+    Case(LipschitzTopK, {"noise": "laplace"}, factor=0.84),
+    Case(LipschitzTopK, {"noise": "logistic"}, factor=0.62),
     Case(JointTopK, factor=0.63),
     Case(PermuteAndFlipJointTopK, factor=0.66),
     *(Case(CanonicalTopK, {"noise": noise, "gamma": 1.0}) for noise in NOISES),
@@ -126,6 +134,19 @@ def test_noise_for_add_remove_does_not_cover_replace_one(case: Case) -> None:
     laws = laws_of(mechanism, 4, 3, Adjacency.REPLACE_ONE)
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(largest_renyi(*laws), price_curve(mechanism.event))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_noise_in_a_cube_is_covered_by_its_price_and_no_less(adjacency: Adjacency) -> None:
+    """On an instance small enough for its law, an integral of integrals. Measured: 0.998 of the price."""
+    mechanism = GammaTopK(k=1, epsilon=4.0, adjacency=adjacency)
+    exact, price = largest_renyi(*laws_of(mechanism, 3, 2)), price_curve(mechanism.event)
+    assert_covered(exact, price)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(exact, 0.9 * price)
+    if adjacency is Adjacency.ADD_REMOVE:
+        with pytest.raises(AssertionError, match="of its price"):
+            assert_covered(largest_renyi(*laws_of(mechanism, 3, 2, Adjacency.REPLACE_ONE)), price)
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5])

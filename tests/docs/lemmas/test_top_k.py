@@ -14,6 +14,8 @@ DENSITIES = {
     "exponential": lambda x: np.where(x >= 0, np.exp(-np.abs(x)), 0.0),
     "laplace": lambda x: np.exp(-np.abs(x)) / 2,
     "gumbel": lambda x: np.exp(-x - np.exp(-x)),
+    "logistic": lambda x: np.exp(-x) / (1 + np.exp(-x)) ** 2,
+    "half_logistic": lambda x: np.where(x >= 0, 2 * np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x))) ** 2, 0.0),
 }
 
 
@@ -97,3 +99,29 @@ def test_a_lost_index_has_at_most_w_more_than_the_best_count_outside(adjacency: 
         lost = (ranks[0] < size) & (ranks[1] >= size)
         excess = first - (-np.sort(-first, axis=1))[:, [size]]
         assert excess[lost].max() == width
+
+
+def test_noise_in_a_cube_has_the_stated_density() -> None:
+    """The integral over the cube's size of its uniform density, for two counts and scale 1."""
+    for largest in (0.3, 1.0, 4.0):
+        r = np.linspace(largest, 60, 200_001)
+        mixture = np.trapezoid((2 * r) ** -2.0 * r**2 * np.exp(-r) / 2, r)
+        assert mixture == pytest.approx(np.exp(-largest) / 8, rel=1e-6)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_up_to_a_shift_counts_move_by_half_of_w(adjacency: Adjacency) -> None:
+    first, second = neighbours(3, 3, adjacency)
+    moves = (second - first).astype(float)
+    middle = (moves.max(axis=1) + moves.min(axis=1)) / 2
+    width = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    assert np.abs(moves - middle[:, None]).max() == width / 2
+
+
+def test_the_difference_of_two_laplace_variables_has_the_stated_tail() -> None:
+    """Scales 2 and 1, by summing the density of one against the tail of the other."""
+    y = np.linspace(-40, 40, 800_001)
+    for x in (0.0, 1.5, 6.0):
+        tail = np.where(x + y > 0, np.exp(-np.abs(x + y) / 2) / 2, 1 - np.exp(-np.abs(x + y) / 2) / 2)
+        exact = np.trapezoid(np.exp(-np.abs(y)) / 2 * tail, y)
+        assert exact == pytest.approx((4 * np.exp(-x / 2) - np.exp(-x)) / 6, rel=1e-8)

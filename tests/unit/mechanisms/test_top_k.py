@@ -12,7 +12,10 @@ from scipy.stats import chisquare
 from pate.accounting import Adjacency, RdpAccountant
 from pate.mechanisms import (
     CanonicalTopK,
+    GammaTopK,
     JointTopK,
+    LaplaceTopK,
+    LipschitzTopK,
     OneShotTopK,
     PeelingTopK,
     PermuteAndFlipJointTopK,
@@ -25,9 +28,11 @@ from pate.validation import InvalidValue
 PURE: list[tuple[type[Any], dict[str, Any]]] = [
     (PeelingTopK, {}),
     (PermuteAndFlipTopK, {}),
-    (OneShotTopK, {"noise": "gumbel"}),
-    (OneShotTopK, {"noise": "exponential"}),
-    (OneShotTopK, {"noise": "laplace"}),
+    (OneShotTopK, {}),
+    *((LipschitzTopK, {"noise": noise}) for noise in NOISES),
+    (LaplaceTopK, {}),
+    (LaplaceTopK, {"max_labels": 1}),
+    (GammaTopK, {}),
     (JointTopK, {}),
     (PermuteAndFlipJointTopK, {}),
     *((CanonicalTopK, {"noise": noise}) for noise in NOISES),
@@ -102,7 +107,7 @@ def test_laws_are_for_one_small_histogram() -> None:
     with pytest.raises(InvalidValue, match=r"counts\.shape=\(1, 3\): expected \[num_labels\]"):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
     with pytest.raises(InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"):
-        OneShotTopK(k=1, epsilon=1e6, noise="laplace").distribution(np.array([1, 2, 3]))
+        LaplaceTopK(k=1, epsilon=1e6).distribution(np.array([1, 2, 3]))
     with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
         PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
 
