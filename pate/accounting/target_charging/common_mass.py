@@ -44,26 +44,33 @@ def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike,
 
 
 def boundary_distribution(probabilities: ArrayLike) -> Array:
-    """The law of a call in the boundary wrapper: `[Y + 1]`, the boundary outcome last, at most 1/3.
+    """The law of a call in the boundary wrapper: `[..., Y + 1]`, the boundary outcome last, at most 1/3.
 
     The wrapper knows the law of the call. With pi = min(1 - largest probability, 1/2) it answers "boundary" with
-    probability pi / (1 + pi) and otherwise runs the call.
+    probability pi / (1 + pi) and otherwise runs the call. Pi is the sum of the other probabilities: no digits cancel.
 
     Args:
-        probabilities: `[Y]` the law of the call on the data.
+        probabilities: `[..., Y]` the law of the call on the data.
 
     Raises:
         InvalidValue: probabilities that are negative or do not sum to 1.
     """
-    law = _require_law("probabilities", probabilities)
-    largest = int(np.argmax(law))
-    rest = min(float(np.delete(law, largest).sum()), 0.5)
-    return np.append(law, rest) / (1 + rest)
+    law = np.asarray(probabilities, dtype=np.float64)
+    _require_sums("probabilities", law)
+    others = law.copy()
+    np.put_along_axis(others, law.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    rest = np.minimum(others.sum(axis=-1, keepdims=True), 0.5)
+    return np.asarray(np.concatenate([law, rest], axis=-1) / (1 + rest))
 
 
 def _require_law(name: str, values: Any) -> Array:
     law = np.asarray(values, dtype=np.float64)
-    require(law.ndim == 1 and law.size > 0, f"{name}.shape", law.shape, "[num_outcomes]")
-    proper = bool(np.all(law >= 0)) and abs(law.sum() - 1) <= _SUM_TOLERANCE
-    require(proper, name, "…", "probabilities that sum to 1")
+    require(law.ndim == 1, f"{name}.shape", law.shape, "[num_outcomes]")
+    _require_sums(name, law)
     return law
+
+
+def _require_sums(name: str, laws: Array) -> None:
+    require(laws.ndim > 0 and laws.shape[-1] > 0, f"{name}.shape", laws.shape, "at least one outcome")
+    proper = bool(np.all(laws >= 0)) and bool(np.all(np.abs(laws.sum(axis=-1) - 1) <= _SUM_TOLERANCE))
+    require(proper, name, "…", "probabilities that sum to 1")
