@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, Release, StableFixedTopK, StableTopK
+from pate.aggregators import (
+    Aggregator,
+    BoundaryTopK,
+    ChargedAggregator,
+    ChargedRelease,
+    NotPriorTopK,
+    Release,
+    StableFixedTopK,
+    StableTopK,
+)
 from pate.data import Dataset, Split
 from pate.mechanisms.ranking import Ranking
 from pate.report import (
@@ -129,7 +138,7 @@ class Outcome:
 
     @cached_property
     def _stability_test(self) -> Any:
-        if isinstance(self.aggregator, (StableTopK, StableFixedTopK)):
+        if isinstance(self.aggregator, (StableTopK, StableFixedTopK, BoundaryTopK, NotPriorTopK)):
             return self.aggregator.stability_test(num_teachers=self.num_teachers)
         return None
 
@@ -157,7 +166,21 @@ class Outcome:
             gap_at_50=None if test is None else test.gap_to_pass(0.5),
             gap_at_95=None if test is None else test.gap_to_pass(0.95),
             parameters=parameters,
+            **self._charging(),
         )
+
+    def _charging(self) -> dict[str, Any]:
+        """What a charged aggregator's price is compared with."""
+        if not isinstance(self.aggregator, ChargedAggregator) or not isinstance(self.release, ChargedRelease):
+            return {}
+        event = self.aggregator.plain_event(
+            num_queries=self.release.num_asked,
+            num_labels=self.release.labels.shape[1],
+            num_teachers=self.num_teachers,
+        )
+        possible = failure_probability(event) < self.target_delta
+        plain = self.accountant().compose(event).get_epsilon(self.target_delta) if possible else math.inf
+        return {"target_hits": self.aggregator.target_hits, "plain_epsilon": plain}
 
     def _release_summary(self) -> ReleaseSummary:
         answered = self.release.answered
@@ -169,7 +192,14 @@ class Outcome:
             answer_rate=self.release.num_answered / self.release.num_queries,
             label_accuracy=metrics["accuracy"] if metrics else None,
             micro_f1=metrics["micro_f1"] if metrics else None,
+            **self._hits(),
         )
+
+    def _hits(self) -> dict[str, int]:
+        if not isinstance(self.release, ChargedRelease):
+            return {}
+        names = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
+        return {name: getattr(self.release, name) for name in names}
 
     def _data_summary(self) -> DataSummary:
         data = self.dataset
@@ -195,6 +225,8 @@ class Outcome:
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""
         num_queries, num_labels = self.release.labels.shape
+        if isinstance(self.aggregator, ChargedAggregator):
+            return np.full(num_queries, total)  # the whole session was charged before its first query
         points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
         values = []
         for count in points.tolist():

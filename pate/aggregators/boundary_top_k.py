@@ -71,13 +71,16 @@ class BoundaryTopK(ChargedAggregator):
             padded=self.padded,
             adjacency=self.adjacency,
         )
-        test = StabilityTest.laplace(
+        return TopKCall(selection, self.stability_test(num_teachers=num_teachers))
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The call's second step, for that many teachers."""
+        return StabilityTest.laplace(
             test_std=self.test_std,
             failure_prob=self.failure_prob,
             num_teachers=num_teachers,
             adjacency=self.adjacency,
         )
-        return TopKCall(selection, test)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The session: as many accesses as the hits allow, or all queries where they are fewer."""

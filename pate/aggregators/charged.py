@@ -74,12 +74,13 @@ class PriorRule(Protocol):
     def name(self) -> str:
         """See above."""
 
-    def __call__(self, labels: Bits, answered: Bits) -> Bits:
-        """The expected labels of the queries that follow, `[at least q, L]`; a row without a label expects nothing.
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
 
         Args:
             labels: `[start, L]` released in the rounds before.
             answered: `[start]`.
+            num_queries: of the next round.
         """
 
 
@@ -232,11 +233,11 @@ def _expected(
         return None
     if not isinstance(prior, PriorRule):
         return np.asarray(prior)[rows]
-    said = np.asarray(prior(labels[: rows.start], answered[: rows.start]))
     size, num_labels = rows.stop - rows.start, labels.shape[1]
-    good = said.dtype == np.bool_ and said.ndim == 2 and said.shape[1] == num_labels and len(said) >= size
+    said = np.asarray(prior(labels[: rows.start], answered[: rows.start], size))
+    good = said.dtype == np.bool_ and said.shape == (size, num_labels)
     require(good, "prior", f"{said.dtype} {said.shape}", f"bool [{size}, {num_labels}]")
-    return said[:size]
+    return said
 
 
 def _prior_name(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_teachers: int) -> str:

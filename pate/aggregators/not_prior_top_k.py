@@ -18,6 +18,7 @@ from pate.aggregators.session_price import session_event
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.top_k_call import bit_epsilon, draw
 from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability
 
 _SMALLEST_ROUND = 25
@@ -96,6 +97,10 @@ class NotPriorTopK(ChargedAggregator):
             padded=self.padded,
             adjacency=self.adjacency,
         )
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The release's second step, for that many teachers."""
+        return self.release_step.stability_test(num_teachers=num_teachers)
 
     def agreement(self, *, num_teachers: int) -> NDArray[np.float64]:
         """The probability that a prior of each margin -T..T is kept: `[2 T + 1]`, the numbers drawn from."""

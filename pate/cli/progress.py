@@ -22,8 +22,22 @@ class ConsoleMonitor:
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
         """A stage of `total` steps, or of unknown length."""
         started = time.monotonic()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        last = ""
         with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
-            task = bar.add_task(name, total=total)
-            yield lambda done: bar.update(task, completed=done)
-        self._console.print(f"{name}: {time.monotonic() - started:.1f} s", style="dim")
+            task = bar.add_task(name, total=total, note="")
+
+            def advance(done: int, note: str = "") -> None:
+                nonlocal last
+                last = note
+                bar.update(task, completed=done, note=note)
+
+            yield advance
+        end = f" ({last})" if last else ""
+        self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")

@@ -18,7 +18,7 @@ from pate.config import build, build_aggregator
 from pate.pipeline import Plan, train
 from pate.report import print_report
 
-_NOISE_KEYS = ("selection_scale", "test_std", "table_order", "table_budget", "noise_std")
+_NOISE_KEYS = ("selection_scale", "test_std", "table_order", "table_budget", "noise_std", "prior_scale")
 _PRIVATE_KEYS = ("root", "path", "seed")
 _NOT_PUBLISHED = ("seed", "output_dir")
 

@@ -38,7 +38,15 @@ _PAPER = """
 - The accounting of the paper that the mechanism comes from gives epsilon $epsilon: $label."""
 
 
-def privacy_card(privacy: Privacy, *, dataset: str, num_answered: int, num_labels: int, num_teachers: int) -> str:
+def privacy_card(
+    privacy: Privacy,
+    *,
+    dataset: str,
+    num_answered: int,
+    num_labels: int,
+    num_teachers: int,
+    num_hits: int | None = None,
+) -> str:
     """Renders the card as Markdown.
 
     It is given the price, public parameters and the released count of answers, so it can hold nothing
@@ -50,6 +58,7 @@ def privacy_card(privacy: Privacy, *, dataset: str, num_answered: int, num_label
         num_answered: queries that were answered; part of the release.
         num_labels: labels a query.
         num_teachers: teachers in the ensemble, a public parameter.
+        num_hits: queries that a charged mechanism paid for, part of its release; None for another.
 
     Raises:
         InvalidValue: more answers than queries, or a count below its least value.
@@ -63,6 +72,7 @@ def privacy_card(privacy: Privacy, *, dataset: str, num_answered: int, num_label
         ("data set", dataset),
         *settings(privacy),
         ("queries answered", str(num_answered)),
+        *(() if num_hits is None else (("hits", str(num_hits)),)),
         ("labels a query", str(num_labels)),
         ("teachers", str(num_teachers)),
     )
@@ -77,7 +87,14 @@ def privacy_card(privacy: Privacy, *, dataset: str, num_answered: int, num_label
 
 
 def write_card(
-    path: Path, privacy: Privacy, *, dataset: str, num_answered: int, num_labels: int, num_teachers: int
+    path: Path,
+    privacy: Privacy,
+    *,
+    dataset: str,
+    num_answered: int,
+    num_labels: int,
+    num_teachers: int,
+    num_hits: int | None = None,
 ) -> None:
     """Writes `privacy_card.md` atomically; the arguments are those of `privacy_card`."""
     text = privacy_card(
@@ -86,6 +103,7 @@ def write_card(
         num_answered=num_answered,
         num_labels=num_labels,
         num_teachers=num_teachers,
+        num_hits=num_hits,
     )
     write_text(path, text)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from pate.report.coverage import PAPER_LABEL, SEEDED_WARNING
 from pate.report.report import Report
 from pate.report.rounding import format_epsilon
-from pate.report.tables import METRIC_NAMES, guarantee, models, percent
+from pate.report.tables import METRIC_NAMES, charging_verdict, guarantee, hit_counts, models, percent
 
 
 def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
@@ -63,6 +63,9 @@ def _lines(report: Report) -> list[Text]:
         lines.append(Text(f"         {SEEDED_WARNING}", style="yellow"))
     answered = f"{release.num_answered} of {release.num_queries} queries ({percent(release.answer_rate)})"
     lines.append(Text(f"answered: {answered}"))
+    if privacy.plain_epsilon is not None:
+        lines.append(Text(f"hits: {hit_counts(release)}"))
+        lines.append(Text(f"target charging {charging_verdict(privacy)}"))
     lines.append(Text("no epsilon covers the baselines, nor the labels that the scores are measured against"))
     if not report.data.real:
         lines.append(Text("synthetic data: shows that the pipeline works and nothing else", style="yellow"))

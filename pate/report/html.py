@@ -18,7 +18,7 @@ from pate.report.figures import RunFigures
 from pate.report.plots import pictures
 from pate.report.report import Report
 from pate.report.rounding import format_delta, format_epsilon
-from pate.report.tables import METRIC_NAMES, models, percent, settings
+from pate.report.tables import METRIC_NAMES, hit_counts, models, percent, settings
 
 _LABEL_COLUMNS = {
     "prevalence": "prevalence",
@@ -119,7 +119,10 @@ def _release(report: Report, drawn: Mapping[str, Picture]) -> str:
         ("micro-F1 of the answers", _number(release.micro_f1)),
     ]
     caption = "The released labels beside the true labels of the public pool."
-    return _figures(drawn, "answers") + elements.facts(caption, rows, Mark.HELD_OUT)
+    hits = ""
+    if release.num_hits is not None:
+        hits = elements.facts("Target charging.", [("hits", hit_counts(release))], Mark.COVERED)
+    return _figures(drawn, "answers") + hits + elements.facts(caption, rows, Mark.HELD_OUT)
 
 
 def _student(report: Report, drawn: Mapping[str, Picture]) -> str:

@@ -33,6 +33,9 @@ class Privacy:
         gap_at_50: gap in votes at which the stability test passes with probability 1/2, or None.
         gap_at_95: the same for probability 0.95, or None.
         parameters: the mechanism's public parameters by name.
+        target_hits: hits after which the session of a charged mechanism halts, or None.
+        plain_epsilon: what plain composition of the same queries, those that were asked, would cost at `delta`, for a
+            charged mechanism, or None. Infinity where its failure probabilities alone exceed `delta`.
     """
 
     epsilon: float
@@ -48,13 +51,15 @@ class Privacy:
     gap_at_50: float | None = None
     gap_at_95: float | None = None
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    target_hits: int | None = None
+    plain_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         """Refuses numbers that are no price."""
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
         require(0 <= self.delta < 1, "privacy.delta", self.delta, "a number in [0, 1)")
         require_count("privacy.num_queries", self.num_queries, minimum=0)
-        for name in ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95"):
+        for name in ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95", "target_hits", "plain_epsilon"):
             value = getattr(self, name)
             require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
 
@@ -69,6 +74,10 @@ class ReleaseSummary:
         answer_rate: their ratio, 0 without queries.
         label_accuracy: share of correct bits in the answered rows against true labels; None without answers.
         micro_f1: micro-averaged F1 of the answered rows against true labels; None without answers.
+        num_hits: queries that a charged mechanism paid for, or None, as the next three.
+        remaining_hits: how many more would have halted it.
+        num_abstained: hits without an answer.
+        num_asked: queries until it halted; the rest is refused.
     """
 
     num_queries: int
@@ -76,6 +85,10 @@ class ReleaseSummary:
     answer_rate: float
     label_accuracy: float | None
     micro_f1: float | None
+    num_hits: int | None = None
+    remaining_hits: int | None = None
+    num_abstained: int | None = None
+    num_asked: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses counts that contradict each other."""

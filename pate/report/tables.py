@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pate.report.coverage import SEEDED_WARNING, Mark
-from pate.report.report import Privacy, Report, Scores
+from pate.report.report import Privacy, ReleaseSummary, Report, Scores
 from pate.report.rounding import format_delta, format_epsilon
 
 METRIC_NAMES = MappingProxyType(
@@ -85,12 +85,37 @@ def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
         *((f"mechanism.{name}", str(value)) for name, value in privacy.parameters.items()),
         ("noise", noise),
     ]
+    if privacy.plain_epsilon is not None:
+        rows.append(("epsilon of plain composition, same queries asked", format_epsilon(privacy.plain_epsilon)))
+        rows.append(("target charging", charging_verdict(privacy)))
     if privacy.failure_prob is not None:
         rows.append(("failure probability, within delta", format_delta(privacy.failure_prob)))
     for share, gap in (("50%", privacy.gap_at_50), ("95%", privacy.gap_at_95)):
         if gap is not None:
             rows.append((f"gap that passes with probability {share}", f"{gap:g} votes"))
     return tuple(rows)
+
+
+def charging_verdict(privacy: Privacy) -> str:
+    """Whether target charging paid, in one sentence; empty for a mechanism that is not charged by hits."""
+    if privacy.plain_epsilon is None:
+        return ""
+    plain, charged = format_epsilon(privacy.plain_epsilon), format_epsilon(privacy.epsilon)
+    if privacy.plain_epsilon <= privacy.epsilon:
+        return (
+            f"does not pay: plain composition of the queries that were asked costs less, {plain} instead of {charged}"
+        )
+    return f"pays: plain composition of the queries that were asked costs {plain} instead of {charged}"
+
+
+def hit_counts(release: ReleaseSummary) -> str:
+    """The hits of a charged mechanism in one line; empty for another."""
+    if release.num_hits is None:
+        return ""
+    return (
+        f"{release.num_hits} hits, {release.remaining_hits} remaining, {release.num_abstained} abstentions; "
+        f"{release.num_asked} of {release.num_queries} queries asked"
+    )
 
 
 def percent(share: float) -> str:

@@ -62,6 +62,13 @@ class RunWriter:
             self._scalar("release/answer_rate", float(rate[place]), place + 1)
             self._scalar("privacy/epsilon", float(epsilon[place]), place + 1)
 
+    def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
+        """The hits of a session after so many queries, and the epsilon that all of them together cost."""
+        self._scalar("session/hits", hits, num_asked)
+        self._scalar("session/remaining_hits", remaining_hits, num_asked)
+        self._scalar("session/epsilon", epsilon, num_asked)
+        self.flush()
+
     def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
         """One epoch's values of a student by name; any model but `student` is one that no epsilon covers."""
         group = "student" if model == "student" else f"{_UNCOVERED}/{model}"

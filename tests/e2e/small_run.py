@@ -37,6 +37,7 @@ class SilentMonitor:
 
     def __init__(self, stop_at: str | None = None) -> None:
         self.stages: list[str] = []
+        self.notes: list[str] = []
         self.stop_at = stop_at
 
     @contextmanager
@@ -44,7 +45,7 @@ class SilentMonitor:
         self.stages.append(name)
         if self.stop_at is not None and name.startswith(self.stop_at):
             raise KeyboardInterrupt
-        yield lambda done: None
+        yield lambda done, note="": self.notes.append(note)
 
 
 def small_plan(**changes: Any) -> Plan:

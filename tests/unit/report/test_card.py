@@ -72,6 +72,8 @@ def test_is_given_no_field_of_the_report_but_the_price() -> None:
         "failure_prob",
         "gap_at_50",
         "gap_at_95",
+        "target_hits",
+        "plain_epsilon",  # of the queries asked, a part of the release
         "parameters",
     }
 

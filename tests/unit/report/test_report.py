@@ -73,6 +73,10 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
         "answer_rate": 0.0,
         "label_accuracy": None,
         "micro_f1": None,
+        "num_hits": None,
+        "remaining_hits": None,
+        "num_abstained": None,
+        "num_asked": None,
     }
     assert Report.from_json(odd.to_json()).release.micro_f1 is None
 
