@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require_count, require_positive
+
+Point = tuple[float, float]
+"""A noise, and the logarithm of its epsilon over the target."""
 
 _RELATIVE_TOLERANCE = 1e-4
 _LARGEST_DOUBLING = 60
@@ -29,7 +33,7 @@ def calibrate(
         target_epsilon: > 0.
         target_delta: in (0, 1), above the sum of the failure probabilities.
         accountant: makes an empty accountant.
-        start: where the search begins.
+        start: where the search begins; with an accountant that is not Renyi's, where the search by that one begins.
 
     Returns:
         A noise whose price, by a fresh accountant, is at most the target.
@@ -39,14 +43,14 @@ def calibrate(
     """
     require_positive("target_epsilon", target_epsilon)
 
-    def affordable(noise: float) -> bool:
-        return accountant().compose(event_for(noise)).get_epsilon(target_delta) <= target_epsilon
+    def excess(noise: float) -> float:
+        epsilon = accountant().compose(event_for(noise)).get_epsilon(target_delta)
+        return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
 
-    low, high = _bracket(affordable, start, target_epsilon)
-    while high > low * (1 + _RELATIVE_TOLERANCE):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if affordable(middle) else (middle, high)
-    return high
+    if not isinstance(accountant(), RdpAccountant):  # its answer is near and costs little
+        with suppress(InvalidValue):
+            start = calibrate(event_for, target_epsilon=target_epsilon, target_delta=target_delta, start=start)
+    return _narrowed(excess, *_bracket(excess, start, target_epsilon))
 
 
 def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
@@ -59,14 +63,37 @@ def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
     return low
 
 
-def _bracket(affordable: Callable[[float], bool], start: float, target_epsilon: float) -> tuple[float, float]:
-    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough)."""
-    noise, grow = start, not affordable(start)
+def _bracket(excess: Callable[[float], float], start: float, target_epsilon: float) -> tuple[Point, Point]:
+    """Two noises, the first too small and the second enough (the first is tiny where any noise is enough).
+
+    Epsilon is about proportional to 1 / noise, which says where to look first; then the steps grow to doublings.
+    """
+    here = (start, excess(start))
+    grow = here[1] > 0
+    factor = math.exp(min(1.05 * abs(here[1]) + 0.005, math.log(2)))
     for _ in range(_LARGEST_DOUBLING):
-        following = noise * 2 if grow else noise / 2
-        if affordable(following) is grow:
-            return (noise, following) if grow else (following, noise)
-        noise = following
+        noise = here[0] * factor if grow else here[0] / factor
+        following = (noise, excess(noise))
+        if (following[1] > 0) is not grow:
+            return (here, following) if grow else (following, here)
+        here, factor = following, min(factor * factor, 2.0)
     if grow:
         raise InvalidValue(f"target_epsilon={target_epsilon}: expected an epsilon that some noise can reach")
-    return noise, noise
+    return here, here
+
+
+def _narrowed(excess: Callable[[float], float], low: Point, high: Point) -> float:
+    """The upper end of the bracket once it is narrow: by the secant, a little to the side that moved less lately."""
+    beyond, number = 1, 0
+    while (width := math.log(high[0] / low[0])) > math.log1p(_RELATIVE_TOLERANCE):
+        step = _RELATIVE_TOLERANCE / width
+        linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
+        share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
+        noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))
+        middle = (noise, excess(noise))
+        number += 1
+        if middle[1] > 0:
+            low, beyond = middle, 1
+        else:
+            high, beyond = middle, -1
+    return high[0]

@@ -41,7 +41,7 @@ def masses(law: ShiftedMaximum, grid: Grid, *, missing: float) -> tuple[int, Arr
     last = int(np.abs(multiples).max())
     made = np.zeros(2 * last + 3)
     middle = last + 1
-    losses = multiples * grid.spacing
+    losses = multiples.astype(np.float64) * grid.spacing
     for low, pair, roundings in (
         (losses[:-1], (mass, other), (rounding, other_rounding)),
         (-losses[1:], (other, mass), (other_rounding, rounding)),
@@ -51,8 +51,7 @@ def masses(law: ShiftedMaximum, grid: Grid, *, missing: float) -> tuple[int, Arr
         np.add.at(made, at, lower)
         np.add.at(made, at + 1, upper)
         np.add.at(made, at + 2, moved)
-    _, above = law.tails(x[[0, -1]] - law.shift)
-    _, other_above = law.tails(x[[0, -1]])
+    above, other_above = law.tails(x[[0, -1]] - law.shift)[1], law.tails(x[[0, -1]])[1]
     made[middle - int(multiples[-1])] += other_above[1]
     unmatched = abs(1 - above[0] - other_above[0])
     return -middle, made, float(above[1] + unmatched) * (1 + _ROUNDING)
@@ -106,4 +105,4 @@ def _cells(below: Array, above: Array) -> tuple[Array, Array]:
     """Differences of a distribution function from the side where it is small, and their rounding errors."""
     left = below[1:] < above[:-1]
     mass = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
-    return np.maximum(mass, 0.0), _ROUNDING * np.where(left, below[1:], above[:-1])
+    return np.asarray(np.maximum(mass, 0.0)), _ROUNDING * np.where(left, below[1:], above[:-1])

@@ -36,7 +36,8 @@ Array = NDArray[np.float64]
 
 _WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
 _POINTS_PER_REACH = 2000
-_LEFT_SHARE = 0.25  # of the reach: where the grid begins
+_LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
+_FEW_STEPS = 10  # so few may move delta by much at once: the grid then begins as far left as it ends right
 _MOST_POINTS = 200_000
 _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
 _MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
@@ -154,7 +155,8 @@ class ExactAccountant(Accountant):
         if weights:
             length = max(weights, key=weights.__getitem__)
             spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
-        first = -math.ceil(_LEFT_SHARE * reach / spacing) - 1
+        left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
+        first = -math.ceil(left_share * reach / spacing) - 1
         return Grid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
 
 

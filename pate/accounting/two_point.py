@@ -105,7 +105,7 @@ class ShiftedMaximum:
     def tails(self, x: Array) -> tuple[Array, Array]:
         """P(M <= x) and P(M > x), each to its last digits."""
         log_below = self.count * log_ndtr(x)
-        return np.exp(log_below), -np.expm1(log_below)
+        return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
 
 
 Family = Box | Span | ShiftedMaximum
