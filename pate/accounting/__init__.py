@@ -22,6 +22,7 @@ from pate.accounting.events import (
     OneBitEvent,
     PureDpEvent,
     SelfComposedEvent,
+    SmoothSensitivityEvent,
     ZCdpEvent,
 )
 from pate.accounting.exact import ExactAccountant
@@ -54,6 +55,7 @@ __all__ = [
     "PureDpEvent",
     "RdpAccountant",
     "SelfComposedEvent",
+    "SmoothSensitivityEvent",
     "ZCdpAccountant",
     "ZCdpEvent",
     "calibrate",

@@ -191,6 +191,25 @@ class OneBitEvent(LeafEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class SmoothSensitivityEvent(LeafEvent):
+    """A number released with Gaussian noise scaled to a smooth bound on its local sensitivity.
+
+    Infinite at orders a with a (1 - exp(-2 beta)) >= 1.
+
+    Attributes:
+        noise_multiplier: noise std / smooth sensitivity, >= 0; 0 costs infinity.
+        beta: the sensitivity changes by at most a factor exp(beta) between neighbours, >= 0.
+    """
+
+    noise_multiplier: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        require_non_negative("noise_multiplier", self.noise_multiplier)
+        require_non_negative("beta", self.beta)
+
+
+@dataclass(frozen=True, slots=True)
 class ApproximateEvent(Event):
     """An event whose price holds except with a small probability, which is added to delta.
 

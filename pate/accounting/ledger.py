@@ -8,6 +8,7 @@ dropped when the ledger is opened again. The first line names the adjacency and 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency
@@ -148,6 +151,14 @@ class Ledger:
         if records[0] != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
         self.entries = [_entry_from_json(path, number, record) for number, record in enumerate(records[1:], start=2)]
+
+
+def noise_name(rng: np.random.Generator) -> str:
+    """A digest of the generator's state; empty for a generator whose numbers may come from elsewhere."""
+    source = rng.bit_generator
+    if type(rng) is not np.random.Generator or not type(source).__module__.startswith("numpy.random."):
+        return ""
+    return hashlib.sha256(repr(source.state).encode()).hexdigest()
 
 
 @contextmanager

@@ -22,11 +22,18 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    SmoothSensitivityEvent,
     ZCdpEvent,
     failure_probability,
     leaves,
 )
-from pate.accounting.renyi import bounded_range_rdp, noisy_max_gaussian_rdp, one_bit_rdp, pure_dp_rdp
+from pate.accounting.renyi import (
+    bounded_range_rdp,
+    noisy_max_gaussian_rdp,
+    one_bit_rdp,
+    pure_dp_rdp,
+    smooth_sensitivity_rdp,
+)
 from pate.validation import InvalidValue, require, require_count
 
 Array = NDArray[np.float64]
@@ -175,6 +182,9 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     BoundedRangeEvent: _one_by_one(lambda event, orders: bounded_range_rdp(event.epsilon, orders)),
     NoisyMaxGaussianEvent: _one_by_one(
         lambda event, orders: noisy_max_gaussian_rdp(event.noise_multiplier, event.num_candidates, orders)
+    ),
+    SmoothSensitivityEvent: _one_by_one(
+        lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
     ),
     OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
 }

@@ -123,3 +123,21 @@ def log_odds(log_p: Array, log_not_p: Array) -> Array:
 def probability(logits: Array) -> Array:
     """Probabilities from log odds."""
     return np.asarray(expit(logits))
+
+
+def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) -> Array:
+    """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows.
+
+    s / s' is within exp(-beta)..exp(beta), and v - v' within s / noise_multiplier and s' / noise_multiplier.
+    """
+    price = np.full_like(orders, np.inf)
+    left = 1 + orders * math.expm1(-2 * beta)
+    finite = left > 0
+    if noise_multiplier == 0:
+        return price
+    a, left = orders[finite], left[finite]
+    shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * left)
+    narrower = -a * beta - np.log(left) / 2
+    wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
+    price[finite] = shift + np.maximum(narrower, wider) / (a - 1)
+    return price

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
+from pate.accounting.ledger import noise_name
 from pate.aggregators.release import Release
 from pate.validation import require_count, require_generator, require_histogram
 
@@ -124,7 +125,7 @@ class Aggregator(ABC):
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
-            noise = _noise_name(rng)
+            noise = noise_name(rng)
             key = self._release_key(counts, num_teachers, noise, beside) if noise else uuid.uuid4().hex
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
         return counts, event
@@ -158,14 +159,6 @@ def _full_text(value: Any) -> str:
     if isinstance(value, dict):
         return f"dict({', '.join(f'{_full_text(key)}: {_full_text(item)}' for key, item in value.items())})"
     return repr(value)
-
-
-def _noise_name(rng: np.random.Generator) -> str:
-    """A digest of the generator's state; empty for a generator whose numbers may come from elsewhere."""
-    source = rng.bit_generator
-    if type(rng) is not np.random.Generator or not type(source).__module__.startswith("numpy.random."):
-        return ""
-    return hashlib.sha256(repr(source.state).encode()).hexdigest()
 
 
 def _blocks(counts: NDArray[np.integer]) -> Iterator[tuple[slice, NDArray[np.int64]]]:

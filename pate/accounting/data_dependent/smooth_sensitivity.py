@@ -10,6 +10,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.data_dependent.gnmax import gnmax_rdp, log_q_of_deficits, one_vote_each, vote_deficits
+from pate.accounting.renyi import smooth_sensitivity_rdp
 from pate.validation import require_non_negative, require_positive
 
 Array = NDArray[np.float64]
@@ -82,15 +83,5 @@ def smooth_noise_rdp(*, noise_multiplier: float, beta: float, orders: object) ->
         beta: >= 0, of the smooth sensitivity.
         orders: `[A]` orders > 1.
     """
-    a, beta = order_array(orders), require_non_negative("beta", beta)
-    price = np.full_like(a, np.inf)
-    left = 1 + a * math.expm1(-2 * beta)
-    finite = left > 0
-    if require_non_negative("noise_multiplier", noise_multiplier) == 0:
-        return price
-    a, left = a[finite], left[finite]
-    shift = a * math.exp(-2 * beta) / (2 * noise_multiplier**2 * left)
-    narrower = -a * beta - np.log(left) / 2
-    wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
-    price[finite] = shift + np.maximum(narrower, wider) / (a - 1)
-    return price
+    require_non_negative("noise_multiplier", noise_multiplier)
+    return smooth_sensitivity_rdp(noise_multiplier, require_non_negative("beta", beta), order_array(orders))
