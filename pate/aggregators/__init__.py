@@ -4,6 +4,7 @@ from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.boundary_max import BoundaryMax
 from pate.aggregators.boundary_top_k import BoundaryTopK
 from pate.aggregators.charged import ChargedAggregator, ChargedRelease, PriorRule, Round
+from pate.aggregators.fixed_top_k import FixedTopK
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.not_prior_top_k import NotPriorTopK
 from pate.aggregators.release import Release
@@ -16,6 +17,7 @@ __all__ = [
     "BoundaryTopK",
     "ChargedAggregator",
     "ChargedRelease",
+    "FixedTopK",
     "GaussianVotes",
     "NotPriorTopK",
     "PriorRule",

@@ -13,6 +13,7 @@ from omegaconf import MISSING, OmegaConf
 from pate.aggregators import (
     BoundaryMax,
     BoundaryTopK,
+    FixedTopK,
     GaussianVotes,
     NotPriorTopK,
     StableFixedTopK,
@@ -27,6 +28,7 @@ _AGGREGATORS: dict[str, type] = {
     "stable_top_k_boundary": BoundaryTopK,
     "stable_top_k_not_prior": NotPriorTopK,
     "boundary_max": BoundaryMax,
+    "fixed_top_k": FixedTopK,
     "gaussian_votes": GaussianVotes,
 }
 _SET_ELSEWHERE = {"aggregator": ("adjacency",)}

@@ -11,6 +11,7 @@ from pate.aggregators import (
     Aggregator,
     BoundaryMax,
     BoundaryTopK,
+    FixedTopK,
     GaussianVotes,
     NotPriorTopK,
     StableFixedTopK,
@@ -68,6 +69,10 @@ CASES = (
         "not_prior",
         NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0, **SESSION),  # type: ignore[arg-type]
         halts=True,
+    ),
+    *(
+        Case(mechanism, FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
+        for mechanism in ("peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint", "lipschitz")
     ),
     Case("votes", GaussianVotes(noise_std=3.0), refuses=False),
 )

@@ -1,0 +1,97 @@
+"""FixedTopK: the k labels of every query that a private top-k mechanism picks from its votes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Event, NoOpEvent, SelfComposedEvent
+from pate.aggregators.aggregator import Aggregator, Bits
+from pate.mechanisms import (
+    CanonicalTopK,
+    JointTopK,
+    LipschitzTopK,
+    OneShotTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+)
+from pate.mechanisms.top_k import TopKMechanism
+from pate.validation import require, require_choice, require_count, require_positive
+
+MECHANISMS: Mapping[str, type[TopKMechanism]] = {
+    "canonical": CanonicalTopK,
+    "joint": JointTopK,
+    "lipschitz": LipschitzTopK,
+    "peeling": OneShotTopK,  # the law of `PeelingTopK` in one draw
+    "permute_and_flip": PermuteAndFlipTopK,
+    "permute_and_flip_joint": PermuteAndFlipJointTopK,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedTopK(Aggregator):
+    """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
+
+    Every query is answered, sure or not. With k = L all labels are released, nothing depends on the votes, and nothing
+    is charged.
+
+    Formal guarantee, per query: the price of the mechanism, which is `epsilon` pure DP for the stated adjacency;
+    peeling, joint and canonical selection compose as bounded ranges, which is cheaper.
+
+    Attributes:
+        k: how many labels each query gets, 1..L.
+        epsilon: pure DP of one query, > 0.
+        mechanism: "peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint" or "lipschitz".
+
+    Source: docs/proofs/top_k.md, which names the papers.
+
+    >>> aggregator = FixedTopK(k=2, epsilon=2.0, mechanism="joint")
+    >>> votes = np.array([[90, 88, 1, 0], [9, 1, 70, 60]])
+    >>> aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels.astype(int)
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 1]])
+    """
+
+    k: int
+    epsilon: float
+    mechanism: str = "peeling"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("k", self.k)
+        require_positive("epsilon", self.epsilon)
+        require_choice("mechanism", self.mechanism, tuple(MECHANISMS))
+
+    @property
+    def top_k(self) -> TopKMechanism:
+        """The mechanism, on one query."""
+        make = MECHANISMS[self.mechanism]
+        return make(k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)  # type: ignore[call-arg]
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The mechanism, once a query."""
+        require_count("num_labels", num_labels)
+        require_count("num_teachers", num_teachers)
+        require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")
+        require_count("num_queries", num_queries, minimum=0)
+        return SelfComposedEvent(self.top_k.event if self.k < num_labels else NoOpEvent(), num_queries)
+
+    def scaled(self, factor: float) -> FixedTopK:
+        """The noise multiplied by `factor`: epsilon divided by it."""
+        return replace(self, epsilon=self.epsilon / factor)
+
+    def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
+        """The exact law for one histogram `[L]`: probability of each released set of labels."""
+        law: dict[tuple[int, ...] | None, float] = {}
+        for indices, probability in self.top_k.distribution(votes).items():
+            labels = tuple(sorted(indices))
+            law[labels] = law.get(labels, 0.0) + probability
+        return law
+
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        labels = np.zeros(votes.shape, dtype=np.bool_)
+        np.put_along_axis(labels, self.top_k(votes, rng=rng).indices, True, axis=1)
+        return labels, np.ones(len(votes), dtype=np.bool_)

@@ -1,0 +1,49 @@
+"""FixedTopK: labels by a top-k mechanism, its exact law, and its price."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, PureDpEvent, RdpAccountant, SelfComposedEvent
+from pate.aggregators import FixedTopK
+from pate.aggregators.fixed_top_k import MECHANISMS
+from pate.validation import InvalidValue
+
+VOTES = np.array([9, 4, 8, 0])
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_draws_follow_the_exact_law(mechanism: str, adjacency: Adjacency) -> None:
+    aggregator, draws = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency), 8_000
+    release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=10, rng=np.random.default_rng(5))
+    assert release.answered.all()
+    assert (release.labels.sum(axis=1) == 2).all()
+    law = aggregator.distribution(VOTES, num_teachers=10)
+    assert sum(law.values()) == pytest.approx(1)
+    for labels, probability in law.items():
+        seen = release.labels[:, list(labels or ())].all(axis=1).mean()
+        assert abs(seen - probability) < 5 * np.sqrt(probability * (1 - probability) / draws) + 1e-9
+
+
+def test_prices() -> None:
+    shape = {"num_queries": 6, "num_labels": 4, "num_teachers": 10}
+    assert FixedTopK(k=2, epsilon=1.0, mechanism="joint").event_for(**shape) == SelfComposedEvent(
+        BoundedRangeEvent(1.0), 6
+    )
+    flipped = FixedTopK(k=2, epsilon=1.0, mechanism="permute_and_flip_joint").event_for(**shape)
+    assert flipped == SelfComposedEvent(PureDpEvent(1.0), 6)
+    assert FixedTopK(k=4, epsilon=1.0).event_for(**shape) == SelfComposedEvent(NoOpEvent(), 6)
+    one, four = (FixedTopK(k=1, epsilon=0.1).scaled(factor).event_for(**shape) for factor in (1.0, 4.0))
+    prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, four)]
+    assert prices[1] < prices[0] / 2
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="k=5: expected at most 4, the number of labels"):
+        FixedTopK(k=5, epsilon=1.0).aggregate(VOTES[None], num_teachers=10, rng=np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match=r"mechanism=joined: expected one of .* \(did you mean joint\?\)"):
+        FixedTopK(k=1, epsilon=1.0, mechanism="joined")
+    with pytest.raises(InvalidValue, match=r"epsilon=0\.0: expected a number > 0"):
+        FixedTopK(k=1, epsilon=0.0)
