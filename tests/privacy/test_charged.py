@@ -1,0 +1,247 @@
+"""Charged aggregators against exact laws on all small neighbouring histograms: calls, targets, failures, sessions."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, RdpAccountant
+from pate.accounting.events import failure_probability, leaves
+from pate.accounting.target_charging import boundary, exact_hit_prob, not_prior
+from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
+from pate.aggregators.not_prior_top_k import margins
+from pate.aggregators.session_price import session_event
+from pate.aggregators.top_k_call import bit_epsilon
+from tests.privacy.histograms import GapPairs, gap_pairs, neighbours
+
+Array = NDArray[np.float64]
+
+ADJACENCIES = tuple(Adjacency)
+SETTINGS = [(3.0, 1.0, 0.05), (0.8, 2.0, 0.2), (6.0, 0.4, 1e-3)]  # selection_scale, test_std, failure_prob
+
+
+def boundary_top_k(setting: tuple[float, float, float], adjacency: Adjacency, *, padded: bool = False) -> BoundaryTopK:
+    scale, std, failure_prob = setting
+    return BoundaryTopK(
+        selection_scale=scale, test_std=std, failure_prob=failure_prob, padded=padded, adjacency=adjacency
+    )
+
+
+def call_law(aggregator: BoundaryTopK, gaps: NDArray[np.int64], pairs: GapPairs) -> Array:
+    """The law of (k released, or a refusal) from the gaps, written a second time: `[N, n + 1]`."""
+    sens = 2 if aggregator.adjacency == Adjacency.REPLACE_ONE else 1
+    weights = np.exp((gaps - gaps.max(axis=1, keepdims=True)) / aggregator.selection_scale)
+    chosen = weights / weights.sum(axis=1, keepdims=True)
+    x = np.maximum(gaps - sens, 0) * math.sqrt(2) / aggregator.test_std + math.log(2 * aggregator.failure_prob)
+    passed = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
+    passed = np.where(pairs.constant_set, 1.0, np.minimum(passed, 1 - 2.0**-40))
+    return np.concatenate([chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1)
+
+
+def inside_wrapper(law: Array) -> Array:
+    rest = np.minimum(law.sum(axis=1) - law.max(axis=1), 0.5)[:, None]
+    return np.concatenate([law, rest], axis=1) / (1 + rest)
+
+
+@lru_cache(maxsize=8)
+def pairs_of(adjacency: Adjacency, padded: bool) -> GapPairs:
+    return gap_pairs(3, 6, adjacency, padded=padded)
+
+
+def largest_ratio(first: Array, second: Array) -> float:
+    return float(np.abs(np.log(first / second)).max())
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
+    adjacency: Adjacency, setting: tuple[float, float, float], padded: bool
+) -> None:
+    pairs, aggregator = pairs_of(adjacency, padded), boundary_top_k(setting, adjacency, padded=padded)
+    epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
+    first, second = (call_law(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
+    assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
+    target, (wrapped, other) = boundary(epsilon), (inside_wrapper(law) for law in (first, second))
+    assert largest_ratio(wrapped, other) <= target.epsilon
+    at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
+    for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::7], other[::7], strict=True)}:
+        assert exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon) >= target.hit_prob
+    unstable = np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1)
+    assert unstable.max() <= aggregator.failure_prob * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_call_epsilon_10_percent_too_small_fails(adjacency: Adjacency) -> None:
+    """A gap far above the others that falls while they rise, and its test, both at their worst."""
+    pairs, aggregator = gap_pairs(4, 6, adjacency, padded=False), boundary_top_k((20.0, 1.0, 0.05), adjacency)
+    epsilon = aggregator.call(num_labels=4, num_teachers=6).epsilon
+    first, second = (call_law(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
+    assert 0.9 * epsilon < largest_ratio(first, second) <= epsilon * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
+    pairs, aggregator = gap_pairs(2, 6, adjacency, padded=False), boundary_top_k((3.0, 0.4, 1e-3), adjacency)
+    wrapped = inside_wrapper(call_law(aggregator, pairs.first, pairs))
+    unstable = np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1)
+    assert 0.9 * aggregator.failure_prob < unstable.max() <= aggregator.failure_prob
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_package_s_law_is_the_one_tested_here(adjacency: Adjacency) -> None:
+    aggregator = boundary_top_k((3.0, 1.0, 0.05), adjacency, padded=True)
+    pairs = pairs_of(adjacency, True)
+    counts = np.array([5, 3, 0])
+    gaps = np.array([[1, 2, 3, 0]])
+    expected = inside_wrapper(call_law(aggregator, gaps, pairs))[0]
+    law = aggregator.distribution(counts, num_teachers=6)
+    np.testing.assert_allclose(list(law.values())[2:], expected[:4], rtol=1e-9)
+    np.testing.assert_allclose([law["refused"], law["boundary"]], expected[4:], rtol=1e-9)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacency, scale: float) -> None:
+    aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
+    first, second = neighbours(3, 5, adjacency)
+    laws = [np.exp(counts / scale) / np.exp(counts / scale).sum(axis=1, keepdims=True) for counts in (first, second)]
+    ratio = largest_ratio(*laws)
+    assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
+    target, (wrapped, other) = boundary(aggregator.call_epsilon), (inside_wrapper(law) for law in laws)
+    assert largest_ratio(wrapped, other) <= target.epsilon
+    at_boundary = np.arange(4) == 3
+    for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::11], other[::11], strict=True)}:
+        assert exact_hit_prob(one, two, in_target=at_boundary, epsilon=target.epsilon) >= target.hit_prob
+    np.testing.assert_allclose(aggregator.distribution(first[17]), wrapped[17], rtol=1e-12)
+
+
+def test_a_single_label_epsilon_10_percent_too_small_fails() -> None:
+    """One label of many gains a vote, another loses it, and little mass lies elsewhere."""
+    for adjacency, after in ((Adjacency.REPLACE_ONE, [1, 59, 0]), (Adjacency.ADD_REMOVE, [1, 60, 0])):
+        aggregator = BoundaryMax(selection_scale=4.0, adjacency=adjacency)
+        laws = [np.exp(np.array(counts) / 4.0) for counts in ([0, 60, 0], after)]
+        ratio = largest_ratio(*(law / law.sum() for law in laws))
+        assert 0.9 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
+
+
+def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0, **changes: object) -> NotPriorTopK:
+    values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4}
+    return NotPriorTopK(
+        prior_scale=scale,
+        prior_margin=margin,
+        selection_scale=3.0,
+        table_order=3.0,
+        table_budget=0.3,
+        adjacency=adjacency,
+        **(values | changes),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
+    first, second = neighbours(3, 4, adjacency)
+    largest = 0
+    for chosen in product([False, True], repeat=3):
+        sets = np.broadcast_to(np.array(chosen), first.shape)
+        largest = max(largest, int(np.abs(margins(first, sets) - margins(second, sets)).max()))
+    assert largest == adjacency.gap_sensitivity
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("scale", [0.7, 5.0])
+def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(adjacency: Adjacency, scale: float) -> None:
+    sens, kept = adjacency.gap_sensitivity, prior_check(adjacency, scale).agreement(num_teachers=40)
+    epsilon = bit_epsilon(kept, sens)
+    assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
+    target, worst = not_prior(epsilon), math.inf
+    for move in range(1, sens + 1):
+        for one, two in zip(kept[move:], kept[:-move], strict=True):
+            laws = [one, 1 - one], [two, 1 - two]
+            assert largest_ratio(np.array(laws[0]), np.array(laws[1])) <= epsilon * (1 + 1e-12)
+            worst = min(worst, exact_hit_prob(*laws, in_target=[False, True], epsilon=epsilon))
+    assert target.hit_prob <= worst * (1 + 1e-6)
+    assert 1.05 * target.hit_prob > worst
+
+
+def session_law(kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int) -> dict[object, float]:
+    """The exact law of a session of one hit: how often the prior was kept, and what the hit released."""
+    law: dict[object, float] = {"kept to the end": kept**num_queries}
+    for before in range(num_queries):
+        for outcome, probability in release.items():
+            law[before, outcome] = kept**before * (1 - kept) * probability
+    return law
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency) -> None:
+    """40 queries with the same votes, one hit: the sum over all transcripts, for any margin and release."""
+    aggregator, num_queries = prior_check(adjacency, 6.0), 40
+    event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
+    assert 0 < failure_probability(event) < 0.05
+    assert next(count for leaf, count in leaves(event) if type(leaf).__name__ == "PureDpEvent") < num_queries
+    claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)}
+    kept = aggregator.agreement(num_teachers=6)
+    first, second = (side[::53] for side in neighbours(3, 6, adjacency))
+    largest = 0.0
+    for one, two in zip(first, second, strict=True):
+        prior = np.array([[True, False, False]])
+        laws = [
+            session_law(
+                float(kept[margins(counts[None], prior)[0] + 6]),
+                aggregator.release_step.distribution(counts, num_teachers=6),
+                num_queries,
+            )
+            for counts in (one, two)
+        ]
+        for epsilon, delta in claimed.items():
+            exact = sum(max(0.0, mass - math.exp(epsilon) * laws[1].get(y, 0.0)) for y, mass in laws[0].items())
+            largest = max(largest, exact / delta)
+            assert exact <= delta
+    assert largest > 0
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
+    """The tempting price of a session of one hit: one check."""
+    kept = prior_check(adjacency, 6.0, margin=-4.0).agreement(num_teachers=6)
+    epsilon, sens = bit_epsilon(kept, adjacency.gap_sensitivity), adjacency.gap_sensitivity
+    low, high = kept[6 - sens], kept[6]
+    released: dict[tuple[int, ...] | None, float] = {None: 1.0}
+    laws = [session_law(float(probability), released, 100) for probability in (high, low)]
+    exact = sum(max(0.0, mass - math.exp(epsilon) * laws[1][y]) for y, mass in laws[0].items())
+    assert exact > 0.02  # where one check has a delta of 0
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
+    """30 queries with the same votes, one hit, grouped by how often each outcome came."""
+    scale, num_queries = 20.0, 30
+    aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05)
+    event = session_event(boundary, aggregator.call_epsilon, target_hits=1, num_calls=num_queries, session_delta=0.05)
+    assert failure_probability(event) > 0
+    claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)}
+    up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]
+    for high in (0, 20, 60, 120):
+        pair = [aggregator.distribution(np.array(counts)) for counts in ([high, 0 + 1], [high + up[0], 1 + up[1]])]
+        for one, two in (pair, pair[::-1]):
+            for epsilon, delta in claimed.items():
+                assert boundary_excess(one, two, num_queries, epsilon) <= delta
+
+
+def boundary_excess(one: Array, two: Array, num_queries: int, epsilon: float) -> float:
+    """The hockey stick of two labels and the boundary, which ends the session."""
+    total = 0.0
+    for asked in range(num_queries + 1):
+        for firsts in range(asked + 1):
+            ways = math.comb(asked, firsts)
+            masses = [law[0] ** firsts * law[1] ** (asked - firsts) for law in (one, two)]
+            if asked < num_queries:
+                masses = [mass * law[2] for mass, law in zip(masses, (one, two), strict=True)]
+            total += ways * max(0.0, masses[0] - math.exp(epsilon) * masses[1])
+    return total
