@@ -15,11 +15,12 @@ from pate.aggregators import Aggregator
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor
 from pate.config import build, build_aggregator
+from pate.mechanisms import CertifiedTable
 from pate.pipeline import Plan, train
 from pate.report import print_report
 
 _NOISE_KEYS = ("selection_scale", "test_std", "table_order", "table_budget", "noise_std", "prior_scale")
-_PRIVATE_KEYS = ("root", "path", "seed")
+_PRIVATE_KEYS = ("root", "path", "seed", "table")
 _NOT_PUBLISHED = ("seed", "output_dir")
 
 
@@ -78,6 +79,8 @@ def _public_settings(config: DictConfig, aggregator: Aggregator) -> str:
         if isinstance(node, dict):
             public[group] = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS}
     public["aggregator"] |= {key: getattr(aggregator, key) for key in _NOISE_KEYS if hasattr(aggregator, key)}
+    if isinstance(ready := getattr(aggregator, "table", None), CertifiedTable):
+        public["aggregator"]["table_sha256"] = ready.digest
     return OmegaConf.to_yaml(OmegaConf.create(public))
 
 
