@@ -22,7 +22,7 @@ from pate.accounting.two_point import Box, Family, ShiftedMaximum, Span, probabi
 Array = NDArray[np.float64]
 Step = Callable[[Array], Array]
 
-_ROUNDING = 2.0**-46  # at most 50 roundings of 2**-53 lie between a value and the next
+_ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
 _SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
 _USES_OF_A_COVER = 12
 _MOST_PIECES = 64
