@@ -136,7 +136,8 @@ def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) 
     if noise_multiplier == 0:
         return price
     a, left = orders[finite], left[finite]
-    shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * left)
+    with np.errstate(over="ignore", divide="ignore"):
+        shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * left)
     narrower = -a * beta - np.log(left) / 2
     wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
     price[finite] = shift + np.maximum(narrower, wider) / (a - 1)

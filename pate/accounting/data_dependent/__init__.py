@@ -1,5 +1,6 @@
 """Data-dependent cost: what a release cost on the votes at hand; private itself, and never a guarantee."""
 
+from pate.accounting.data_dependent.charge import estimated_epsilon, statement
 from pate.accounting.data_dependent.cost import DataDependentCost
 from pate.accounting.data_dependent.gap_selection import gap_selection_cost, gap_selection_rdp, top_log_odds
 from pate.accounting.data_dependent.gnmax import gnmax_cost, gnmax_log_q, gnmax_rdp, theorem_6_rdp
@@ -11,6 +12,7 @@ __all__ = [
     "DataDependentCost",
     "GapCostSanitiser",
     "GnmaxCostSanitiser",
+    "estimated_epsilon",
     "gap_selection_cost",
     "gap_selection_rdp",
     "gnmax_cost",
@@ -19,6 +21,7 @@ __all__ = [
     "gnmax_smooth_sensitivity",
     "one_bit_cost",
     "smooth_noise_rdp",
+    "statement",
     "theorem_6_rdp",
     "top_log_odds",
 ]

@@ -79,7 +79,8 @@ def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: obje
     array = order_array(orders)
     log_rest = _log_rest(np.asarray(log_odds, dtype=np.float64))
     forward, backward = _both_ways(log_rest, event.epsilon, np.sort(array))
-    return forward[:, rank_of(array)], backward[:, rank_of(array)]
+    ranks = rank_of(array)
+    return forward[:, ranks], backward[:, ranks]
 
 
 def _log_rest(log_odds: Array) -> Array:
@@ -91,7 +92,7 @@ def _merged(log_rest: Array, weights: Array) -> tuple[Array, Array]:
     """Fewer rows `[B]`: means of the masses of rows near each other; both moments are concave in the mass."""
     bent = -_BEND * (1 + np.log(np.maximum(log_rest / -_BEND, 1.0)))
     _, cells = np.unique(np.floor(np.maximum(log_rest, bent) / _CLOSE), return_inverse=True)
-    totals = np.bincount(cells, weights)
+    totals = np.bincount(cells, weights).astype(np.float64)
     highest = np.full(len(totals), -np.inf)
     np.maximum.at(highest, cells, log_rest)
     means = np.bincount(cells, weights * np.exp(log_rest - highest[cells])) / totals
@@ -123,7 +124,8 @@ def _both_ways(log_rest: Array, epsilon: float, a: Array) -> tuple[Array, Array]
 
 def _divergence(log_moment: Array, a: Array, ceiling: Array) -> Array:
     log_moment *= 1 / (a - 1)
-    return np.clip(log_moment, 0.0, ceiling, out=log_moment)
+    np.clip(log_moment, 0.0, ceiling, out=log_moment)
+    return log_moment
 
 
 def _forward_peak(shift: float, a: Array) -> Array:

@@ -1,0 +1,68 @@
+"""What sanitisers share: a charge before the draw, and what may be said about what was drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.conversion import rdp_to_epsilons
+from pate.accounting.data_dependent.cost import order_array
+from pate.accounting.events import Event
+from pate.accounting.ledger import Ledger, noise_name
+from pate.accounting.rdp import RdpAccountant
+
+
+class Sanitiser(Protocol):
+    """Whatever releases a cost at one order under an event of its own."""
+
+    @property
+    def order(self) -> float:
+        """The order at which the cost is released."""
+
+    @property
+    def event(self) -> Event:
+        """The price of the release."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What the event was made for."""
+
+
+def charge(sanitiser: Sanitiser, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:
+    """Charges a release before it is drawn; the same data, parameters and noise are the same release."""
+    if ledger is None:
+        return
+    noise = noise_name(rng)
+    digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, noise)).encode())
+    digest.update(np.ascontiguousarray(data).data)
+    key = digest.hexdigest() if noise else uuid.uuid4().hex
+    ledger.charge(
+        sanitiser.event, adjacency=sanitiser.adjacency, key=key, description=f"cost, {sanitiser!r}", noise=noise
+    )
+
+
+def estimated_epsilon(sanitiser: Sanitiser, released: float, *, target_delta: float) -> float:
+    """The epsilon at `target_delta` of a released cost and of its release, both at the sanitiser's order.
+
+    An estimate: the true cost may be larger than what was released.
+    """
+    order = order_array(sanitiser.order)
+    rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitiser.event).rdp
+    return float(rdp_to_epsilons(order, rdp, target_delta=target_delta)[0])
+
+
+def statement(sanitiser: Sanitiser, released: float, *, target_delta: float) -> str:
+    """A sentence that may be published with a released cost, and says what it is and what it is not."""
+    spent = estimated_epsilon(sanitiser, released, target_delta=target_delta)
+    price = RdpAccountant().compose(sanitiser.event).get_epsilon(target_delta)
+    return (
+        f"Estimate, not a guarantee: epsilon = {spent:.2f} at delta = {target_delta:g} was spent on the votes at hand, "
+        f"from order {sanitiser.order:g}, the release of this number included. The number was computed from private "
+        f"votes and carries noise; it alone is ({price:.2f}, {target_delta:g})-DP ({sanitiser.adjacency}). What holds "
+        "for all votes is the price of the queries fixed in advance, composed with that release."
+    )
