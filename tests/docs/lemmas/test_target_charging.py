@@ -16,31 +16,86 @@ def pair(rng: np.random.Generator, epsilon: float) -> np.ndarray:
     return np.stack([first, tilted / tilted.sum()])
 
 
+def wrapped(law: np.ndarray) -> tuple[np.ndarray, float]:
+    """The outcomes' probabilities in the boundary wrapper, and the boundary's."""
+    rest = min(1 - law.max(), 0.5)
+    return law / (1 + rest), rest / (1 + rest)
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_boundary_moves_as_the_proof_says(epsilon: float) -> None:
-    rng = np.random.default_rng(3)
+    rng, growth = np.random.default_rng(3), math.exp(epsilon)
+    wide = 3 * growth**2 / (2 * growth + 1)
     capped = 0
     for _ in range(500):
-        laws = pair(rng, epsilon)
-        rest = np.minimum(1 - laws.max(axis=1), 0.5)
-        laws, rest = laws[np.argsort(rest, kind="stable")], np.sort(rest)
-        chance = rest / (1 + rest)
-        growth = math.exp(epsilon) * (1 + 1e-9)
-        assert rest[1] <= growth * rest[0]
-        assert (1 + rest[1]) / (1 + rest[0]) <= 1.5 / (1 + math.exp(-epsilon) / 2) * (1 + 1e-12)
-        if rest[0] == 0.5:
+        laws = sorted(pair(rng, epsilon), key=lambda law: wrapped(law)[1])
+        (first, rare), (second, often) = (wrapped(law) for law in laws)
+        rest = rare / (1 - rare)
+        assert rare <= often <= growth * rare * (1 + 1e-9)
+        assert max((first / second).max(), (second / first).max()) <= wide * (1 + 1e-9)
+        rises = np.maximum(second - first, 0).sum()
+        distance = np.maximum(laws[1] - laws[0], 0).sum()
+        assert np.maximum(first - second, 0).sum() == pytest.approx(often - rare + rises, abs=1e-12)
+        assert rises <= distance / (1 + rest) + 1e-12
+        assert rises <= (growth - 1) * rare * (1 + 1e-9)
+        common = (wide * np.minimum(first, second) - np.maximum(first, second)).sum()
+        assert wide - 1 - common == pytest.approx(wide * often - rare + (wide + 1) * rises, rel=1e-9)
+        if rest == pytest.approx(0.5, abs=1e-12):
             capped += 1
-            continue
-        likeliest = int(np.argmax(laws[0]))
-        missed = 1 - laws[1, likeliest]
-        assert rest[1] <= missed * (1 + 1e-9)
-        assert (rest[1] + missed) / (1 + rest[1]) <= 2 * growth * chance[0]
+            assert distance <= (growth - 1) / (growth + 1) * (1 + 1e-9)
+        else:
+            assert distance <= (growth - 1) * rest * (1 + 1e-9)
     assert 0 < capped < 500
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 3.0])
-def test_the_wrapper_adds_at_most_a_third(epsilon: float) -> None:
-    assert math.log(1.5 / (1 + math.exp(-epsilon) / 2)) <= epsilon / 3
+def test_the_wrapper_adds_at_most_a_third_and_a_rare_outcome_attains_its_epsilon(epsilon: float) -> None:
+    growth = math.exp(epsilon)
+    added = math.log(1.5 / (1 + 1 / (2 * growth)))
+    assert added == pytest.approx(math.log(3 * growth / (2 * growth + 1)))
+    assert added <= epsilon / 3
+    share, rare = 1 / (2 * growth), 1e-8
+    first = np.array([1 - share, share - growth * rare, growth * rare])
+    second = np.array([0.5, 0.5 - rare, rare])
+    assert np.abs(np.log(first / second)).max() <= epsilon + 1e-4
+    assert math.log((wrapped(first)[0] / wrapped(second)[0])[2]) == pytest.approx(epsilon + added, abs=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_the_published_boundary_is_below_the_tight_one(epsilon: float) -> None:
+    growth, wide = math.exp(epsilon), math.exp(4 * epsilon / 3)
+    assert growth * (2 * wide + 1) - wide - 2 <= 2 * (growth * wide - 1)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_running_twice_step_by_step(epsilon: float) -> None:
+    rng, growth = np.random.default_rng(5), math.exp(epsilon)
+    claimed = min((growth + 1) / (growth**2 + growth + 1), 2 * growth / (growth + 1) ** 2)
+    cases = [0, 0, 0]
+    for _ in range(1000):
+        laws = pair(rng, epsilon)
+        likeliest = int(np.argmax(laws.max(axis=0)))
+        large, small = laws[:, likeliest].max(), laws[:, likeliest].min()
+        rest = 1 - large
+        differ = 1 - (laws**2).sum(axis=1)
+        common = (growth**2 * small**2 - large**2) / (growth**2 - 1)
+        assert small >= max(1 - growth * rest, large / growth) - 1e-9
+        if rest > 0.5:
+            cases[2] += 1
+            assert differ.min() >= rest
+            lowest = rest
+        else:
+            lowest = 2 * rest * (1 - rest)
+            assert differ.min() >= lowest - 1e-12
+        if rest <= 1 / (growth + 1):
+            cases[0] += 1
+            bound = rest * (2 * (growth**3 - 1) - rest * (growth**4 - 1)) / (growth**2 - 1)
+            assert 1 - common <= bound * (1 + 1e-9) + 1e-12
+            assert lowest / bound >= claimed * (1 - 1e-9)
+        else:
+            cases[1] += 1
+            assert lowest >= claimed * (1 - 1e-9)
+    assert min(cases[:2]) > 50
 
 
 def test_no_larger_part_is_common() -> None:
