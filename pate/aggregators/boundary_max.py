@@ -76,8 +76,10 @@ class BoundaryMax(ChargedAggregator):
         """The exact law of one call on `[L]` counts: `[L + 1]`, the boundary last."""
         return np.asarray(self._law(np.asarray(votes)[None])[0])
 
-    def hit_probabilities(self, votes: NDArray[np.integer], *, num_teachers: int) -> NDArray[np.float64]:
-        """The probability that each query `[Q, L]` hits: `[Q]`; no epsilon covers it."""
+    def hit_probabilities(
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
+    ) -> NDArray[np.float64]:
+        """That the outcome is the boundary; there is no prior."""
         return np.asarray(self._law(votes)[:, -1])
 
     def _law(self, counts: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -115,8 +115,10 @@ class BoundaryTopK(ChargedAggregator):
             law[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
         return law
 
-    def hit_probabilities(self, votes: NDArray[np.integer], *, num_teachers: int) -> NDArray[np.float64]:
-        """The probability that each query `[Q, L]` hits: `[Q]`; no epsilon covers it."""
+    def hit_probabilities(
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
+    ) -> NDArray[np.float64]:
+        """That the outcome is the boundary; there is no prior."""
         call = self.call(num_labels=votes.shape[1], num_teachers=num_teachers)
         return np.asarray(wrapped(call.law(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1])
 

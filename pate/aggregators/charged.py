@@ -122,6 +122,12 @@ class ChargedAggregator(Aggregator):
         """The price of the same answers to the same queries by plain composition: nothing halts, nothing is free."""
 
     @abstractmethod
+    def hit_probabilities(
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
+    ) -> NDArray[np.float64]:
+        """The probability that each query `[Q, L]` hits when it is asked: `[Q]`; no epsilon covers it."""
+
+    @abstractmethod
     def _ask(
         self,
         counts: NDArray[np.int64],

@@ -168,11 +168,13 @@ class NotPriorTopK(ChargedAggregator):
         return replace(base, prior_scale=prior_scale)
 
     def hit_probabilities(
-        self, votes: NDArray[np.integer], *, num_teachers: int, prior: NDArray[np.bool_]
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
     ) -> NDArray[np.float64]:
-        """The probability that a check of each query `[Q, L]` fails: `[Q]`; no epsilon covers it."""
-        kept = self.agreement(num_teachers=num_teachers)[margins(votes, prior) + num_teachers]
-        return np.where(prior.any(axis=1), 1 - kept, 1.0)
+        """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
+        expected = np.zeros(votes.shape, dtype=np.bool_) if prior is None else prior
+        kept = self.agreement(num_teachers=num_teachers)[margins(votes, expected) + num_teachers]
+        checked = np.arange(len(votes)) >= self.first_queries
+        return np.where(checked, np.where(expected.any(axis=1), 1 - kept, 1.0), 0.0)
 
     def _with(self, release: StableTopK) -> NotPriorTopK:
         return replace(
