@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jobs import Job, large_jobs, quick_jobs
+from benchmarks.sessions import session_jobs
 
 
 def main() -> None:
     """Prints the table."""
     table = Table("job", "median", "floor", "ratio", "peak memory", title="Each job beside the least work it needs")
-    for job in [*quick_jobs(), *large_jobs()]:
+    for job in [*quick_jobs(), *session_jobs(), *large_jobs()]:
         run, floor = _alternating_medians(job)
         least = f"{_duration(floor)} ({job.floor_name})"
         table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", _peak(job.run))

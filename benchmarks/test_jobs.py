@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks.jobs import Job, quick_jobs
+from benchmarks.sessions import session_jobs
 
-JOBS = quick_jobs()
+JOBS = [*quick_jobs(), *session_jobs()]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=[job.name for job in JOBS])

@@ -1,0 +1,76 @@
+"""What a session of target charging takes: ten thousand charges, and the price of one with ten thousand hits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.jobs import Job
+from pate.accounting.pure_composition import pure_dp_composition_epsilon
+from pate.accounting.target_charging import TargetCharging, best_price, boundary
+from pate.mechanisms import DiscreteLaplace
+
+NUM_CALLS = 10_000
+
+
+def session_jobs() -> list[Job]:
+    """Jobs of milliseconds."""
+    return [_charges(), _batch(), _price(), _noise()]
+
+
+def _session() -> TargetCharging:
+    return TargetCharging.of_targets([boundary(0.05)], 100, target_delta=1e-6)
+
+
+def _charges() -> Job:
+    hits = [call % 1000 == 0 for call in range(NUM_CALLS)]
+    state = _session().state
+
+    def count() -> int:
+        total = 0
+        for hit in hits:
+            total += hit
+        return total
+
+    opened = _session()
+
+    def charge() -> None:
+        opened.hits, opened.num_calls = list(state["hits"]), 0
+        for hit in hits:
+            opened.charge(hit)
+
+    return Job(name=f"{NUM_CALLS:,} charges of a session", run=charge, floor=count, floor_name="adding up the hits")
+
+
+def _batch() -> Job:
+    hits = np.arange(NUM_CALLS) % 1000 == 0
+    opened = _session()
+
+    def charge() -> None:
+        opened.hits, opened.num_calls = [0], 0
+        opened.charge_batch(hits)
+
+    return Job(
+        name=f"{NUM_CALLS:,} charges at once", run=charge, floor=lambda: np.cumsum(hits), floor_name="one cumulated sum"
+    )
+
+
+def _price() -> Job:
+    target = boundary(0.05)
+    price = best_price(target, target_hits=NUM_CALLS, target_delta=1e-6)
+    return Job(
+        name=f"price of a session of {NUM_CALLS:,} hits",
+        run=lambda: best_price(target, target_hits=NUM_CALLS, target_delta=1e-6),
+        floor=lambda: pure_dp_composition_epsilon(target.epsilon, count=price.num_accesses, target_delta=5e-7),
+        floor_name="one optimal composition",
+        rounds=5,
+    )
+
+
+def _noise() -> Job:
+    noise, rng = DiscreteLaplace.at_most(0.05), np.random.default_rng(0)
+    return Job(
+        name="24,000 draws of exact discrete Laplace noise",
+        run=lambda: noise.sample((600, 40), rng),
+        floor=lambda: rng.laplace(scale=20.0, size=(600, 40)),
+        floor_name="as many of floating point",
+    )
