@@ -16,6 +16,7 @@ from pate.aggregators.charged import ChargedAggregator
 from pate.validation import require, require_count, require_histogram, require_probability
 
 _QUANTILE = 1.645  # one in twenty sessions has more hits
+_ROUNDING = 1e-9
 _FAILURE_SHARE = 0.1  # of delta, for all failures together
 
 
@@ -71,7 +72,7 @@ def plan_hits(
     if prior is not None:
         require(prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes")
     hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
-    reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits)
+    reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
     asked = int(reached[0]) + 1 if reached.size else len(counts)
     prices = _Prices(
         aggregator, target_delta, {"num_labels": counts.shape[1], "num_teachers": num_teachers}, accountant
