@@ -1,0 +1,341 @@
+"""Everything that ships with a price and an exact law: one line each, run by `test_shipped.py`.
+
+To add a mechanism or an aggregator, add a `Case`. A `subject` is made for an adjacency and the numbers of labels and
+teachers; `law` is its exact law for one histogram and `event` its price, by default `.distribution` and `.event`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from pate.accounting import Adjacency, Event
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    BoundaryTopK,
+    FixedTopK,
+    GaussianVotes,
+    StableFixedTopK,
+    StableTopK,
+)
+from pate.mechanisms import (
+    AboveThreshold,
+    BetweenThresholds,
+    BoundaryWrapper,
+    CanonicalTopK,
+    GammaTopK,
+    GapSelection,
+    JointTopK,
+    LaplaceTopK,
+    LimitedDomainTopK,
+    LipschitzTopK,
+    OneShotTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+    RunTwice,
+    StabilityTest,
+    SubsetPeeling,
+    TopStableTopK,
+)
+from pate.mechanisms.noise import NOISES
+from pate.mechanisms.ranking import Ranking
+
+Counts = NDArray[np.int64]
+Law = Mapping[Any, float]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The instance that a subject is made for."""
+
+    adjacency: Adjacency
+    num_labels: int
+    num_teachers: int
+
+
+def _law(subject: Any, histogram: Counts, shape: Shape) -> Law:
+    if isinstance(subject, Aggregator):
+        return subject.distribution(histogram, num_teachers=shape.num_teachers)  # type: ignore[attr-defined]
+    return subject.distribution(histogram)
+
+
+def _event(subject: Any, shape: Shape) -> Event:
+    if isinstance(subject, Aggregator):
+        return subject.event_for(num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+    return subject.event
+
+
+def _indices(outcome: Any, order: list[int]) -> Any:
+    """A sequence of indices, -1 for none."""
+    return tuple(order[rank] if rank >= 0 else -1 for rank in outcome)
+
+
+def _set(outcome: Any, order: list[int]) -> Any:
+    """A set of indices as a sorted tuple, or None."""
+    return None if outcome is None else tuple(sorted(order[rank] for rank in outcome))
+
+
+def _short_set(outcome: Any, order: list[int]) -> Any:
+    """A set of indices as a sorted tuple, filled up with -1."""
+    chosen = sorted(order[rank] for rank in outcome if rank >= 0)
+    return (*chosen, *[-1] * (len(outcome) - len(chosen)))
+
+
+def _bits(outcome: Any, order: list[int]) -> Any:
+    """A bit for each label, or None."""
+    return None if outcome is None else tuple(outcome[order.index(label)] for label in range(len(order)))
+
+
+def _number(outcome: Any, order: list[int]) -> Any:
+    """A size: names no label."""
+    return outcome
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that ships.
+
+    Attributes:
+        name: of the test.
+        subject: a mechanism or an aggregator for a shape, or None where that has no such.
+        law: the exact law of one histogram.
+        event: the price of one release.
+        tightness: the largest exact figure over its price at 4 labels and 6 teachers is at least this: one smaller
+            by that factor would be found out.
+        largest: labels and teachers of the largest instance.
+        min_labels: the fewest labels that it is made for.
+        rename: an outcome over ranks as one over labels, given the label at each rank.
+    """
+
+    name: str
+    subject: Callable[[Shape], Any]
+    law: Callable[[Any, Counts, Shape], Law] = _law
+    event: Callable[[Any, Shape], Event] = _event
+    tightness: float = 0.9
+    largest: tuple[int, int] = (4, 6)
+    min_labels: int = 1
+    rename: Callable[[Any, list[int]], Any] = _indices
+
+
+def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
+    def subject(shape: Shape) -> Any:
+        return kind(k=min(k, shape.num_labels), adjacency=shape.adjacency, **options)
+
+    name = "-".join([kind.__name__, *map(str, options.values())])
+    rename = {CanonicalTopK: _set, TopStableTopK: _short_set}.get(kind, _indices)
+    return Case(name, subject, tightness=tightness, min_labels=min_labels, rename=rename)
+
+
+def _slow_law(mechanism: Any, histogram: Counts, _: Shape) -> Law:
+    """Once for all histograms with the same sorted differences, whose laws are the same up to names."""
+    order = np.argsort(-histogram, kind="stable").tolist()
+    law = _law_of_sorted(mechanism, tuple((histogram[order] - histogram.min()).tolist()))
+    return {_indices(outcome, order): p for outcome, p in law.items()}
+
+
+@cache
+def _law_of_sorted(mechanism: Any, falling: tuple[int, ...]) -> Law:
+    return mechanism.distribution(np.array(falling))
+
+
+def _stable_top_k(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
+    settings = {"test_std": 1.0, "failure_prob": 0.05, "selection_scale": 1.0} | options
+    return Case(
+        "-".join(["StableTopK", noise, *map(str, options.values())]),
+        lambda shape: StableTopK(selection_noise=noise, adjacency=shape.adjacency, **settings),
+        tightness=tightness,
+        min_labels=1 if settings.get("padded") else 2,
+        rename=_set,
+    )
+
+
+def _fixed(**options: Any) -> Case:
+    settings = {"selection_scale": 2.0, "test_std": 1.0, "failure_prob": 0.05, "peel_scale": 2.0} | options
+    return Case(
+        "-".join(["StableFixedTopK", *map(str, options.values())]),
+        lambda shape: StableFixedTopK(k=min(2, shape.num_labels), adjacency=shape.adjacency, **settings),
+        tightness=0.4,
+        min_labels=2,
+        rename=_set,
+    )
+
+
+def _gaps(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
+    def subject(shape: Shape) -> GapSelection:
+        return GapSelection(
+            noise=noise,
+            noise_scale=1.0,
+            num_labels=shape.num_labels,
+            num_teachers=shape.num_teachers,
+            adjacency=shape.adjacency,
+            **options,
+        )
+
+    def law(selection: GapSelection, histogram: Counts, _: Shape) -> Law:
+        return dict(enumerate(selection.probabilities(histogram).tolist()))
+
+    min_labels = 1 if options.get("padded") else 2
+    return Case(
+        "-".join(["GapSelection", noise, *map(str, options)]),
+        subject,
+        law,
+        tightness=tightness,
+        min_labels=min_labels,
+        rename=_number,
+    )
+
+
+def _test_of_size(kind: str, k: int) -> Case:
+    def subject(shape: Shape) -> StabilityTest:
+        make = getattr(StabilityTest, kind)
+        return make(test_std=1.0, failure_prob=0.05, num_teachers=shape.num_teachers, adjacency=shape.adjacency)
+
+    def law(test: StabilityTest, histogram: Counts, shape: Shape) -> Law:
+        size = np.array([min(k, shape.num_labels - 1)])
+        ranking = Ranking.of(histogram[None])
+        gap = ranking.gaps(padded=True, num_teachers=shape.num_teachers)[0, size]
+        passed = float(test.pass_probabilities(gap)[0])
+        return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
+
+    return Case(f"StabilityTest-{kind}-{k}", subject, law, min_labels=2, rename=_bits)
+
+
+def _peel_law(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Law:
+    return peeling.law_of(histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels))
+
+
+def _value_of(statistic: str, histogram: Counts) -> Any:
+    """The largest count, or how far it is above the next."""
+    falling = np.sort(histogram)[::-1]
+    return falling[0] if statistic == "count" else falling[0] - falling[1]
+
+
+def _threshold(kind: type, statistic: str, **options: Any) -> Case:
+    def subject(shape: Shape) -> Any:
+        return kind(epsilon=1.0, statistic=statistic, adjacency=shape.adjacency, **options)
+
+    def law(test: Any, histogram: Counts, shape: Shape) -> Law:
+        more = {"largest": 2 * shape.num_teachers} if kind is AboveThreshold else {}
+        return dict(enumerate(test.probabilities(_value_of(statistic, histogram), **more).tolist()))
+
+    return Case(f"{kind.__name__}-{statistic}", subject, law, min_labels=2, rename=_number)
+
+
+def _boundary_law(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Law:
+    return dict(enumerate(wrapper.probabilities(histogram).tolist()))
+
+
+def _twice_law(twice: RunTwice, histogram: Counts, _: Shape) -> Law:
+    once = twice.mechanism.probabilities(histogram)  # type: ignore[attr-defined]
+    return dict(enumerate(np.outer(once, once).ravel().tolist()))
+
+
+def _boundary_max_law(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Law:
+    law = aggregator.distribution(histogram).tolist()
+    return {(label,): p for label, p in enumerate(law[:-1])} | {(): law[-1]}
+
+
+def _boundary_set(outcome: Any, order: list[int]) -> Any:
+    return outcome if isinstance(outcome, str) else _set(outcome, order)
+
+
+def _selection(shape: Shape) -> GapSelection:
+    return GapSelection(
+        noise_scale=2.0, num_labels=shape.num_labels, num_teachers=shape.num_teachers, adjacency=shape.adjacency
+    )
+
+
+def _bits_law(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Law:
+    ones = ndtr((histogram - shape.num_teachers / 2) / aggregator.noise_std)
+    law = {(): 1.0}
+    for p in ones.tolist():
+        law = {(*bits, bit): mass * (p if bit else 1 - p) for bits, mass in law.items() for bit in (0, 1)}
+    return law
+
+
+_BOUNDARY = {"selection_scale": 2.0, "test_std": 2.0, "failure_prob": 0.01, "target_hits": 1, "session_delta": 0.05}
+
+CASES = (
+    _top_k(PeelingTopK, epsilon=2.0),
+    _top_k(PermuteAndFlipTopK, epsilon=2.0),
+    _top_k(OneShotTopK, epsilon=2.0),
+    _top_k(JointTopK, epsilon=2.0, tightness=0.6),
+    _top_k(PermuteAndFlipJointTopK, epsilon=2.0, tightness=0.6),
+    *(_top_k(CanonicalTopK, epsilon=2.0, noise=noise, tightness=0.45) for noise in NOISES),
+    _top_k(LipschitzTopK, epsilon=2.0),
+    replace(_top_k(GammaTopK, epsilon=2.0, k=1, tightness=0.5), law=_slow_law, largest=(3, 4)),  # 0.2 s a histogram
+    _top_k(LaplaceTopK, epsilon=2.0, tightness=0.8),
+    _top_k(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
+    _top_k(LimitedDomainTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=2),
+    Case(
+        "SubsetPeeling",
+        lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
+        _peel_law,
+        tightness=0.4,
+        rename=_set,
+    ),
+    _gaps("gumbel"),
+    _gaps("exponential"),
+    _gaps("laplace", tightness=0.8),
+    _gaps("gaussian", tightness=0.4),
+    _gaps("gumbel", tightness=0.85, padded=True, regularizer=lambda k: -1.5 * k),
+    *(_test_of_size(kind, k) for kind in ("gaussian", "laplace") for k in (1, 2)),
+    _stable_top_k("gumbel"),
+    _stable_top_k("gaussian"),
+    _stable_top_k("exponential", test="laplace"),
+    _stable_top_k("gumbel", test="table", table_order=4.0, table_budget=0.2),
+    _stable_top_k("gumbel", tightness=0.7, padded=True),
+    _fixed(),
+    *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
+    *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
+    Case(
+        "BoundaryWrapper",
+        lambda s: BoundaryWrapper(_selection(s)),
+        _boundary_law,
+        tightness=0.6,
+        min_labels=3,
+        rename=_number,
+    ),
+    Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_law, min_labels=3, rename=_number),
+    Case(
+        "BoundaryMax",
+        lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
+        _boundary_max_law,
+        tightness=0.7,
+        rename=_set,
+    ),
+    Case(
+        "BoundaryTopK",
+        lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_BOUNDARY),
+        tightness=0.3,
+        min_labels=3,
+        rename=_boundary_set,
+    ),
+    *(
+        Case(
+            f"FixedTopK-{mechanism}",
+            lambda s, m=mechanism: FixedTopK(k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency),
+            tightness=0.4,
+            rename=_set,
+        )
+        for mechanism in ("peeling", "joint")
+    ),
+    Case(
+        "GaussianVotes", lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency), _bits_law, rename=_bits
+    ),
+)
+
+WITHOUT_LAW = {
+    "NotPriorTopK": "a session over many queries; its calls in test_target_charging.py",
+    "SparseVector": "a session over many queries",
+    "SweepTopK": "a session over many queries",
+}
+"""What has a price and no exact law of one histogram, and where else it is looked at."""
