@@ -23,9 +23,10 @@ from pate.accounting.data_dependent import (
     theorem_6_rdp,
     top_log_odds,
 )
+from pate.aggregators import GaussianVotes
 from pate.mechanisms import StabilityTest
 from tests.privacy.divergences import ORDERS, assert_covered
-from tests.privacy.histograms import gap_pairs
+from tests.privacy.histograms import gap_pairs, neighbours
 
 Array = NDArray[np.float64]
 
@@ -109,6 +110,66 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
         if cost.max() > 0:
             with pytest.raises(AssertionError, match="of its price"):
                 assert_covered(exact, 0.9 * cost)
+
+
+def votes_laws(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
+    """The law over all label vectors of each query, `[N, 2**L]`: every label's count against half, with own noise."""
+    num_labels = votes.shape[1]
+    z = (votes - num_teachers / 2) / std
+    bits = (np.arange(2**num_labels)[:, None] >> np.arange(num_labels)) & 1  # [2**L, L]
+    return np.exp(np.where(bits, log_ndtr(z)[:, None], log_ndtr(-z)[:, None]).sum(axis=2))
+
+
+def votes_costs(num_teachers: int, num_labels: int, std: float, adjacency: Adjacency) -> tuple[Array, Array, Array]:
+    """Both divergences of every pair in which one teacher changes all labels, and the cost of its first member."""
+    first, second = neighbours(num_labels, num_teachers, adjacency)
+    laws = [votes_laws(side, num_teachers=num_teachers, std=std) for side in (first, second)]
+    event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
+    bit = event.event  # type: ignore[attr-defined]
+    rows, which = np.unique(first, axis=0, return_inverse=True)
+    costs = np.array([one_bit_cost(row[None], event=bit, orders=ORDERS).rdp for row in rows])
+    return renyi_of_each(*laws), renyi_of_each(*laws[::-1]), costs[which.ravel()]
+
+
+@pytest.mark.parametrize("std", [0.8, 3.0])
+@pytest.mark.parametrize(("num_teachers", "num_labels"), [(5, 1), (4, 2), (3, 3)])
+@pytest.mark.parametrize("adjacency", tuple(Adjacency))
+def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
+    adjacency: Adjacency, num_teachers: int, num_labels: int, std: float
+) -> None:
+    forward, backward, cost = votes_costs(num_teachers, num_labels, std, adjacency)
+    assert_covered(forward, cost)
+    assert_covered(backward, cost)
+
+
+def test_bits_of_all_labels_are_attained_and_ten_percent_less_is_found_out() -> None:
+    forward, backward, cost = votes_costs(3, 3, 3.0, Adjacency.REPLACE_ONE)
+    assert_covered(np.maximum(forward, backward), cost)
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(np.maximum(forward, backward), 0.9 * cost)
+
+
+def test_the_dearest_label_alone_does_not_cover_all_of_them() -> None:
+    forward, backward, cost = votes_costs(3, 3, 3.0, Adjacency.REPLACE_ONE)
+    with pytest.raises(AssertionError, match=r"the exact figure is [12]\.\d+ of its price"):
+        assert_covered(np.maximum(forward, backward), cost / 2)
+
+
+def test_two_queries_at_once_cost_the_larger_sum() -> None:
+    """One teacher changes on both queries: the product law's divergence is the sum, in either direction."""
+    std, teachers = 1.0, 3
+    first, second = neighbours(1, teachers, Adjacency.REPLACE_ONE)
+    laws = [votes_laws(side, num_teachers=teachers, std=std) for side in (first, second)]
+    event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=teachers)
+    one, two = np.meshgrid(np.arange(len(first)), np.arange(len(first)))
+    pairs = [(law[one.ravel(), :, None] * law[two.ravel(), None, :]).reshape(one.size, -1) for law in laws]
+    statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
+    bit = event.event  # type: ignore[attr-defined]
+    cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
+    assert_covered(renyi_of_each(*pairs), cost)
+    assert_covered(renyi_of_each(*pairs[::-1]), cost)
+    ratio = np.maximum(renyi_of_each(*pairs), renyi_of_each(*pairs[::-1])) / cost
+    assert ratio.max() > 0.999
 
 
 def log_gnmax_laws(votes: NDArray[np.int64], noise_std: float) -> Array:

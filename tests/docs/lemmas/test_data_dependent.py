@@ -22,6 +22,51 @@ def test_the_worst_change_multiplies_a_subset() -> None:
     assert (moments(inside).max(axis=1) <= moments(subsets).max(axis=1)).all()
 
 
+def moments_of_a_mass(t: np.ndarray, rest: np.ndarray, epsilon: float, a: float) -> tuple[np.ndarray, np.ndarray]:
+    """Both logarithms of the claim on gap selection; rest is 1 - t."""
+    z = t * np.exp(epsilon) + rest
+    first = (a - 1) * np.log(z) + np.log(t * np.exp(-epsilon * (a - 1)) + rest)
+    return first, np.log(t * np.exp(epsilon * a) + rest) - a * np.log(z)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("a", [1.01, 1.7, 2.0, 2.5, 8.0, 60.0])
+def test_one_half_of_the_masses_is_enough(epsilon: float, a: float) -> None:
+    t = np.linspace(0, 0.5, 5001)
+    (low, back_low), (high, back_high) = (moments_of_a_mass(*masses, epsilon, a) for masses in ((t, 1 - t), (1 - t, t)))
+    sign = 1 if a >= 2 else -1
+    assert (sign * (high - low) >= -1e-12).all()
+    assert (back_low >= back_high - 1e-12).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("a", [1.01, 2.0, 8.0, 60.0])
+def test_the_cost_is_concave_in_the_mass_of_the_others(epsilon: float, a: float) -> None:
+    t = np.linspace(0, 0.5, 2001)
+    first = [np.maximum.accumulate(moments_of_a_mass(*masses, epsilon, a)[0]) for masses in ((t, 1 - t), (1 - t, t))]
+    second = np.maximum.accumulate(moments_of_a_mass(t, 1 - t, epsilon, a)[1])
+    for moment in (first[a >= 2], second):
+        assert (np.diff(moment, 2) <= 1e-12 * max(1, moment.max())).all()
+
+
+def test_the_backward_moment_is_not_concave_beyond_its_peak() -> None:
+    """So the concavity of the cost rests on stopping there."""
+    t = np.linspace(0, 1, 2001)
+    assert (np.diff(moments_of_a_mass(t, 1 - t, 1.0, 8.0)[1], 2) > 1e-9).any()
+
+
+@pytest.mark.parametrize("std", [0.8, 4.0, 50.0])
+def test_the_condition_on_the_order_is_concave_and_begins_with_that_on_h(std: float) -> None:
+    for x in (1.2, 3.0, 9.0):
+        a = np.linspace(1, std * x * 0.999, 400)
+        if len(a) < 3 or a[-1] <= 1:
+            continue
+        left = a * (2 * x / std - 1 / std**2) + np.log1p(-a / (std * x))
+        assert (np.diff(left, 2) <= 1e-10).all()
+        slope_of_h = np.exp(2 * x / std - 1 / std**2) * (1 - 1 / (std * x))
+        np.testing.assert_allclose(left[0], np.log(slope_of_h), atol=1e-12)
+
+
 def test_log_odds_of_every_set_move_by_at_most_the_range() -> None:
     laws = RNG.dirichlet(np.ones(5), 500)
     moved = laws * np.exp(RNG.uniform(0, 0.6, laws.shape))

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import BoundedRangeEvent, ComposedEvent, OneBitEvent, RdpAccountant
+from pate.accounting import (
+    DEFAULT_ORDERS,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    ExactAccountant,
+    Ledger,
+    OneBitEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    event_to_json,
+)
 from pate.accounting.data_dependent import (
     DataDependentCost,
     gap_selection_cost,
@@ -16,6 +30,7 @@ from pate.accounting.data_dependent import (
 )
 from pate.accounting.events import Event
 from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
+from pate.report.codec import to_json
 from pate.validation import InvalidValue
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
@@ -34,6 +49,35 @@ def test_it_is_no_event_and_the_accountant_refuses_it() -> None:
 def test_it_enters_no_composed_event() -> None:
     with pytest.raises(InvalidValue, match="events=DataDependentCost: expected an event"):
         ComposedEvent((COST,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda cost: ExactAccountant().compose(cost),
+        lambda cost: event_to_json(cost),
+        lambda cost: SelfComposedEvent(cost, 2),
+        lambda cost: ApproximateEvent(cost, 1e-9),
+    ],
+    ids=["exact", "json", "self-composed", "approximate"],
+)
+def test_nothing_takes_it_for_an_event(take: Callable[[DataDependentCost], object]) -> None:
+    with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
+        take(COST)
+
+
+def test_a_ledger_refuses_it_and_writes_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-6)
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
+        ledger.charge(COST, adjacency=ledger.adjacency, key="a")  # type: ignore[arg-type]
+    assert ledger.entries == []
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+
+
+def test_no_report_writes_it() -> None:
+    with pytest.raises(TypeError, match="no JSON form"):
+        to_json(COST)
 
 
 def test_repr_says_that_it_is_private_and_shows_no_number() -> None:
@@ -130,6 +174,35 @@ def test_gap_selection_cost_is_the_sum_over_all_queries_asked() -> None:
     np.testing.assert_allclose(
         gap_selection_cost(utilities, event=event, orders=ORDERS).rdp, each.sum(axis=0)[:, 0].max(axis=0), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("spread", [1.0, 20.0, 3000.0])
+@pytest.mark.parametrize("epsilon", [2 / 39, 1.0])
+def test_queries_merged_by_their_mean_cost_no_less_and_hardly_more(
+    epsilon: float, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    utilities = np.random.default_rng(0).uniform(0, 1, (2000, 6)) * np.linspace(0, spread, 2000)[:, None]
+    orders, event = DEFAULT_ORDERS[::6], BoundedRangeEvent(epsilon)
+    exact = gap_selection_cost(utilities, event=event, orders=orders).rdp
+    monkeypatch.setattr("pate.accounting.data_dependent.gap_selection._MANY_CELLS", 0)
+    merged = gap_selection_cost(utilities, event=event, orders=orders).rdp
+    assert (merged >= exact * (1 - 1e-13)).all()
+    assert (merged <= exact * (1 + 1e-4)).all()
+
+
+def test_orders_need_not_rise() -> None:
+    utilities, orders = np.random.default_rng(0).uniform(0, 9, (20, 4)), np.array([8.0, 1.5, 1e5, 2.0])
+    event = BoundedRangeEvent(0.4)
+    cost = gap_selection_cost(utilities, event=event, orders=orders).rdp
+    each = [gap_selection_cost(utilities, event=event, orders=order).rdp[0] for order in orders]
+    np.testing.assert_allclose(cost, each, rtol=1e-12)
+
+
+def test_a_candidate_that_is_certain_in_double_precision_still_costs_at_large_orders() -> None:
+    """The others have e**-1000 in all, and order 1e6 multiplies it by e**1e5."""
+    cost = gap_selection_cost(np.array([[1000.0, 0.0]]), event=BoundedRangeEvent(0.1), orders=[8.0, 1e6]).rdp
+    assert cost[0] < 1e-200
+    assert cost[1] == pytest.approx((1e5 - 1000) / 1e6, rel=1e-3)
 
 
 @pytest.mark.parametrize(

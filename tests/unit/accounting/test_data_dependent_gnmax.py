@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -106,6 +107,45 @@ def test_a_refused_query_costs_its_check_and_an_answered_one_check_and_answer() 
 def test_votes_that_are_not_one_a_teacher_are_refused(votes: Counts, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         gnmax_cost(votes, noise_std=1.0, num_teachers=5, orders=2.0)
+
+
+def test_the_orders_need_not_rise_and_each_stands_for_itself() -> None:
+    votes, orders = realistic_votes(40), np.array([300.0, 1.01, 8.0, 40.0, 2.0])
+    cost = gnmax_cost(votes, noise_std=20.0, num_teachers=250, orders=orders).rdp
+    each = [gnmax_cost(votes, noise_std=20.0, num_teachers=250, orders=order).rdp[0] for order in orders]
+    np.testing.assert_allclose(cost, each, rtol=1e-12)
+
+
+def test_blocks_of_queries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    log_q = -np.random.default_rng(0).uniform(0.2, 40, 300)
+    whole = gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS)
+    monkeypatch.setattr("pate.accounting.data_dependent.consensus._CELLS_AT_ONCE", 1)
+    np.testing.assert_allclose(gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS), whole, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("std", [2.0, 30.0])
+def test_the_bound_is_the_formula_of_the_proof_note(std: float) -> None:
+    """Written a second time, in 60 digits, with the condition on dm/dq at every order."""
+    rng = np.random.default_rng(1)
+    log_q, orders = -rng.uniform(0.3, 60, 40), 1 + np.r_[rng.exponential(10, 12), 0.01, 150.0]
+    ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
+    theirs = np.array([[float(formula(value, std, a)) for a in orders] for value in log_q])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
+
+
+def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
+    with mpmath.workdps(60):
+        x, s, a = mpmath.sqrt(-mpmath.mpf(log_q)), mpmath.mpf(std), mpmath.mpf(a)
+        if a >= s * x:
+            return a / s**2
+        q, h, g = (mpmath.exp(-(y**2)) for y in (x, x - 1 / s, x + 1 / s))
+        m = mpmath.exp(-(x**2) + 2 * a * x / s - a / s**2)
+        dh, dg, dm = (h / q * (1 - 1 / (s * x)), g / q * (1 + 1 / (s * x)), m / q * (1 - a / (s * x)))
+        likeliest = (1 - h) ** (1 - a)
+        if dh >= 1 >= dg and dm >= max((1 - q) / (1 - h), (1 - g) / (1 - q)) ** (a - 1):
+            sharper = max((1 - q) ** a * (1 - h) ** (1 - a), (1 - g) ** a * (1 - q) ** (1 - a))
+            likeliest = min(likeliest, sharper)
+        return min(mpmath.log(likeliest + m) / (a - 1), a / s**2)
 
 
 def test_no_noise_has_no_cost_to_compute() -> None:
