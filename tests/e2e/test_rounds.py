@@ -1,0 +1,151 @@
+"""Runs of charged aggregators: in rounds, live, stopped between rounds and continued."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Ledger, RdpAccountant
+from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
+from pate.pipeline import Plan, train
+from pate.rounds import RoundFiles, StudentPrior
+from pate.student import LinearStudent
+from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, small_plan
+
+NUM_QUERIES = 100
+SESSION: dict[str, Any] = {"round_size": 20, "session_delta": 1e-5}
+AGGREGATORS: dict[str, Aggregator] = {
+    "boundary": BoundaryTopK(selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=9, **SESSION),
+    "not_prior": NotPriorTopK(
+        prior_scale=1.5,
+        selection_scale=1.0,
+        table_order=3.0,
+        table_budget=4.0,
+        first_queries=20,
+        target_hits=30,
+        **SESSION,
+    ),
+}
+
+
+def plan_of(name: str, **changes: Any) -> Plan:
+    return small_plan(aggregator=AGGREGATORS[name], num_queries=NUM_QUERIES, settings={"name": name}, **changes)
+
+
+class StopAfter(SilentMonitor):
+    """Interrupts a release after some rounds, the way Ctrl-C would while the progress is told."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__()
+        self.rounds = rounds
+
+    def stage(self, name: str, total: int | None = None) -> Any:
+        monitor, inner = self, super().stage(name, total)
+
+        class Stopping:
+            def __enter__(self) -> Any:
+                advance = inner.__enter__()
+
+                def told(done: int, note: str = "") -> None:
+                    advance(done, note)
+                    if note and len([text for text in monitor.notes if text]) == monitor.rounds:
+                        raise KeyboardInterrupt
+
+                return told
+
+            def __exit__(self, *error: Any) -> Any:
+                return inner.__exit__(*error)
+
+        return Stopping()
+
+
+@pytest.fixture(scope="module", params=AGGREGATORS)
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, list[str]]:
+    folder, monitor = tmp_path_factory.mktemp("run") / "out", SilentMonitor()
+    train(plan_of(request.param), folder, monitor)
+    return request.param, folder, [note for note in monitor.notes if note]
+
+
+def test_report_shows_hits_and_the_price_of_plain_composition(finished: tuple[str, Path, list[str]]) -> None:
+    name, folder, _ = finished
+    report = json.loads((folder / "report.json").read_text())
+    with np.load(folder / "release" / "release.npz") as release:
+        hits, asked, answered = release["hits"], int(release["num_asked"]), release["answered"]
+    counts, privacy = report["release"], report["privacy"]
+    assert counts["num_hits"] == hits.sum() > 0
+    assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
+    assert counts["num_abstained"] == (hits & ~answered).sum()
+    assert counts["num_asked"] == asked
+    assert counts["num_answered"] == answered.sum() > 0
+    shape = {"num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
+    plain = AGGREGATORS[name].plain_event(num_queries=asked, **shape)  # type: ignore[attr-defined]
+    assert privacy["plain_epsilon"] == RdpAccountant().compose(plain).get_epsilon(1e-5)
+    event = AGGREGATORS[name].event_for(num_queries=NUM_QUERIES, **shape)
+    assert privacy["epsilon"] == RdpAccountant().compose(event).get_epsilon(1e-5)
+    card = (folder / "release" / "privacy_card.md").read_text()
+    assert f"| hits | {hits.sum()} |" in card
+    assert "plain composition" in card
+    assert "abstentions" in (folder / "report.html").read_text()
+
+
+def test_progress_tells_hits_and_epsilon_after_each_round(finished: tuple[str, Path, list[str]]) -> None:
+    _, folder, notes = finished
+    rounds = RoundFiles(folder / "rounds").read()
+    assert len(notes) == len(rounds) > 1
+    total = sum(int(outcome.hits.sum()) for outcome in rounds)
+    assert notes[-1].startswith(f"{total} hits, ")
+    assert "epsilon" in notes[-1]
+
+
+def test_tensorboard_holds_hits_and_remaining_hits(finished: tuple[str, Path, list[str]]) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    _, folder, notes = finished
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    for tag in ("session/hits", "session/remaining_hits", "session/epsilon"):
+        assert len(events.Scalars(tag)) == len(notes), tag
+
+
+@pytest.mark.parametrize("rounds", [2])
+def test_a_run_stopped_between_rounds_ends_with_the_same_release(
+    finished: tuple[str, Path, list[str]], tmp_path: Path, rounds: int
+) -> None:
+    name, folder, _ = finished
+    with pytest.raises(KeyboardInterrupt):
+        train(plan_of(name), tmp_path, StopAfter(rounds))
+    assert len(RoundFiles(tmp_path / "rounds").read()) == rounds
+    assert not (tmp_path / "release" / "release.npz").exists()
+    train(plan_of(name), tmp_path, SilentMonitor())
+    for file in ("release/release.npz", "ledger.jsonl"):
+        assert (tmp_path / file).read_bytes() == (folder / file).read_bytes()
+
+
+def test_an_unseeded_run_continues_with_its_own_noise_and_keeps_its_rounds(tmp_path: Path) -> None:
+    plan = plan_of("boundary", seed=None)
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, tmp_path, StopAfter(1))
+    first = RoundFiles(tmp_path / "rounds").read()[0]
+    report = train(plan, tmp_path, SilentMonitor())
+    with np.load(tmp_path / "release" / "release.npz") as release:
+        np.testing.assert_array_equal(release["labels"][: len(first.hits)], first.labels)
+        assert report.release.num_hits == release["hits"].sum()
+    assert not (tmp_path / "noise.secret").exists()
+    assert len(Ledger(tmp_path / "ledger.jsonl", target_delta=1e-5).entries) == 1
+
+
+def test_a_student_expects_nothing_before_anything_was_answered() -> None:
+    inputs = np.eye(6, dtype=np.float32)
+    prior = StudentPrior(LinearStudent(), inputs, 0, never_empty=True)
+    labels = np.array([[True, False], [False, True]])
+    assert not prior(labels[:0], np.zeros(0, bool), 3).any()
+    assert not prior(labels & False, np.zeros(2, bool), 3).any()
+    expected = prior(labels, np.ones(2, bool), 4)
+    assert expected.shape == (4, 2)
+    assert expected.any(axis=1).all()
+    other = StudentPrior(LinearStudent(), 2 * inputs, 0, never_empty=True)
+    assert prior.name != other.name
