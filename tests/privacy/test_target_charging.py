@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pate.accounting import ExactAccountant
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
     TargetCharging,
@@ -210,3 +211,47 @@ def test_the_same_test_again_and_again_is_one_of_the_plays() -> None:
 def excess(first: float, second: float, hits: int, misses: int, epsilon: float) -> float:
     one, other = (prob**hits * (1 - prob) ** misses for prob in (first, second))
     return max(0.0, one - math.exp(epsilon) * other)
+
+
+def two_counter_laws(pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int) -> Pair:
+    """The laws of how often each outcome occurred when both counters reached their hits, or after the last call.
+
+    Calls are exchangeable, so these counts, with the same number of orders on both sides, are all there is to tell.
+    """
+    size, first, second = len(pair[0]), [], []
+    going: dict[tuple[int, ...], float] = {(0,) * size: 1.0}
+    for call in range(1, num_calls + 1):
+        longer: dict[tuple[int, ...], float] = {}
+        for counts, orders in going.items():
+            for outcome in range(size):
+                more = (*counts[:outcome], counts[outcome] + 1, *counts[outcome + 1 :])
+                longer[more] = longer.get(more, 0.0) + orders
+        going = {}
+        for counts, orders in longer.items():
+            halted = min(sum(counts[outcome] for outcome in target) for target in targets) >= hits
+            if halted or call == num_calls:
+                first.append(orders * float(np.prod(pair[0] ** np.array(counts))))
+                second.append(orders * float(np.prod(pair[1] ** np.array(counts))))
+            else:
+                going[counts] = orders
+    return np.array(first), np.array(second)
+
+
+@pytest.mark.parametrize("hits", [1, 2])
+def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
+    """Outcomes 1 and 2 each hit one counter; both are rare and e^epsilon rarer on one side, outcome 0 is common."""
+    epsilon, targets = 1.0, ({1}, {2})
+    rare = np.array([0.08, 0.08])
+    first, second = (np.append(1 - hit.sum(), hit) for hit in (rare * math.exp(epsilon), rare))
+    hit_prob = min(exact_hit_prob(first, second, in_target=np.arange(3) == one, epsilon=epsilon) for one in (1, 2))
+    session = TargetCharging(epsilon, hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2)
+    laws = two_counter_laws((first, second), targets, hits, num_calls=14)
+    assert laws[0].sum() == pytest.approx(1)
+
+    def exact(at: float) -> float:
+        return max(float(np.maximum(one - math.exp(at) * other, 0).sum()) for one, other in (laws, laws[::-1]))
+
+    assert exact(session.price.epsilon) <= session.price.delta
+    for target_epsilon in (0.5, 1.5, 3.0, session.price.epsilon):
+        assert exact(target_epsilon) <= ExactAccountant().compose(session.event).get_delta(target_epsilon)
+    assert exact(pure_dp_composition_epsilon(epsilon, count=1, target_delta=1e-2)) > 1e-2  # one access is too cheap
