@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
-from pate.accounting.target_charging import boundary
+from pate.accounting.target_charging import tight_boundary
 from pate.aggregators.aggregator import Bits
 from pate.aggregators.boundary_top_k import wrapped
 from pate.aggregators.charged import ChargedAggregator, Round
@@ -57,7 +57,7 @@ class BoundaryMax(ChargedAggregator):
         require_count("num_labels", num_labels)
         require_count("num_teachers", num_teachers)
         return session_event(
-            boundary,
+            tight_boundary,
             self.call_epsilon,
             target_hits=self.target_hits,
             num_calls=require_count("num_queries", num_queries, minimum=0),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
-from pate.accounting.target_charging import boundary
+from pate.accounting.target_charging import tight_boundary
 from pate.aggregators.aggregator import Bits
 from pate.aggregators.charged import ChargedAggregator, Round
 from pate.aggregators.session_price import session_event
@@ -31,7 +31,7 @@ class BoundaryTopK(ChargedAggregator):
 
     Formal guarantees:
         * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's; the session
-          is charged at the accesses that `target_hits` hits of the `boundary` target allow.
+          is charged at the accesses that `target_hits` hits of the `tight_boundary` target allow.
         * Failure probabilities of all queries add up and are taken from delta.
 
     Edge cases: after the last hit every query is refused. With few queries all of them are composed, hits or not.
@@ -87,7 +87,7 @@ class BoundaryTopK(ChargedAggregator):
         call = self.call(num_labels=num_labels, num_teachers=num_teachers)
         require_count("num_queries", num_queries, minimum=0)
         return session_event(
-            boundary,
+            tight_boundary,
             call.epsilon,
             target_hits=self.target_hits,
             num_calls=num_queries,

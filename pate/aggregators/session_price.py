@@ -28,7 +28,7 @@ def session_event(
     are composed; then nothing can overrun.
 
     Args:
-        target_of: the target of a call by its epsilon (`not_prior`, `boundary`).
+        target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
         epsilon: pure DP of one call, > 0.
         target_hits: tau, >= 1.
         num_calls: at most so many, >= 0.

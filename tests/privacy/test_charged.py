@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, RdpAccountant
 from pate.accounting.events import failure_probability, leaves
-from pate.accounting.target_charging import boundary, exact_hit_prob, not_prior
+from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.not_prior_top_k import margins
 from pate.aggregators.session_price import session_event
@@ -67,7 +67,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
     first, second = (call_law(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
-    target, (wrapped, other) = boundary(epsilon), (inside_wrapper(law) for law in (first, second))
+    target, (wrapped, other) = tight_boundary(epsilon), (inside_wrapper(law) for law in (first, second))
     assert largest_ratio(wrapped, other) <= target.epsilon
     at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
     for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::7], other[::7], strict=True)}:
@@ -113,7 +113,7 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacen
     laws = [np.exp(counts / scale) / np.exp(counts / scale).sum(axis=1, keepdims=True) for counts in (first, second)]
     ratio = largest_ratio(*laws)
     assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
-    target, (wrapped, other) = boundary(aggregator.call_epsilon), (inside_wrapper(law) for law in laws)
+    target, (wrapped, other) = tight_boundary(aggregator.call_epsilon), (inside_wrapper(law) for law in laws)
     assert largest_ratio(wrapped, other) <= target.epsilon
     at_boundary = np.arange(4) == 3
     for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::11], other[::11], strict=True)}:
@@ -223,7 +223,7 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     """30 queries with the same votes, one hit, grouped by how often each outcome came."""
     scale, num_queries = 20.0, 30
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05)
-    event = session_event(boundary, aggregator.call_epsilon, target_hits=1, num_calls=num_queries, session_delta=0.05)
+    event = session_event(tight_boundary, aggregator.call_epsilon, target_hits=1, num_calls=num_queries, session_delta=0.05)
     assert failure_probability(event) > 0
     claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)}
     up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]
