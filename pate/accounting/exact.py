@@ -1,8 +1,4 @@
-"""The exact accountant: optimal adaptive composition by dynamic programming, as a guaranteed upper bound.
-
-V_0(x) = max(0, 1 - exp(x)); each step replaces V by the largest expectation of V(x - loss) over the pairs that the step
-allows, and delta(epsilon) is the last V at epsilon: the adversary picks neighbours adaptively, and this is its best.
-"""
+"""The exact accountant: optimal adaptive composition by dynamic programming, as a guaranteed upper bound."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.accounting.accountant import Accountant
@@ -26,19 +20,11 @@ from pate.accounting.events import (
     SelfComposedEvent,
     leaves,
 )
-from pate.accounting.grid import Grid, rounded_spacing
+from pate.accounting.profile import Profile, composed, largest_loss
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.steps import Step, step_of
-from pate.accounting.two_point import Box, Family, ShiftedMaximum, Span, family
+from pate.accounting.two_point import Family, ShiftedMaximum, family
 from pate.validation import require_count
 
-Array = NDArray[np.float64]
-
-_WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
-_POINTS_PER_REACH = 2000
-_LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
-_FEW_STEPS = 10  # so few may move delta by much at once: the grid then begins as far left as it ends right
-_MOST_POINTS = 200_000
 _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
 _MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
 _RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
@@ -65,7 +51,6 @@ class ExactAccountant(Accountant):
         self._rdp = RdpAccountant()
         self._steps: list[tuple[Family, int]] = []
         self._mu_squared = 0.0
-        self._profiles: dict[int, tuple[Grid, Array] | None] = {}
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -85,7 +70,6 @@ class ExactAccountant(Accountant):
         self.failure_prob = self._rdp.failure_prob
         self._steps += steps
         self._mu_squared += mu_squared
-        self._profiles = {}
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -97,91 +81,34 @@ class ExactAccountant(Accountant):
         if not self._steps:
             return min(bound, gaussian_epsilon(math.sqrt(self._mu_squared), target_delta=left) * (1 + _ROUNDING))
         profile = self._profile(left * _MARGIN)
-        return bound if profile is None else min(bound, _crossing(*profile, left) * (1 + _ROUNDING))
+        return bound if profile is None else min(bound, profile.epsilon(left) * (1 + _ROUNDING))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
         bound = self._rdp.get_delta(target_epsilon)
         left = bound - self.failure_prob
-        if not left > 0 or not bound < 1:
+        if left <= 0 or bound >= 1:
             return bound
         if not self._steps:
             return min(bound, _gaussian_delta(math.sqrt(self._mu_squared), target_epsilon) + self.failure_prob)
         profile = self._profile(left * _RENYI_MARGIN)
         if profile is None:
             return bound
-        grid, values = profile
-        return min(bound, max(grid.at(values, target_epsilon), _LEAST) * (1 + _ROUNDING) + self.failure_prob)
+        return min(bound, max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING) + self.failure_prob)
 
-    def _profile(self, smallest_delta: float) -> tuple[Grid, Array] | None:
-        """Delta as a function of epsilon, down to the smallest; kept for the next question. None where too small."""
+    def _profile(self, smallest_delta: float) -> Profile | None:
+        """The profile down to a delta, one for many questions; None where no grid can hold it."""
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
             return None
-        if level not in self._profiles:
-            self._profiles[level] = self._composed(10.0**-level)
-        return self._profiles[level]
-
-    def _composed(self, smallest_delta: float) -> tuple[Grid, Array] | None:
-        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=smallest_delta)
-        reach = min(float(epsilons.min()), sum(times * _largest(pairs) for pairs, times in self._in_reverse()))
+        steps = tuple(self._steps)
+        if self._mu_squared > 0:
+            steps = ((ShiftedMaximum(1, math.sqrt(self._mu_squared)), 1), *steps)
+        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
+        reach = min(float(epsilons.min()), largest_loss(steps))
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None
-        num_steps = sum(times for _, times in self._in_reverse())
-        grid = self._grid(reach, num_steps)
-        made: dict[Family, Step] = {}
-        values = -np.expm1(np.minimum(grid.points, 0.0))
-        for pairs, times in self._in_reverse():
-            if pairs not in made:
-                made[pairs] = step_of(pairs, grid, negligible=1e-3 * smallest_delta / num_steps)
-            for _ in range(times):
-                values = made[pairs](values)
-        return grid, values
-
-    def _in_reverse(self) -> Iterator[tuple[Family, int]]:
-        yield from reversed(self._steps)
-        if self._mu_squared > 0:
-            yield ShiftedMaximum(1, math.sqrt(self._mu_squared)), 1
-
-    def _grid(self, reach: float, num_steps: int) -> Grid:
-        """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
-        variance = sum(times * pairs.variance for pairs, times in self._in_reverse())
-        spacing = min(reach / _POINTS_PER_REACH, math.sqrt(4 * _WIDENING * variance / num_steps))
-        spacing = rounded_spacing(max(spacing, reach / _MOST_POINTS))
-        weights: dict[float, float] = {}
-        for pairs, times in self._in_reverse():
-            if (length := _length(pairs)) >= spacing:
-                weights[length] = weights.get(length, 0.0) + times * length * length
-        if weights:
-            length = max(weights, key=weights.__getitem__)
-            spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
-        left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
-        first = -math.ceil(left_share * reach / spacing) - 1
-        return Grid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
-
-
-def _largest(pairs: Family) -> float:
-    """The largest loss of one step."""
-    return pairs.up if isinstance(pairs, Box) else pairs.length if isinstance(pairs, Span) else math.inf
-
-
-def _length(pairs: Family) -> float:
-    """What should be a multiple of the spacing: the length of a span, the loss of a single symmetric pair; or 0."""
-    if isinstance(pairs, Box):
-        return pairs.up if not pairs.halves else 0.0
-    return pairs.length if isinstance(pairs, Span) else 0.0
-
-
-def _crossing(grid: Grid, values: Array, delta: float) -> float:
-    """Where the values fall to `delta`, on the chord between two points; 0 where they are there from the start."""
-    above = np.flatnonzero((values > delta) & (np.arange(grid.size) + grid.first >= 0))
-    if above.size == 0:
-        return 0.0
-    last = int(above[-1])
-    if last + 1 == grid.size:
-        return math.inf
-    share = float((values[last] - delta) / (values[last] - values[last + 1]))
-    return (grid.first + last) * grid.spacing + math.log1p(share * math.expm1(grid.spacing))
+        return composed(steps, reach=reach, smallest_delta=10.0**-level)
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:

@@ -27,8 +27,8 @@ from pate.accounting import (
     SelfComposedEvent,
     ZCdpEvent,
     gaussian_delta,
+    profile,
 )
-from pate.accounting import exact as exact_module
 from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 from tests.oracle.golden import entries
@@ -295,13 +295,13 @@ def test_the_profile_falls_and_is_convex_and_both_readings_agree() -> None:
 
 def test_several_readings_compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    original = exact_module.step_of
-    monkeypatch.setattr(exact_module, "step_of", lambda *args, **kw: calls.append(args) or original(*args, **kw))
-    made = ExactAccountant().compose(PureDpEvent(0.1), 5)
+    original = profile.step_of
+    monkeypatch.setattr(profile, "step_of", lambda *args, **kw: calls.append(args) or original(*args, **kw))
+    made = ExactAccountant().compose(PureDpEvent(0.123), 5)
     first = made.get_epsilon(1e-4)
     made.get_delta(0.2)
-    made.get_epsilon(1e-3)
+    ExactAccountant().compose(PureDpEvent(0.123), 5).get_epsilon(1e-3)
     assert len(calls) == 1
-    made.compose(NoOpEvent()).compose(PureDpEvent(0.1))
+    made.compose(NoOpEvent()).compose(PureDpEvent(0.123))
     assert made.get_epsilon(1e-4) > first
     assert len(calls) == 2
