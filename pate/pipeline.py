@@ -22,6 +22,7 @@ from pate.accounting import Accountant, Event, Ledger, RdpAccountant
 from pate.accounting.calibration import largest_count
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, ChargedAggregator, ChargedRelease, NotPriorTopK, Release, Round
+from pate.aggregators.planning import require_keepable_delta
 from pate.data import Dataset, Partition, Split
 from pate.durable import write_arrays, write_text
 from pate.outcome import Outcome, Prediction
@@ -407,5 +408,6 @@ def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:
         budget = plan.max_epsilon
         num_queries = largest_count(lambda count: count == 0 or epsilon(count) <= budget, maximum=num_queries)
         require(num_queries > 0, "max_epsilon", budget, f"at least {epsilon(1):.4g}, the price of one query")
+    require_keepable_delta(plan.target_delta, num_queries=num_queries, num_labels=num_labels)
     event = aggregator.event_for(num_queries=num_queries, **shape)
     return Price(aggregator, num_queries, event, epsilon(num_queries))

@@ -23,7 +23,9 @@ def largest_num_queries(
     num_teachers: int,
     accountant: Callable[[], Accountant] = RdpAccountant,
 ) -> int:
-    """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is; at most 10**9.
+    """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
+
+    At most 10**9, and no more than draws can keep `target_delta` for (`smallest_delta`).
 
     More queries never cost less, so the search doubles and then halves. An accountant other than Renyi's is asked only
     around the Renyi accountant's answer, as it may be slow.
@@ -46,6 +48,8 @@ def largest_num_queries(
     def affordable(num_queries: int, make: Callable[[], Accountant]) -> bool:
         if num_queries == 0:
             return True
+        if smallest_delta(num_queries=num_queries, num_labels=num_labels) > target_delta:
+            return False
         failing = failure_probability(aggregator.event_for(num_queries=num_queries, **shape))
         return failing < target_delta and epsilon(num_queries, make) <= max_epsilon
 
@@ -65,6 +69,14 @@ def smallest_delta(*, num_queries: int, num_labels: int) -> float:
     2**-53 a draw, and no accountant sees it.
     """
     return require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
+
+
+def require_keepable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
+    """Returns a delta that draws can keep, or raises."""
+    lowest = smallest_delta(num_queries=num_queries, num_labels=num_labels)
+    rule = f"at least {lowest:.3g}, below which draws in double precision keep no promise"
+    require(target_delta >= lowest, "target_delta", target_delta, rule)
+    return target_delta
 
 
 def _largest(affordable: Callable[[int], bool], *, guess: int) -> int:

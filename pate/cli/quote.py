@@ -12,7 +12,7 @@ from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, StableTopK
 from pate.aggregators.lone_gap import gap_to_release
-from pate.aggregators.planning import largest_num_queries, smallest_delta
+from pate.aggregators.planning import largest_num_queries, require_keepable_delta
 from pate.mechanisms import CertifiedTable, StabilityTest
 from pate.validation import InvalidValue, require, require_count, require_probability
 
@@ -118,9 +118,7 @@ class Request:
         """Solves for what is open, prices it, and writes the table where one is asked for."""
         votes = self._votes
         aggregator, num_queries = self._solved()
-        lowest = smallest_delta(num_queries=num_queries, num_labels=self.num_labels)
-        rule = f"at least {lowest:.3g}, below which draws in double precision keep no promise"
-        require(self.target_delta >= lowest, "target_delta", self.target_delta, rule)
+        require_keepable_delta(self.target_delta, num_queries=num_queries, num_labels=self.num_labels)
         event = aggregator.event_for(num_queries=num_queries, **votes)
         price = _price(self.accountant, event, self.target_delta)
         others = [_asked(name, make, event, self.target_delta) for name, make in self.others.items()]

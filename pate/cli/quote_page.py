@@ -64,9 +64,11 @@ def _price_rows(quote: Quote) -> list[tuple[str, Text]]:
     orders = "" if quote.num_orders is None else f", the best of {quote.num_orders} orders is {quote.best_order:.3f}"
     rows = [("accountant", Text(f"{quote.accountant}{orders}"))]
     if quote.failure_prob > 0:
-        each = f"{_small(quote.failure_prob / quote.num_queries)} a query, {_small(quote.failure_prob)} in all"
+        each = quote.aggregator.get("failure_prob", 0.0)
+        by_query = math.isclose(quote.num_queries * each, quote.failure_prob)
+        total = f"{quote.num_queries} x {_small(each)} = " if by_query else ""
         left = f"{_small(quote.delta - quote.failure_prob)} of delta is left"
-        rows.append(("failure probability", Text(f"{each}; {left}")))
+        rows.append(("failure probability", Text(f"{total}{_small(quote.failure_prob)}; {left}")))
     if quote.paper_epsilon is not None:
         rows.append(("the paper's epsilon", Text(f"{quote.paper_epsilon:.2f} {PAPER_LABEL}", style="yellow")))
     return rows
