@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import DEFAULT_ORDERS, ComposedEvent, GaussianEvent, RdpAccountant
+from pate.accounting import (
+    DEFAULT_ORDERS,
+    BoundedRangeEvent,
+    ComposedEvent,
+    GaussianEvent,
+    OneBitEvent,
+    RdpAccountant,
+)
 from pate.accounting.conversion import rdp_to_epsilons
+from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
+from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
+from pate.mechanisms import StabilityTest
 
 NUM_TEACHERS = 800
 NUM_LABELS = 40
@@ -41,6 +52,7 @@ def quick_jobs() -> list[Job]:
     return [
         *(_aggregation(name, aggregator, num_queries=600) for name, aggregator in _aggregators().items()),
         *_compositions(),
+        *_costs(),
     ]
 
 
@@ -85,6 +97,39 @@ def _aggregation(name: str, aggregator: Aggregator, *, num_queries: int, rounds:
 
 def _noise_multipliers() -> NDArray[np.float64]:
     return np.random.default_rng(0).uniform(100, 1000, size=100_000)
+
+
+def _costs() -> list[Job]:
+    """Data-dependent costs of 6,000 queries at all default orders, on one thread."""
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.r_[1.0, np.full(9, 0.15)], 6000)
+    classes = np.array([rng.multinomial(250, row) for row in chances])
+    utilities = rng.integers(0, NUM_TEACHERS, size=(6000, NUM_LABELS)) / 39.0
+    gaps = rng.integers(0, NUM_TEACHERS, size=6000)
+    test = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=NUM_TEACHERS)
+    bit = next(leaf for leaf, _ in leaves(test.event) if isinstance(leaf, OneBitEvent))
+    query, gnmax = BoundedRangeEvent(4 / 39), partial(gnmax_cost, noise_std=40.0, num_teachers=250)
+    smooth = partial(gnmax_smooth_sensitivity, noise_std=40.0, num_teachers=250, order=8.0, beta=0.02)
+    orders = DEFAULT_ORDERS
+    return [
+        _cost("GNMax, 6,000 x 10", lambda: gnmax(classes, orders=orders), classes),
+        _cost(
+            "gap selection, 6,000 x 40", lambda: gap_selection_cost(utilities, event=query, orders=orders), utilities
+        ),
+        _cost("6,000 bits", lambda: one_bit_cost(gaps, event=bit, orders=orders), gaps),
+        _cost("GNMax, its smooth sensitivity", lambda: smooth(classes), classes),
+    ]
+
+
+def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Job:
+    exponents = np.full((60, DEFAULT_ORDERS.size), -3.0)
+
+    def sort_and_exponentials() -> None:
+        np.sort(data)
+        for _ in range(0, len(data), len(exponents)):
+            np.exp(exponents)
+
+    return Job(f"cost of {name}", run, sort_and_exponentials, "one sort, one exponential a query and order", rounds=10)
 
 
 def _compositions() -> list[Job]:
