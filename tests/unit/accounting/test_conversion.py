@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from pate.accounting import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon, zcdp_to_epsilon_classic
-from pate.accounting.conversion import conversion_penalty, rdp_to_deltas, rdp_to_epsilons
+from pate.accounting.conversion import (
+    conversion_penalty,
+    rdp_to_deltas,
+    rdp_to_epsilons,
+    rdp_to_epsilons_classic,
+    rdp_to_hockey_sticks,
+)
 from pate.validation import InvalidValue
 
 mpmath.mp.dps = 50
@@ -105,3 +111,19 @@ def test_zcdp_edge_cases(convert: Any) -> None:
     for delta in (0.0, 1.0, 2.0):
         with pytest.raises(InvalidValue, match=rf"target_delta={delta}: expected a number in \(0, 1\)"):
             convert(0.1, target_delta=delta)
+
+
+def test_the_classic_conversion_by_hand() -> None:
+    orders = np.array([2.0, 5.0])
+    assert rdp_to_epsilons_classic(orders, np.array([0.5, 1.0]), target_delta=math.exp(-4)) == pytest.approx([4.5, 2.0])
+    with pytest.raises(InvalidValue, match=r"target_delta=1.0: expected a number in \(0, 1\)"):
+        rdp_to_epsilons_classic(orders, orders, target_delta=1.0)
+
+
+def test_hockey_sticks_at_several_epsilons_are_the_best_over_the_orders() -> None:
+    orders = 1 + np.geomspace(1e-2, 1e3, 50)
+    epsilons = np.array([-2.0, 0.0, 0.5, 3.0])
+    sticks = rdp_to_hockey_sticks(orders, 0.1 * orders, epsilons=epsilons)
+    for epsilon, stick in zip(epsilons[1:], sticks[1:], strict=True):
+        assert stick == pytest.approx(rdp_to_deltas(orders, 0.1 * orders, target_epsilon=epsilon).min(), rel=1e-12)
+    assert -math.expm1(-2.0) <= sticks[0] <= 1

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pate.accounting import (
@@ -144,3 +145,23 @@ def test_events_of_dp_accounting() -> None:
 def test_events_that_dp_accounting_has_not(event: Event) -> None:
     with pytest.raises(InvalidValue, match=rf"event={type(event).__name__}: expected an event that dp-accounting has"):
         event.to_dp_event()
+
+
+def test_an_array_of_gaussians_is_one_gaussian() -> None:
+    assert GaussianEvent.composed(np.array([3.0, 4.0])).noise_multiplier == pytest.approx(12 / 5, rel=1e-12)
+    assert GaussianEvent.composed([2.0] * 100).noise_multiplier == pytest.approx(0.2, rel=1e-12)
+    multipliers = np.random.default_rng(0).uniform(20.0, 200.0, size=100_000)
+    exact = math.fsum((1 / multipliers) ** 2) ** -0.5
+    assert exact * (1 - 1e-12) <= GaussianEvent.composed(multipliers).noise_multiplier <= exact
+
+
+def test_an_array_of_gaussians_at_the_ends() -> None:
+    assert GaussianEvent.composed([1.0, 0.0, 5.0]) == GaussianEvent(0.0)
+    assert GaussianEvent.composed([1e-200, 1e200]).noise_multiplier == pytest.approx(1e-200, rel=1e-12)
+    assert GaussianEvent.composed([1e300] * 4).noise_multiplier == pytest.approx(5e299, rel=1e-12)
+
+
+@pytest.mark.parametrize("noise_multipliers", [[], [[1.0]], [1.0, -1.0], [math.nan], [math.inf], 3.0])
+def test_an_array_of_gaussians_needs_finite_numbers(noise_multipliers: Any) -> None:
+    with pytest.raises(InvalidValue, match="noise_multipliers=…: expected one or more finite numbers >= 0"):
+        GaussianEvent.composed(noise_multipliers)

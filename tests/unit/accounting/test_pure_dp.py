@@ -1,0 +1,103 @@
+"""The pure-DP accountant against exhaustive enumeration of randomised responses."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+
+from pate.accounting import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    NonPrivateEvent,
+    OneBitEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    ZCdpEvent,
+)
+from pate.accounting.events import LeafEvent
+from pate.accounting.pure_composition import (
+    mixed_pure_dp_delta,
+    mixed_pure_dp_epsilon,
+    pure_dp_composition_delta,
+    pure_dp_composition_epsilon,
+)
+from pate.accounting.pure_dp import pure_epsilon
+from pate.validation import InvalidValue
+
+MIXTURES: list[dict[float, int]] = [{0.3: 5, 0.5: 3, 0.11: 4}, {1.0: 1, 0.05: 11}, {2.0: 2, 0.3: 3}, {0.1: 1, 0.2: 1}]
+
+
+def enumerated(counts: dict[float, int], target: float) -> float:
+    """Delta by going through all answers of all randomised responses."""
+    epsilons = [epsilon for epsilon, count in counts.items() for _ in range(count)]
+    total = 0.0
+    for signs in product((1, -1), repeat=len(epsilons)):
+        loss = sum(sign * epsilon for sign, epsilon in zip(signs, epsilons, strict=True))
+        mass = math.prod(1 / (1 + math.exp(-sign * epsilon)) for sign, epsilon in zip(signs, epsilons, strict=True))
+        total += mass * max(0.0, -math.expm1(target - loss))
+    return total
+
+
+@pytest.mark.parametrize("counts", MIXTURES, ids=repr)
+def test_mixtures_are_bounded_closely_and_from_above(counts: dict[float, int]) -> None:
+    for target in (0.0, 0.2, 0.7, 1.5):
+        exact = enumerated(counts, target)
+        delta = mixed_pure_dp_delta(counts, target_epsilon=target)
+        assert exact <= delta <= exact * 1.003 + 1e-300
+        if delta > 1e-200 and target > 0:
+            assert mixed_pure_dp_epsilon(counts, target_delta=delta) == pytest.approx(target, rel=1e-9)
+
+
+def test_epsilons_10_percent_too_small_fail() -> None:
+    shrunk = {0.9 * epsilon: count for epsilon, count in MIXTURES[0].items()}
+    assert mixed_pure_dp_delta(shrunk, target_epsilon=0.7) < enumerated(MIXTURES[0], 0.7)
+
+
+def test_one_epsilon_is_composed_to_the_last_digit() -> None:
+    made = PureDpAccountant().compose(PureDpEvent(0.05), 600)
+    assert made.get_epsilon(1e-6) == pure_dp_composition_epsilon(0.05, count=600, target_delta=1e-6)
+    assert made.get_delta(4.0) == pure_dp_composition_delta(0.05, count=600, target_epsilon=4.0)
+
+
+def test_never_above_the_sum_nor_above_renyi() -> None:
+    made, renyi, total = PureDpAccountant(), RdpAccountant(), 0.0
+    for step in range(40):
+        event = PureDpEvent(0.02 * (step + 1))
+        made.compose(event, 3)
+        renyi.compose(event, 3)
+        total += 3 * event.epsilon
+    for delta in (1e-200, 1e-9, 1e-3, 0.5):
+        assert made.get_epsilon(delta) <= min(renyi.get_epsilon(delta), total * (1 + 1e-9))
+    assert made.get_delta(total * (1 + 1e-9)) == 0
+    assert made.get_epsilon(1e-6) < 0.97 * renyi.get_epsilon(1e-6)
+
+
+def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
+    many = PureDpAccountant().compose(PureDpEvent(1e-4), 1_000_001)
+    assert many.get_epsilon(1e-6) == RdpAccountant().compose(PureDpEvent(1e-4), 1_000_001).get_epsilon(1e-6)
+    kinds, renyi = PureDpAccountant(), RdpAccountant()
+    for step in range(65):
+        kinds.compose(PureDpEvent(0.1 + step / 1000))
+        renyi.compose(PureDpEvent(0.1 + step / 1000))
+    assert kinds.get_epsilon(1e-6) == renyi.get_epsilon(1e-6)
+
+
+def test_every_event_as_the_pure_release_that_it_is() -> None:
+    assert pure_epsilon(PureDpEvent(0.7)) == pure_epsilon(BoundedRangeEvent(0.7)) == 0.7
+    bit = OneBitEvent((-2.0, 0.0, 1.0), reach=1)
+    assert pure_epsilon(bit) == pytest.approx(math.log(0.5 * (1 + math.exp(2.0))), rel=1e-12)
+    assert pure_epsilon(bit) >= math.log(0.5 * (1 + math.exp(2.0)))
+    assert pure_epsilon(OneBitEvent((-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
+    assert pure_epsilon(OneBitEvent((1.0,), reach=2)) == 0
+    assert pure_epsilon(OneBitEvent((-math.inf, 0.0), reach=1)) == math.inf
+    assert pure_epsilon(NonPrivateEvent()) == math.inf
+
+
+@pytest.mark.parametrize("event", [GaussianEvent(1e9), ZCdpEvent(1e-9), NoisyMaxGaussianEvent(1e9, num_candidates=2)])
+def test_noise_that_is_not_pure_is_refused_however_much_there_is(event: LeafEvent) -> None:
+    with pytest.raises(InvalidValue, match=f"event={type(event).__name__}: expected an event that is pure DP"):
+        PureDpAccountant().compose(event)
