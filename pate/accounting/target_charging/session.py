@@ -41,6 +41,12 @@ class TargetCharging:
         hits: `[num_counters]` so far.
         num_calls: charged so far.
 
+    >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)
+    >>> [session.charge(hit) for hit in (False, True, False, True)]
+    [False, False, False, True]
+    >>> round(session.price.epsilon, 2), session.hits, session.num_calls
+    (2.29, [2], 4)
+
     Source:
         Cohen & Lyu (2023), Theorem B.4 and its version for several targets.
     """
