@@ -35,14 +35,30 @@ _TAIL_ROUNDING = 2.0**-42  # of a Gaussian tail in a difference
 
 
 class ExactAccountant(Accountant):
-    """Composes one-bit, bounded-range, pure-DP and Gaussian events optimally; never above the Renyi accountant.
+    """Composes one-bit, bounded-range, pure-DP and Gaussian events as well as any adversary can play against them.
 
-    Steps are taken in the order of the event, so the bound is for that order. Gaussian events, which have one worst
-    pair, count as the first step, which gives the adversary of the others the most freedom; alone, they are composed
-    in closed form. A noisy maximum with Gaussian noise is replaced by a pair that dominates it.
+    Formal guarantees, for the adjacency that the events were made for:
+        * The best play of an adversary who picks two neighbours anew for every step, having seen all losses before, is
+          never better than these figures; their own rounding is covered.
+        * Gaussians alone are exact. A noisy maximum with Gaussian noise is replaced by a pair that dominates it.
+        * Never above the Renyi accountant: the smaller of two bounds is returned.
+
+    Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians count as the
+    first step, which gives the adversary of the others the most freedom. Epsilons above 500 and deltas below 1e-187
+    are those of the Renyi accountant. The first reading takes about 4 ms a query; the following ones next to nothing.
 
     Raises:
-        InvalidValue: from `compose`, for events of other kinds.
+        InvalidValue: from `compose`, for events of other kinds; the Renyi accountant may know them.
+
+    Attributes:
+        failure_prob: what approximate events have taken from delta.
+
+    Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
+
+    >>> from pate.accounting import BoundedRangeEvent
+    >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
+    >>> [round(kind().compose(event).get_epsilon(1e-6), 2) for kind in (RdpAccountant, ExactAccountant)]
+    [0.98, 0.93]
     """
 
     name = "exact"
