@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +17,8 @@ from pate.accounting.target_charging.price import Price, best_price
 from pate.accounting.target_charging.targets import Target, common_target
 from pate.durable import write_text
 from pate.validation import InvalidValue, require, require_count, require_non_negative
+
+_BITS = frozenset((bool, np.bool_))
 
 
 class TargetCharging:
@@ -128,7 +130,11 @@ class TargetCharging:
             require(total <= self.failure_prob, "failure_prob", total, f"at most {self.failure_prob} over all calls")
 
     def charge(
-        self, outcome_in_target: bool | Sequence[bool], *, target: Target | None = None, failure_prob: float = 0.0
+        self,
+        outcome_in_target: bool | list[bool] | tuple[bool, ...],
+        *,
+        target: Target | None = None,
+        failure_prob: float = 0.0,
     ) -> bool:
         """Counts one call and returns whether the session halted with it.
 
@@ -141,10 +147,12 @@ class TargetCharging:
             InvalidValue: as `require_open`, or another number of outcomes than counters; then nothing was counted.
         """
         self.require_open(target, failure_prob=failure_prob)
-        outcomes = outcome_in_target if isinstance(outcome_in_target, Sequence) else [outcome_in_target]
-        if len(outcomes) != len(self.hits):
-            raise InvalidValue(f"outcome_in_target={outcomes}: expected {len(self.hits)} of True or False")
-        self.hits = [count + bool(hit) for count, hit in zip(self.hits, outcomes, strict=True)]
+        outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
+        if len(outcomes) != len(self.hits) or not _BITS.issuperset(map(type, outcomes)):
+            raise InvalidValue(f"outcome_in_target={list(outcomes)}: expected {len(self.hits)} of True or False")
+        for index, hit in enumerate(outcomes):
+            if hit:
+                self.hits[index] += 1
         self.num_calls += 1
         self._spent_failure_prob += failure_prob
         return self.halted

@@ -131,6 +131,9 @@ def test_several_counters_halt_with_the_one_hit_least() -> None:
     assert opened.hits == [2, 1]
     with pytest.raises(InvalidValue, match=r"outcome_in_target=\[True\]: expected 2 of True or False"):
         session(1, num_counters=2).charge([True])
+    for no_bit in (0.3, "no", None, 1):
+        with pytest.raises(InvalidValue, match=r"outcome_in_target=\[.*: expected 1 of True or False"):
+            session(1).charge(no_bit if no_bit != "no" else ["no"])  # type: ignore[arg-type, list-item]
 
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
