@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from pate.config.location import members
+
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
 QUICK = ["experiment=quick", "seed=1"]
 
@@ -61,7 +63,87 @@ def test_target_is_solved_for_and_priced_again() -> None:
     assert 3.58 < float(str(again["epsilon"])) <= 3.6
 
 
+@pytest.mark.parametrize(("adjacency", "gap"), [("add_remove", 115), ("replace_one", 200)])
+def test_target_of_3_6_is_met_with_a_small_gap(adjacency: str, gap: int) -> None:
+    answer = quote("aggregator=stable_top_k_table", "target_epsilon=3.6", f"adjacency={adjacency}")
+    assert 3.59 < float(str(answer["epsilon"])) <= 3.6
+    assert int(str(answer["gap_at_50"])) <= gap
+    assert set(answer["solved_for"]) == {"selection_scale", "table_order", "table_budget"}  # type: ignore[call-overload]
+
+
+def test_accountants_side_by_side() -> None:
+    """All that there are, each above the exact one; the page spells out orders and failures."""
+    size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
+    arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all"]
+    answer = json.loads(run("account", *arguments, "format=json").stdout.splitlines()[-1])
+    prices = {price["accountant"]: price for price in answer["accountants"]}
+    assert set(prices) == set(members("accountant"))
+    assert answer["accountants"][0]["accountant"] == answer["accountant"] == "rdp"
+    assert prices["rdp"]["epsilon"] == answer["epsilon"]
+    assert prices["rdp"]["num_orders"] > 100
+    for price in prices.values():
+        assert (price["epsilon"] is None) == (price["reason"] is not None)
+        assert price["epsilon"] is None or price["epsilon"] >= prices["exact"]["epsilon"] > 0
+    page = run("account", *arguments).stdout
+    assert "the best of 461 orders is" in page
+    assert "30 x 1e-9 = 3e-8" in page
+    assert all(name in page for name in prices)
+
+
+def test_an_accountant_that_cannot_price_says_why() -> None:
+    answer = quote("aggregator=stable_top_k_fixed", "num_queries=2", "accountants=[pure_dp]")
+    (other,) = [price for price in answer["accountants"] if price["accountant"] != "rdp"]  # type: ignore[attr-defined]
+    assert other["epsilon"] is None
+    assert "expected an event that is pure DP" in other["reason"]
+
+
+def test_queries_that_a_budget_pays_for() -> None:
+    answer = quote("aggregator=gaussian_votes", "max_epsilon=8")
+    most = answer["num_queries"]
+    assert answer["solved_for"] == {"num_queries": most}
+    assert 7.98 < float(str(answer["epsilon"])) <= 8
+    over = quote("aggregator=gaussian_votes", f"num_queries={int(str(most)) + 1}")
+    assert float(str(over["epsilon"])) > 8
+
+
+def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
+    """The file prices the same, trains, and is refused once it is touched; its path is not published."""
+    path, folder = tmp_path / "private-place" / "table.json", tmp_path / "run"
+    size = ["num_queries=120", "num_teachers=60", "format=json"]
+    made = run("account", *size, "target_epsilon=100", f"write_table={path}")
+    answer = json.loads(made.stdout.splitlines()[-1])
+    noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
+    again = run("account", *size, noise, f"aggregator.table={path}")
+    assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == answer["epsilon"]
+    done = run("train", *QUICK, f"aggregator.table={path}", f"output_dir={folder}")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] <= 100
+    published = (folder / "release" / "config.yaml").read_text()
+    assert answer["table"]["sha256"] in published
+    assert "private-place" not in published
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
+    refused = run("account", *size, f"aggregator.table={path}")
+    assert refused.returncode == 2
+    assert "what the table costs at order" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
 MISTAKES = {
+    "two targets": (["target_epsilon=3", "max_epsilon=3"], "max_epsilon=3.0: expected no target_epsilon beside it"),
+    "nothing affordable": (["max_epsilon=0.001"], "max_epsilon=0.001: expected at least"),
+    "no such accountant": (["accountants=[rpd]"], "accountants=rpd: expected one of"),
+    "no table there": (
+        ["aggregator.test=table", "aggregator.table=/nonexistent.json"],
+        "table=/nonexistent.json: expected a",
+    ),
+    "no test to write": (
+        ["aggregator=gaussian_votes", "write_table=x.json"],
+        "write_table=x.json: expected an aggregator",
+    ),
+    "a folder": (["write_table=/"], "write_table=/: expected a file, not a folder"),
+    "no teachers": (["num_teachers=0"], "num_teachers=0: expected a whole number >= 1"),
+    "tiny delta": (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.66e-12"),
     "target_delta=1.5": (["target_delta=1.5"], "target_delta=1.5: expected a number in (0, 1)"),
     "negative noise": (["aggregator.test_std=-1"], "test_std=-1.0: expected a number > 0"),
     "failure": (["aggregator.failure_prob=1e-5"], "uses up target_delta=1e-06"),
