@@ -47,7 +47,7 @@ class PureDpAccountant(Accountant):
     Source: Kairouz, Oh & Viswanath 2015, Theorem 3.3; docs/proofs/pure_dp.md.
 
     >>> round(PureDpAccountant().compose(PureDpEvent(0.05), 600).get_epsilon(1e-6), 3)
-    6.307
+    6.142
     """
 
     name = "pure_dp"

@@ -1,0 +1,133 @@
+"""docs/proofs/pld.md: profiles against exact pairs, chords, and two releases chosen adaptively."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pate.accounting import BoundedRangeEvent, GaussianEvent, NoisyMaxGaussianEvent, OneBitEvent, PureDpEvent, ZCdpEvent
+from pate.accounting.events import LeafEvent
+from pate.accounting.pld_distribution import LossDistribution
+from pate.accounting.pld_profile import convex_minorant, lower_hull, privacy_profile
+from pate.mechanisms.argmax_laws import gaussian_argmax
+
+EPSILONS = np.linspace(-3.0, 3.0, 241)
+
+
+def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The larger of the two directions at every epsilon."""
+    factor = np.exp(EPSILONS)[:, None]
+    return np.maximum(np.maximum(p - factor * q, 0).sum(axis=1), np.maximum(q - factor * p, 0).sum(axis=1))
+
+
+def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A random pair of laws that an event of that kind allows."""
+    if name == "range":  # an exponential mechanism with utilities that move by at most half the range
+        u, moves = rng.uniform(0, 2, 4), rng.uniform(0, 1.2, 4)
+        p, q = np.exp(u), np.exp(u + moves)
+        return p / p.sum(), q / q.sum()
+    if name == "pure":
+        q = rng.dirichlet(np.ones(4))
+        ratio = np.exp(rng.choice([-0.6, 0.6], 4))
+        p = q * ratio
+        return p / p.sum(), q
+    gaps = rng.uniform(0, 3, 5)
+    return gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + rng.choice([-1.0, 0.0, 1.0], 5)) / 2.0)
+
+
+KINDS: dict[str, LeafEvent] = {
+    "range": BoundedRangeEvent(1.2),
+    "pure": PureDpEvent(1.2),
+    "maximum": NoisyMaxGaussianEvent(2.0, num_candidates=5),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
+    rng = np.random.default_rng(0)
+    profile, worst = privacy_profile(KINDS[name], EPSILONS), np.zeros_like(EPSILONS)
+    for _ in range(60):
+        worst = np.maximum(worst, hockey_sticks(*pairs(name, rng)))
+    assert (worst <= profile + 1e-9).all()
+    assert (worst > 0.3 * profile).any()
+
+
+def test_the_profile_of_a_bounded_range_is_attained() -> None:
+    """At every epsilon by the two-point pair with t = (epsilon + e) / 2, and by no t is it exceeded."""
+    width = 1.2
+    profile = privacy_profile(BoundedRangeEvent(width), EPSILONS)
+    t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
+    likely = -np.expm1(width - t) / (np.exp(-t) - np.exp(width - t))
+    searched = np.maximum(likely * -np.expm1(EPSILONS - t), 0.0).max(axis=0)
+    assert (searched <= profile + 1e-12).all()
+    inside = np.abs(EPSILONS) < width - 0.05
+    assert searched[inside] == pytest.approx(profile[inside], abs=1e-6)
+
+
+def test_the_profile_of_a_maximum_covers_alternating_moves_and_that_of_more_noise_does_not() -> None:
+    """Seven tied gaps; with two thirds more noise in the price the pair is not dominated."""
+    gaps = np.full(7, 1.0)
+    p, q = gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)
+    profile = privacy_profile(NoisyMaxGaussianEvent(2.0, num_candidates=7), EPSILONS)
+    assert (hockey_sticks(p, q) <= profile + 1e-9).all()
+    smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), EPSILONS)
+    assert (hockey_sticks(p, q) > smaller + 1e-4).any()
+
+
+def test_bits_within_reach_both_ways_round() -> None:
+    logits = (-4.0, -1.0, 0.5, 0.7, 6.0)
+    worst = np.zeros_like(EPSILONS)
+    for i, j in combinations(range(5), 2):
+        if j - i <= 2:
+            p, q = (np.array([expit(logits[k]), expit(-logits[k])]) for k in (i, j))
+            worst = np.maximum(worst, hockey_sticks(p, q))
+    assert privacy_profile(OneBitEvent(logits, reach=2), EPSILONS) == pytest.approx(worst, abs=1e-12)
+
+
+def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
+    rho = 0.08
+    gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), EPSILONS)
+    assert (gaussian <= convex_minorant(np.exp(EPSILONS), privacy_profile(ZCdpEvent(rho), EPSILONS)) + 1e-12).all()
+    assert (gaussian > privacy_profile(ZCdpEvent(0.5 * rho), EPSILONS)).any()
+
+
+def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.uniform(0, 5, 60))
+    convex = np.exp(-x)
+    y = convex + rng.uniform(0, 0.2, 60)
+    kept = lower_hull(x, y)
+    minorant = convex_minorant(x, y)
+    slopes = np.diff(y[kept]) / np.diff(x[kept])
+    assert (np.diff(slopes) > 0).all()
+    assert (minorant <= y + 1e-12).all()
+    assert (np.interp(x, x[kept], convex[kept]) <= minorant + 1e-12).all()  # chords of any convex function below y
+    assert (convex <= minorant + 1e-12).all()
+
+
+def test_two_releases_the_second_chosen_after_the_first() -> None:
+    """The best play against pure DP of one epsilon or another is not above the composed distributions."""
+    events = (PureDpEvent(0.4), BoundedRangeEvent(0.9))
+    composed = LossDistribution([(event, 1) for event in events])
+    truth = float(expit(0.4))
+    first = [(truth, 0.4), (1 - truth, -0.4)]
+    choices = [
+        [(float(p), t), (float(1 - p), t - 0.9)]
+        for t in np.linspace(0.05, 0.85, 33)
+        for p in (np.expm1(0.9 - t) / (np.exp(0.9 - t) - np.exp(-t)),)
+    ]
+    for target in (0.1, 0.5, 0.9):
+        values = [
+            sum(p * max(0.0, -math.expm1(target - loss - more)) for (_, loss), (p, more) in product([outcome], choice))
+            for outcome in first
+            for choice in choices
+        ]
+        by_outcome = np.array(values).reshape(2, len(choices)).max(axis=1)
+        best = sum(mass * value for (mass, _), value in zip(first, by_outcome, strict=True))
+        assert best <= composed.delta(target) <= best * 1.05 + 1e-3
+        cheaper = LossDistribution([(PureDpEvent(0.36), 1), (BoundedRangeEvent(0.81), 1)])
+        assert cheaper.delta(target) < best

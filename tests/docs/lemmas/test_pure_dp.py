@@ -1,0 +1,73 @@
+"""docs/proofs/pure_dp.md: split losses, best events, adaptive choices."""
+
+from __future__ import annotations
+
+import math
+from itertools import chain, combinations, product
+
+import numpy as np
+import pytest
+
+from pate.accounting import PureDpAccountant, PureDpEvent
+from pate.accounting.pure_composition import pure_dp_composition_delta
+
+
+def response(epsilon: float) -> list[tuple[float, float]]:
+    """(mass, loss) of randomised response."""
+    truth = 1 / (1 + math.exp(-epsilon))
+    return [(truth, epsilon), (1 - truth, -epsilon)]
+
+
+def test_a_split_loss_keeps_both_masses_and_never_lowers_a_hockey_stick() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        low = float(rng.uniform(-1, 1))
+        high = low + float(rng.uniform(0.01, 1))
+        loss = float(rng.uniform(low, high))
+        upper = math.expm1(low - loss) / math.expm1(low - high)
+        assert 0 <= upper <= 1
+        assert upper * math.exp(-high) + (1 - upper) * math.exp(-low) == pytest.approx(math.exp(-loss), rel=1e-12)
+        for x in rng.uniform(-2, 2, 5):
+            before = max(0.0, -math.expm1(x - loss))
+            after = upper * max(0.0, -math.expm1(x - high)) + (1 - upper) * max(0.0, -math.expm1(x - low))
+            assert before <= after + 1e-12
+
+
+def test_the_best_event_is_a_threshold_of_the_loss() -> None:
+    outcomes = [
+        (math.prod(mass for mass, _ in answers), sum(loss for _, loss in answers))
+        for answers in product(response(0.7), repeat=3)
+    ]
+    for x in (0.0, 0.4, 1.3):
+        gains = [mass * -math.expm1(x - loss) for mass, loss in outcomes]
+        events = chain.from_iterable(combinations(gains, size) for size in range(9))
+        best = max(math.fsum(event) for event in events)
+        assert pure_dp_composition_delta(0.7, count=3, target_epsilon=x) == pytest.approx(best, rel=1e-12)
+
+
+def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> float:
+    """The best play with any pair of losses in [-epsilon, epsilon] at every step, chosen after the past."""
+    if not epsilons:
+        return max(0.0, -math.expm1(x))
+    best = 0.0
+    for up, down in product(choices * epsilons[0], -choices * epsilons[0]):
+        mass = math.expm1(-down) / (math.exp(-down) - math.exp(-up))
+        later = [adaptive_delta(epsilons[1:], x - loss, choices) for loss in (up, down)]
+        best = max(best, mass * later[0] + (1 - mass) * later[1])
+    return best
+
+
+@pytest.mark.parametrize("shrink", [1.0, 0.9])
+def test_choosing_other_pairs_on_the_way_does_not_help_and_smaller_epsilons_fail(shrink: float) -> None:
+    epsilons = [0.8, 0.3, 0.5]
+    made = PureDpAccountant()
+    for epsilon in epsilons:
+        made.compose(PureDpEvent(shrink * epsilon))
+    for x in (0.1, 0.6, 1.2):
+        played = adaptive_delta(epsilons, x, np.array([0.2, 0.6, 1.0]))
+        assert (played <= made.get_delta(x)) == (shrink == 1.0)
+
+
+def test_the_range_of_a_group_leaves_out_what_hoeffding_allows() -> None:
+    """Twelve standard deviations of a sum of variables in [-e, e], to one side."""
+    assert math.exp(-(12.0**2) / 2) < 1e-31
