@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+
+from pate.verification import (
+    hockey_stick,
+    largest_delta,
+    largest_log_ratio,
+    largest_range,
+    largest_renyi,
+    renyi,
+    trimmed,
+)
+from pate.verification.divergences import logs
+
+FIRST, SECOND = np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])
+
+
+def test_two_outcomes_by_hand() -> None:
+    """D_2 = log(0.25 / 0.25 + 0.25 / 0.75) = log(4 / 3); delta at epsilon 0 is 1/4, at log 1.5 it is 1/8."""
+    assert largest_renyi(FIRST, SECOND, [2.0])[0] == pytest.approx(math.log(4 / 3))
+    assert hockey_stick(FIRST, SECOND, [0.0, math.log(1.5), 5.0])[0] == pytest.approx([0.25, 0.125, 0.0])
+    assert largest_log_ratio(FIRST, SECOND) == pytest.approx(math.log(2))
+    assert largest_range(FIRST, SECOND) == pytest.approx(math.log(3))
+
+
+def test_mass_on_one_side_only() -> None:
+    first, second = np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]])
+    assert np.isposinf(largest_renyi(first, second, [1.5, 64.0])).all()
+    assert largest_delta(first, second, 1000.0) == 0.5
+    assert math.isinf(largest_log_ratio(first, second))
+
+
+def test_outcomes_without_any_mass_change_nothing() -> None:
+    padded = [np.append(side, [[0.0]], axis=1) for side in (FIRST, SECOND)]
+    assert largest_renyi(*padded, [2.0])[0] == pytest.approx(math.log(4 / 3))
+    assert largest_range(*padded) == pytest.approx(math.log(3))
+    assert trimmed(*padded, 0.1)[0][0, 2] == 0
+
+
+def test_high_orders_do_not_overflow() -> None:
+    assert largest_renyi(FIRST, SECOND, [1e6])[0] == pytest.approx(math.log(2), abs=1e-5)
+    assert renyi(logs(FIRST), logs(FIRST), [1.05, 1e6]).max() == pytest.approx(0.0, abs=1e-13)
+
+
+def test_nothing_to_trim_changes_nothing() -> None:
+    assert trimmed(FIRST, SECOND, 0.0) == (FIRST, SECOND)
+
+
+def test_trimming_by_hand() -> None:
+    """Outcomes of one side only have 0.1: with 0.1 given up the rest is equal; with less, a part remains."""
+    first, second = np.array([[0.9, 0.1, 0.0]]), np.array([[0.9, 0.0, 0.1]])
+    kept = trimmed(first, second, 0.1)
+    np.testing.assert_allclose(kept[0], kept[1])
+    assert np.isposinf(largest_renyi(*trimmed(first, second, 0.05), [2.0])).all()
+
+
+def test_a_total_variation_below_the_failure_leaves_nothing() -> None:
+    kept = trimmed(FIRST, SECOND, 0.3)
+    np.testing.assert_allclose(kept[0], kept[1])
+
+
+def pairs_of_laws(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    return [(rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None]) for _ in range(count)]
+
+
+@pytest.mark.parametrize("failure_prob", [0.02, 0.2])
+def test_trimmed_laws_are_dominated_and_minimise_every_hockey_stick(failure_prob: float) -> None:
+    """Against a linear program over all dominated pairs, for the hockey sticks in both directions."""
+    for first, second in pairs_of_laws(25):
+        kept = trimmed(first, second, failure_prob)
+        for law, full in zip(kept, (first, second), strict=True):
+            assert law.sum() == pytest.approx(1)
+            assert (law <= full / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
+        for epsilon in (0.0, 0.3, 1.0):
+            for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
+                best = least_hockey_stick(*(side[0] for side in full), failure_prob, math.exp(epsilon))
+                assert hockey_stick(kept[one], kept[other], [epsilon])[0, 0] == pytest.approx(best, abs=1e-7)
+
+
+def least_hockey_stick(first: np.ndarray, second: np.ndarray, failure_prob: float, factor: float) -> float:
+    """min sum t with t >= A - factor A', t >= 0, A and A' dominated and of mass 1."""
+    n = len(first)
+    costs = np.concatenate([np.zeros(2 * n), np.ones(n)])
+    rows = np.hstack([np.eye(n), -factor * np.eye(n), -np.eye(n)])
+    totals = np.zeros((2, 3 * n))
+    totals[0, :n] = totals[1, n : 2 * n] = 1
+    bounds = [(0, p / (1 - failure_prob)) for p in (*first, *second)] + [(0, None)] * n
+    return float(linprog(costs, A_ub=rows, b_ub=np.zeros(n), A_eq=totals, b_eq=[1, 1], bounds=bounds).fun)
+
+
+def test_no_other_choice_of_what_fails_has_a_smaller_renyi_divergence() -> None:
+    """A numerical minimiser over dominated pairs comes no lower, in either direction."""
+    for first, second in pairs_of_laws(4):
+        kept = trimmed(first, second, 0.1)
+        for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
+            bounds = [(1e-9, p / 0.9 + 2e-9) for p in np.concatenate(full)[:, :].ravel()]
+
+            def moment(x: np.ndarray) -> float:
+                return float((x[:4] ** 3 * x[4:] ** -2.0).sum())
+
+            totals = [
+                {"type": "eq", "fun": lambda x: x[:4].sum() - 1},
+                {"type": "eq", "fun": lambda x: x[4:].sum() - 1},
+            ]
+            start = np.concatenate(full).ravel()
+            best = minimize(moment, start, bounds=bounds, constraints=totals, options={"maxiter": 300})
+            ours = math.exp(2 * largest_renyi(kept[one], kept[other], [3.0])[0])
+            assert ours <= best.fun * (1 + 1e-4)
