@@ -6,8 +6,17 @@ import math
 
 import pytest
 
-from pate.accounting import ApproximateEvent, GaussianEvent, PureDpEvent, RdpAccountant, calibrate
+from pate.accounting import (
+    ApproximateEvent,
+    ExactAccountant,
+    GaussianEvent,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    calibrate,
+)
 from pate.accounting.calibration import largest_count
+from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.validation import InvalidValue
 
 
@@ -27,6 +36,29 @@ def test_result_is_affordable_and_little_less_noise_is_not(target: float, start:
         return RdpAccountant().compose(event_for(noise)).get_epsilon(1e-6)
 
     assert spent(noise) <= target < spent(noise * (1 - 2e-4))
+
+
+@pytest.mark.parametrize("target", [0.2, 3.0])
+def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: float) -> None:
+    asked = []
+
+    class Counting(ExactAccountant):
+        def get_epsilon(self, target_delta: float) -> float:
+            asked.append(target_delta)
+            return super().get_epsilon(target_delta)
+
+    def event_for(noise: float) -> PureDpEvent:
+        return PureDpEvent(1 / noise)
+
+    noise = calibrate(
+        lambda noise: SelfComposedEvent(event_for(noise), 30),
+        target_epsilon=target,
+        target_delta=1e-6,
+        accountant=Counting,
+    )
+    assert len(asked) <= 8
+    assert pure_dp_composition_epsilon(1 / noise, count=30, target_delta=1e-6) <= target
+    assert pure_dp_composition_epsilon(1.01 / noise, count=30, target_delta=1e-6) > target
 
 
 def test_pure_dp_at_a_tiny_delta_is_found_in_closed_form() -> None:
