@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Self
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.events import Event, LeafEvent, NonPrivateEvent, NoOpEvent, leaves
+from pate.accounting.events import Event, LeafEvent, leaves
 from pate.accounting.pld_distribution import (
     LARGEST_EPSILON,
     SMALLEST_EPSILON,
@@ -14,11 +14,8 @@ from pate.accounting.pld_distribution import (
     merged,
     require_dp_accounting,
 )
-from pate.accounting.pld_profile import privacy_profile
 from pate.accounting.rdp import RdpAccountant
-from pate.validation import InvalidValue, require_count
-
-_WITHOUT_PROFILE = {NoOpEvent, NonPrivateEvent}
+from pate.validation import require_count
 
 
 class PldAccountant(Accountant):
@@ -44,10 +41,10 @@ class PldAccountant(Accountant):
 
     Source: Zhu, Dong & Wang 2022; Doroshenko et al. 2022 (connect the dots); docs/proofs/pld.md.
 
-    >>> from pate.accounting import PureDpEvent
+    >>> from pate.accounting import GaussianEvent, PureDpEvent
     >>> accountant = PldAccountant().compose(GaussianEvent(10.0), 20).compose(PureDpEvent(0.5))
     >>> round(accountant.get_epsilon(1e-6), 2)
-    2.35
+    2.45
     """
 
     name = "pld"
@@ -65,9 +62,6 @@ class PldAccountant(Accountant):
         for leaf, times in leaves(event, count=require_count("count", count, minimum=0)):
             if times > 0:
                 spent[leaf] += times
-        for kind in {type(leaf) for leaf in spent} - _WITHOUT_PROFILE:
-            if privacy_profile.dispatch(kind) is privacy_profile.dispatch(object):
-                raise InvalidValue(f"event={kind.__name__}: expected an event with a privacy profile")
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._spent.update(spent)

@@ -24,10 +24,8 @@ from pate.accounting.events import (
     NoisyMaxGaussianEvent,
     OneBitEvent,
     PureDpEvent,
-    ZCdpEvent,
 )
-from pate.accounting.rdp import DEFAULT_ORDERS
-from pate.validation import InvalidValue
+from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 
 Array = NDArray[np.float64]
 
@@ -40,10 +38,16 @@ _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in doubl
 def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
     """Upper bounds for the largest hockey stick at rising epsilons of either sign: `[E]`.
 
+    Kinds without a profile of their own have the best conversion of their Renyi curve at any order, both ways round;
+    its convex minorant is what dominates.
+
     Raises:
-        InvalidValue: an event of a kind that has no profile.
+        InvalidValue: an event of a kind that has no Renyi curve either.
     """
-    raise InvalidValue(f"event={type(event).__name__}: expected an event with a privacy profile")
+    rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    forward, backward = (rdp_to_hockey_sticks(DEFAULT_ORDERS, rdp, epsilons=x) for x in (epsilons, -epsilons))
+    factor = np.exp(epsilons)
+    return _at_least_trivial(np.minimum(forward, 1 - factor + factor * backward), epsilons)
 
 
 @privacy_profile.register
@@ -79,17 +83,6 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
         for more, less in zip(expit(p), expit(q), strict=True):
             np.maximum(profile, more - factor * less, out=profile)
     return _at_least_trivial(profile, epsilons)
-
-
-@privacy_profile.register
-def _(event: ZCdpEvent, epsilons: Array) -> Array:
-    """The best conversion of rho * a at any order, both ways round; its convex hull is what dominates."""
-    forward, backward = (
-        rdp_to_hockey_sticks(DEFAULT_ORDERS, event.rho * DEFAULT_ORDERS, epsilons=signed)
-        for signed in (epsilons, -epsilons)
-    )
-    factor = np.exp(epsilons)
-    return _at_least_trivial(np.minimum(forward, 1 - factor + factor * backward), epsilons)
 
 
 @privacy_profile.register
