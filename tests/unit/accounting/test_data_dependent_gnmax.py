@@ -69,6 +69,38 @@ def test_the_cost_is_near_theorem_6_where_the_noise_is_large_though_it_covers_bo
     assert ours < 0.3 * 200 * 8 / 40**2
 
 
+def theorem_6(votes: Counts, std: float, order: float) -> float:
+    """Theorem 6 of the paper with its own symbols, from the votes, in 60 digits."""
+    with mpmath.workdps(60):
+        s, a = mpmath.mpf(std), mpmath.mpf(order)
+        largest, *others = sorted((int(count) for count in votes), reverse=True)
+        tails = [mpmath.erfc((largest - count) / (2 * s)) / 2 for count in others]
+        q = min(sum(tails), 1 - mpmath.mpf(1) / len(votes))
+        mu_2 = s * mpmath.sqrt(-mpmath.log(q))
+        mu_1, base = mu_2 + 1, a / s**2
+        eps_1, eps_2 = mu_1 / s**2, mu_2 / s**2
+        if not (a < mu_1 and mu_2 > 1 and -mpmath.log(q) > eps_2):
+            return float(base)
+        if q > mpmath.exp((mu_2 - 1) * eps_2) / (mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1)) ** mu_2:
+            return float(base)
+        big_a = (1 - q) / (1 - (q * mpmath.exp(eps_2)) ** ((mu_2 - 1) / mu_2))
+        big_b = mpmath.exp(eps_1) / q ** (1 / (mu_1 - 1))
+        moment = (1 - q) * big_a ** (a - 1) + q * big_b ** (a - 1)
+        return float(min(base, mpmath.log(moment) / (a - 1)))
+
+
+@pytest.mark.parametrize("std", [0.3, 1.5, 20.0, 200.0])
+@pytest.mark.parametrize("num_classes", [2, 5, 10])
+def test_theorem_6_from_the_votes_in_60_digits(num_classes: int, std: float) -> None:
+    rng = np.random.default_rng(num_classes)
+    for num_teachers in (5, 50, 1000):
+        votes = rng.multinomial(num_teachers, rng.dirichlet(np.full(num_classes, 0.3)))
+        log_q = gnmax_log_q(votes[None], noise_std=std)
+        for order in (1.01, 2.0, 8.0, 200.0):
+            ours = theorem_6_rdp(log_q, noise_std=std, orders=order)[0, 0]
+            assert ours == pytest.approx(theorem_6(votes, std, order), rel=1e-7, abs=1e-13)
+
+
 def test_theorem_6_is_the_price_where_its_conditions_fail() -> None:
     log_q = np.log([0.6, 0.3])
     np.testing.assert_array_equal(theorem_6_rdp(log_q, noise_std=2.0, orders=[2.0, 50.0]), [[0.5, 12.5]] * 2)
