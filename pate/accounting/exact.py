@@ -40,7 +40,8 @@ class ExactAccountant(Accountant):
     Formal guarantees, for the adjacency that the events were made for:
         * The best play of an adversary who picks two neighbours anew for every step, having seen all losses before, is
           never better than these figures; their own rounding is covered.
-        * Gaussians alone are exact. A noisy maximum with Gaussian noise is replaced by a pair that dominates it.
+        * Gaussians alone are exact. A noisy maximum with Gaussian noise is replaced by a pair that dominates it; there
+          the bound is not the best play, and the PLD accountant's is tighter.
         * Never above the Renyi accountant: the smaller of two bounds is returned.
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians count as the
