@@ -43,7 +43,7 @@ class Neighbours:
 
         Such a law is a function of the sorted counts whose outcomes are then renamed from ranks to labels. So a pair's
         divergences depend on both sorted histograms and on the rank in the second of each rank in the first; pairs
-        that agree in these are one kind. About 1 in 15 pairs of 4 labels and 6 teachers is left.
+        that agree in these are one kind. About 1 in 7 pairs of 4 labels and 6 teachers is left.
         """
         order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
         rank = np.argsort(order, axis=1)

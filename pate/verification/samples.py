@@ -13,7 +13,6 @@ from scipy.special import betaincinv
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
 from pate.verification.claim import DELTAS, EPSILONS, Claim
-from pate.verification.divergences import hockey_stick
 from pate.verification.neighbours import Counts, Neighbours, neighbours
 from pate.verification.verdict import DELTA, Finding, PriceRefuted
 
@@ -21,6 +20,7 @@ Array = NDArray[np.float64]
 Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
 
 _NUM_CANDIDATES = 8
+_LARGEST_EXPONENT = 300.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def verify_samples(
     pairs = neighbours(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbours")
     seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
-    candidates = _candidates(seen[0], pairs, claim)
+    candidates = _candidates(seen[0], pairs, claim, half)
     error = (1 - confidence) / (2 * len(candidates))
     findings = [_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates]
     worst = max(findings, key=lambda finding: (finding.exceeds, finding.ratio, finding.exact))
@@ -130,16 +130,18 @@ def _hashable(drawn: Sequence[Any]) -> list[Any]:
     return [tuple(row) for row in drawn.reshape(len(drawn), -1).tolist()]
 
 
-def _candidates(shares: Array, pairs: Neighbours, claim: Claim) -> list[tuple[int, int]]:
+def _candidates(shares: Array, pairs: Neighbours, claim: Claim, half: int) -> list[tuple[int, int]]:
     """The pairs and points of the claim where the first half exceeds it by most standard errors."""
     scores = []
     for pair, (one, other) in enumerate(zip(pairs.first, pairs.second, strict=True)):
-        estimates = hockey_stick(shares[[one]], shares[[other]], [epsilon for epsilon, _ in claim.deltas])[0]
         for point, (epsilon, delta) in enumerate(claim.deltas):
-            event = shares[one] > np.exp(epsilon) * shares[other]
-            p, q = shares[one, event].sum(), shares[other, event].sum()
-            spread = np.sqrt(p * (1 - p) + np.exp(2 * epsilon) * q * (1 - q)) + 1e-3
-            scores.append((float((estimates[point] - delta) / spread), pair, point))
+            factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
+            event = shares[one] > factor * shares[other]
+            p, q = (float(shares[side, event].sum()) for side in (one, other))
+            # a share of 0 or 1 of few draws is not certain: one draw is added on either side
+            variances = [share * (1 - share) for share in ((p * half + 1) / (half + 2), (q * half + 1) / (half + 2))]
+            spread = np.sqrt(variances[0] + factor**2 * variances[1])
+            scores.append(((p - factor * q - delta) / spread, pair, point))
     return [(pair, point) for _, pair, point in sorted(scores, reverse=True)[:_NUM_CANDIDATES]]
 
 
@@ -149,11 +151,12 @@ def _tested(
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
     epsilon, delta = point
     one, other = int(pairs.first[pair]), int(pairs.second[pair])
-    event = shares[0, one] > np.exp(epsilon) * shares[0, other]
+    factor = float(np.exp(min(epsilon, _LARGEST_EXPONENT)))
+    event = shares[0, one] > factor * shares[0, other]
     hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
     at_least = float(betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
     at_most = float(betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
-    bound = max(0.0, at_least - float(np.exp(epsilon)) * at_most)
+    bound = max(0.0, at_least - factor * at_most)
     histograms = pairs.histograms
     names = tuple(histograms[one].tolist()), tuple(histograms[other].tolist())
     return Finding(DELTA, epsilon, bound, delta, *names)

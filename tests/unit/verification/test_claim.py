@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pate.accounting import ApproximateEvent, ExactAccountant, GaussianEvent, NonPrivateEvent, RdpAccountant
+from pate.validation import InvalidValue
+from pate.verification import Claim, Finding, Verdict
+
+
+def test_the_claim_of_an_event() -> None:
+    event = ApproximateEvent(GaussianEvent(2.0), 0.01)
+    claim = Claim.of(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
+    spent = RdpAccountant().compose(event, 3)
+    assert claim.renyi == ((2.0, pytest.approx(3 * 2 / 8)), (8.0, pytest.approx(3 * 8 / 8)))
+    assert claim.failure_prob == pytest.approx(0.03)
+    assert claim.deltas[0] == (1.0, spent.get_delta(1.0))
+    assert claim.deltas[1] == (spent.get_epsilon(0.031), pytest.approx(0.031))
+
+
+def test_another_accountant_prints_other_deltas() -> None:
+    exact, rdp = (
+        Claim.of(GaussianEvent(1.0), accountant=accountant, epsilons=(), deltas=(1e-3,))
+        for accountant in (ExactAccountant, RdpAccountant)
+    )
+    assert exact.deltas[0][0] < rdp.deltas[0][0]
+
+
+def test_no_protection_promises_nothing() -> None:
+    claim = Claim.of(NonPrivateEvent())
+    assert {divergence for _, divergence in claim.renyi} == {math.inf}
+    assert {delta for _, delta in claim.deltas} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({}, r"renyi, deltas=\(\), \(\): expected at least one point"),
+        ({"renyi": ((1.0, 0.1),)}, "renyi=1.0: expected finite orders > 1"),
+        ({"renyi": ((2.0, -0.1),)}, "renyi=-0.1: expected divergences >= 0"),
+        ({"renyi": ((2.0, math.nan),)}, "renyi=nan"),
+        ({"deltas": ((-1.0, 0.1),)}, "deltas=-1.0: expected finite epsilons >= 0"),
+        ({"deltas": ((1.0, -0.1),)}, "deltas=-0.1: expected deltas >= 0"),
+        ({"deltas": ((1.0, 0.1),), "failure_prob": 1.0}, r"failure_prob=1.0: expected a number in \[0, 1\)"),
+    ],
+)
+def test_impossible_claims(fields: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidValue, match=match):
+        Claim(**fields)
+
+
+def finding(exact: float, claimed: float) -> Finding:
+    return Finding("delta", 1.0, exact, claimed, (1,), (0,))
+
+
+@pytest.mark.parametrize(
+    ("exact", "claimed", "ratio", "exceeds"),
+    [
+        (0.2, 0.1, 2.0, True),
+        (0.1, 0.1, 1.0, False),
+        (0.1 + 5e-11, 0.1, 1.0, False),
+        (0.1 + 5e-10, 0.1, 1.0, True),
+        (5e-14, 0.0, 0.0, False),
+        (1e-9, 0.0, math.inf, True),
+        (math.inf, math.inf, 0.0, False),
+    ],
+)
+def test_ratio_and_excess(exact: float, claimed: float, ratio: float, exceeds: bool) -> None:
+    assert finding(exact, claimed).ratio == pytest.approx(ratio)
+    assert finding(exact, claimed).exceeds is exceeds
+
+
+def test_the_worst_refutes_if_any_does() -> None:
+    verdict = Verdict((finding(0.09, 0.1), finding(0.2, 0.1), finding(0.1, 0.1)), num_pairs=4)
+    assert verdict.worst.exact == 0.2
+    assert verdict.renyi is None
+    assert str(verdict) == (
+        "REFUTED on 4 ordered pairs\n  delta at epsilon 1: exact 0.2, claimed 0.1, 2 of it; (1,) -> (0,)"
+    )

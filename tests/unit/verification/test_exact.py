@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Event,
+    ExactAccountant,
+    PureDpEvent,
+    RdpAccountant,
+)
+from pate.validation import InvalidValue
+from pate.verification import Claim, PriceRefuted, verify, verify_laws
+
+SHAPE: dict[str, Any] = {"num_labels": 2, "num_teachers": 3, "adjacency": Adjacency.REPLACE_ONE}
+FAR = 5.0
+
+
+def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dict[int, float]:
+    """Label i with weight exp(epsilon h_i / 2): differences of counts move by 2 at most, so the range is epsilon."""
+    weights = np.exp(epsilon * histogram / 2)
+    return dict(enumerate((weights / weights.sum()).tolist()))
+
+
+def test_a_right_price_holds_and_is_attained() -> None:
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), **SHAPE)
+    assert verdict.sound
+    assert not verdict.refuted
+    assert verdict.require() is verdict
+    assert 0.99 < verdict.ratio <= 1
+    assert verdict.num_pairs == (4 + 3 + 3) ** 2 - 4**2
+    assert str(verdict).startswith("holds on 84 ordered pairs\n  Renyi divergence at order ")
+
+
+def test_a_price_10_percent_too_small_is_refuted_with_its_pair() -> None:
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(0.9), **SHAPE)
+    assert verdict.refuted
+    assert not verdict.sound
+    assert str(verdict).startswith("REFUTED on 84 ordered pairs\n")
+    worst = verdict.renyi
+    assert np.abs(np.subtract(worst.first, worst.second)).tolist() == [1, 1]
+    with pytest.raises(PriceRefuted, match=r"price refuted: .* claimed .* of it; \(\d, \d\) -> \(\d, \d\)"):
+        verdict.require()
+
+
+def test_a_scaled_claim_is_refuted() -> None:
+    claim = Claim.of(BoundedRangeEvent(1.0))
+    assert verify(exponential_mechanism, event=claim, **SHAPE).sound
+    assert verify(exponential_mechanism, event=claim.scaled(0.9), **SHAPE).refuted
+
+
+def test_exact_figures_by_hand() -> None:
+    """One label, one teacher: a coin of 1/4 or 1/2. delta(0) = 1/4, D_2(1/2 || 1/4) = log(4/3)."""
+    claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
+    verdict = verify(
+        lambda histogram: {True: (1 + histogram[0]) / 4, False: (3 - histogram[0]) / 4},
+        num_labels=1,
+        num_teachers=1,
+        adjacency="add_remove",
+        event=claim,
+    )
+    assert verdict.renyi.exact == pytest.approx(math.log(4 / 3))
+    assert (verdict.renyi.first, verdict.renyi.second) == ((1,), (0,))
+    assert verdict.delta.exact == pytest.approx(0.25)
+
+
+def test_a_law_is_asked_once_for_each_histogram() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def law(histogram: np.ndarray) -> dict[int, float]:
+        asked.append(tuple(histogram.tolist()))
+        return exponential_mechanism(histogram)
+
+    verify(law, event=BoundedRangeEvent(1.0), **SHAPE)
+    assert sorted(asked) == sorted(set(asked))
+    assert len(asked) == 16
+    asked.clear()
+    verify(law, event=BoundedRangeEvent(1.0), symmetric=True, **SHAPE)
+    assert len(asked) <= 16
+
+
+def test_symmetry_changes_no_figure() -> None:
+    every, kinds = (verify(exponential_mechanism, event=BoundedRangeEvent(1.0), symmetric=s, **SHAPE) for s in (0, 1))
+    assert [f.exact for f in kinds.findings] == pytest.approx([f.exact for f in every.findings], abs=1e-12)
+    assert kinds.num_pairs == every.num_pairs
+
+
+@pytest.mark.parametrize("one_vote", [False, True])
+def test_one_vote_each(one_vote: bool) -> None:
+    """With one vote a teacher the difference of two counts still moves by 2."""
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), one_vote=one_vote, **SHAPE)
+    assert verdict.ratio > 0.99
+
+
+def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
+    """Publishes the histogram with probability `leak`, else nothing."""
+    return {tuple(histogram.tolist()): leak, None: 1 - leak}
+
+
+def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
+    event = ApproximateEvent(PureDpEvent(0.01), 0.1)
+    assert verify(leaky, event=event, **SHAPE).sound
+    verdict = verify(lambda histogram: leaky(histogram, leak=0.11), event=event, **SHAPE)
+    assert math.isinf(verdict.renyi.exact)
+    assert verdict.delta.ratio == pytest.approx(1.1, rel=1e-3)
+
+
+def test_without_the_failure_nothing_covers_it() -> None:
+    assert math.isinf(verify(leaky, event=PureDpEvent(FAR), **SHAPE).renyi.exact)
+
+
+@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
+def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
+    event = PureDpEvent(1.0)
+    verdict = verify(exponential_mechanism, event=event, accountant=accountant, epsilons=(0.2,), deltas=(), **SHAPE)
+    assert verdict.sound
+    assert verdict.delta.claimed == accountant().compose(event).get_delta(0.2)
+
+
+def test_several_releases_against_the_price_of_all() -> None:
+    event = BoundedRangeEvent(1.0)
+    right = verify(exponential_mechanism, event=event, count=5, accountant=ExactAccountant, **SHAPE)
+    assert not right.refuted
+    assert not right.sound
+    assert str(right).startswith("not refuted on")
+    assert verify(exponential_mechanism, event=Claim.of(event), count=5, **SHAPE).refuted  # the price of one
+
+
+@pytest.mark.parametrize(
+    ("law", "match"),
+    [
+        (lambda h: {0: 0.5, 1: 0.49}, r"law\(\(0, 0\)\)=total 0\.99, smallest 0: expected probabilities"),
+        (lambda h: {0: math.nan, 1: 1.0}, r"law\(\(0, 0\)\)=total nan"),
+        (lambda h: {0: 1.5, 1: -0.5}, r"smallest -0\.5"),
+        (lambda h: [0.5, 0.5], r"law\(\(0, 0\)\)=list: expected a mapping"),
+        (lambda h: {}, r"total 0, smallest"),
+    ],
+)
+def test_laws_that_are_none(law: Any, match: str) -> None:
+    match = match.replace("smallest 0:", r"smallest 0\.49:")
+    with pytest.raises(InvalidValue, match=match):
+        verify(law, event=PureDpEvent(1.0), **SHAPE)
+
+
+class UnknownEvent(Event):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("event", "match"),
+    [(3.6, "event=float: expected an event of pate.accounting, or a Claim"), (UnknownEvent(), "event=UnknownEvent")],
+)
+def test_events_that_cannot_be_priced(event: Any, match: str) -> None:
+    with pytest.raises(InvalidValue, match=match):
+        verify(exponential_mechanism, event=event, **SHAPE)
+
+
+def test_given_laws_are_compared_in_one_direction() -> None:
+    first, second = np.array([0.5, 0.5]), np.array([0.25, 0.75])
+    claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
+    assert verify_laws(first, second, event=claim).refuted
+    assert not verify_laws(second, first, event=claim).refuted
+    assert verify_laws([first, second], [second, first], event=claim).worst.first == "first[0]"
+    assert verify_laws(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second == "D'"
+
+
+@pytest.mark.parametrize(
+    ("second", "match"), [([0.5, 0.25, 0.25], r"second\.shape=\(1, 3\)"), ([0.5, 0.6], r"second\[0\]=total 1\.1")]
+)
+def test_given_laws_that_are_none(second: list[float], match: str) -> None:
+    with pytest.raises(InvalidValue, match=match):
+        verify_laws([0.5, 0.5], second, event=PureDpEvent(1.0))
