@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
-from pate.accounting.target_charging import tight_boundary
+from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.aggregator import Bits
-from pate.aggregators.boundary_top_k import wrapped
 from pate.aggregators.charged import ChargedAggregator, Round
 from pate.aggregators.session_price import session_event
 from pate.aggregators.top_k_call import draw
@@ -83,7 +82,7 @@ class BoundaryMax(ChargedAggregator):
         return np.asarray(self._law(votes)[:, -1])
 
     def _law(self, counts: NDArray[np.integer]) -> NDArray[np.float64]:
-        return wrapped(np.asarray(softmax(counts / self.selection_scale, axis=1)))
+        return boundary_distribution(softmax(counts / self.selection_scale, axis=1))
 
     def _ask(
         self,

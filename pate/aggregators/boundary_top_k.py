@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
-from pate.accounting.target_charging import tight_boundary
+from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.aggregator import Bits
 from pate.aggregators.charged import ChargedAggregator, Round
 from pate.aggregators.session_price import session_event
@@ -109,7 +109,7 @@ class BoundaryTopK(ChargedAggregator):
         """The exact law of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
         call = self.call(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
-        probabilities = wrapped(call.law(ranking))[0].tolist()
+        probabilities = boundary_distribution(call.law(ranking))[0].tolist()
         law: dict[tuple[int, ...] | str, float] = {"refused": probabilities[-2], "boundary": probabilities[-1]}
         for k, probability in zip(call.selection.candidates, probabilities, strict=False):
             law[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
@@ -120,7 +120,7 @@ class BoundaryTopK(ChargedAggregator):
     ) -> NDArray[np.float64]:
         """That the outcome is the boundary; there is no prior."""
         call = self.call(num_labels=votes.shape[1], num_teachers=num_teachers)
-        return np.asarray(wrapped(call.law(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1])
+        return np.asarray(boundary_distribution(call.law(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1])
 
     def _ask(
         self,
@@ -133,15 +133,7 @@ class BoundaryTopK(ChargedAggregator):
     ) -> Round:
         call = self.call(num_labels=counts.shape[1], num_teachers=num_teachers)
         ranking, candidates = Ranking.of(counts), call.selection.candidates
-        outcomes = draw(wrapped(call.law(ranking)), numbers[:, 0])
+        outcomes = draw(boundary_distribution(call.law(ranking)), numbers[:, 0])
         answered = outcomes < len(candidates)
         k = np.where(answered, candidates[np.minimum(outcomes, len(candidates) - 1)], 0)
         return Round(ranking.top(k), answered, outcomes == len(candidates) + 1)
-
-
-def wrapped(law: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each law `[Q, n]` inside the boundary wrapper: `[Q, n + 1]`, the boundary last."""
-    others = law.copy()
-    others[np.arange(len(law)), law.argmax(axis=1)] = 0.0
-    rest = np.minimum(others.sum(axis=1, keepdims=True), 0.5)
-    return np.asarray(np.concatenate([law, rest], axis=1) / (1 + rest))
