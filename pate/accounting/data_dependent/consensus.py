@@ -17,6 +17,7 @@ from pate.validation import require_positive
 Array = NDArray[np.float64]
 
 _CELLS_AT_ONCE = 16384
+_SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 _TINY, _LARGE = -700.0, 40.0  # exponents: no double is denormal above the first, 1 is lost beyond the second
 
 
@@ -32,7 +33,8 @@ def consensus_blocks(log_q: Array, *, noise_std: float, orders: Array) -> Iterat
     """
     std, x = require_positive("noise_std", noise_std), np.sqrt(-log_q)  # [Q]
     independent = orders / std**2
-    num_served = np.searchsorted(orders, std * x)  # [Q] orders a < s x
+    num_served = np.where(x < _SMALLEST_X, 0, np.searchsorted(orders, std * x))  # [Q] orders a < s x
+    x = np.maximum(x, _SMALLEST_X)
     columns = _columns(x, std)
     num_tight = np.minimum(_num_tight(x, std, orders, columns), num_served)
     most_served = int(num_served.max(initial=0))

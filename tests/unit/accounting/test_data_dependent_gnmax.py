@@ -101,6 +101,13 @@ def test_theorem_6_from_the_votes_in_60_digits(num_classes: int, std: float) -> 
             assert ours == pytest.approx(theorem_6(votes, std, order), rel=1e-7, abs=1e-13)
 
 
+def test_a_bound_on_q_that_says_nothing_gives_the_price() -> None:
+    orders = np.array([1.5, 2e4])
+    curves = gnmax_rdp(np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
+    np.testing.assert_array_equal(curves[:2], [orders / 1e14] * 2)
+    assert (curves[2] <= orders / 1e14).all()
+
+
 def test_theorem_6_is_the_price_where_its_conditions_fail() -> None:
     log_q = np.log([0.6, 0.3])
     np.testing.assert_array_equal(theorem_6_rdp(log_q, noise_std=2.0, orders=[2.0, 50.0]), [[0.5, 12.5]] * 2)
