@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.events import (
     BoundedRangeEvent,
+    ComposedEvent,
     Event,
     GaussianEvent,
     LeafEvent,
@@ -25,6 +27,7 @@ from pate.accounting.events import (
     SmoothSensitivityEvent,
     ZCdpEvent,
     failure_probability,
+    kinds_of,
     leaves,
 )
 from pate.accounting.renyi import (
@@ -121,6 +124,10 @@ class RdpAccountant(Accountant):
 
 def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
     """The parts without parts of an event and how often each occurs, by kind."""
+    if isinstance(event, ComposedEvent) and count > 0:
+        kinds = kinds_of(event.events)
+        if len(kinds) == 1 and issubclass(kind := kinds.pop(), LeafEvent):
+            return {kind: (list(event.events), [count] * len(event.events))}  # type: ignore[arg-type]
     counts: LeafCounts = {}
     for leaf, times in leaves(event, count=count):
         if times > 0:
@@ -149,7 +156,7 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
 
 
 def _gaussian(events: list[Any], counts: Array, orders: Array) -> Array:
-    multipliers = np.fromiter((event.noise_multiplier for event in events), dtype=np.float64, count=len(events))
+    multipliers = np.fromiter(map(attrgetter("noise_multiplier"), events), dtype=np.float64, count=len(events))
     if (multipliers == 0).any():
         return np.full_like(orders, np.inf)
     return orders * math.fsum(counts * (1 / multipliers) ** 2 / 2)
