@@ -17,20 +17,26 @@ from pate.validation import require, require_count
 _NOT_THE_PAPERS = "made by a formula of ours; the paper's own histogram is not published with it"
 
 
-def sparse_histogram(num_items: int = 15_000, num_counts: int = 700, *, most: int = 50_000) -> CountData:
-    """Many items of which few have counts: the i-th largest of `num_counts` counts is most / i, the others are 0.
+def sparse_histogram(
+    num_items: int = 15_000, num_counts: int = 700, *, most: int = 50_000, least: int = 0
+) -> CountData:
+    """Many items of which few have counts: the i-th largest of `num_counts` is most / i, or `least` if that is more.
 
-    >>> sparse_histogram(6, 3, most=12).counts
-    array([12,  6,  4,  0,  0,  0])
+    With a `least` there is a gap of that size after `num_counts`; without, the counts fade out. The others are 0.
+
+    >>> sparse_histogram(6, 3, most=12, least=5).counts
+    array([12,  6,  5,  0,  0,  0])
     """
     require_count("num_items", num_items)
     require_count("num_counts", num_counts)
     require_count("most", most)
     require(num_counts <= num_items, "num_counts", num_counts, f"at most num_items={num_items}")
+    require(0 <= least <= most, "least", least, f"a number in 0..most={most}")
     counts = np.zeros(num_items, dtype=np.int64)
-    counts[:num_counts] = most // np.arange(1, num_counts + 1)
+    counts[:num_counts] = np.maximum(most // np.arange(1, num_counts + 1), least)
     items = tuple(f"item {place}" for place in range(num_items))
-    return CountData("sparse histogram", False, items, counts, most=most, notes=(_NOT_THE_PAPERS,))
+    name = f"histogram with a gap of {least}" if least else "histogram that fades out"
+    return CountData(name, False, items, counts, most=most, notes=(_NOT_THE_PAPERS,))
 
 
 def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -> CountData:

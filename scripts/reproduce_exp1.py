@@ -1,0 +1,35 @@
+"""Selects a fixed k from check-in counts by every mechanism at one sound price, and prints how many were right."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from pate.experiments.command import WARNING, add_data, describe, folder, followed, load, parser_of, plan_of, run
+from pate.experiments.picture import recall_picture
+from pate.experiments.recall import outcomes
+from pate.experiments.table import recall_table, write_csv
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the table and saves exp1.csv, exp1.svg and exp1.png."""
+    parser = parser_of(str(__doc__), output_dir="outputs/exp1", ks=(3, 10, 50), epsilons=(0.4, 0.8, 1.0))
+    add_data(parser, default="flights")
+    run(lambda: _experiment(parser.parse_args(arguments)))
+
+
+def _experiment(chosen: argparse.Namespace) -> None:
+    plan, data = plan_of(chosen), load(chosen.data, chosen.path)
+    output, console = folder(chosen.output_dir), Console(width=150)
+    describe(console, data)
+    rows = list(followed(outcomes(data, plan), total=plan.size))
+    console.print(recall_table(rows, f"EXP1 on {data.name} ({data.kind}), delta {plan.delta:g}: true top k returned"))
+    console.print(WARNING)
+    write_csv(output / "exp1.csv", rows)
+    recall_picture(rows, output / "exp1", over="epsilon", panels="k")
+    console.print(f"saved: {output}/exp1.csv, .svg, .png", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()
