@@ -1,0 +1,170 @@
+"""What every call of target charging promises. A new one is added to `CALLS`, or `test_list_is_complete` fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pate.mechanisms
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    Event,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    event_from_json,
+    event_to_json,
+)
+from pate.accounting.target_charging import TargetCharging
+from pate.mechanisms import (
+    AboveThreshold,
+    BetweenThresholds,
+    BoundaryWrapper,
+    GapSelection,
+    OneShotTopK,
+    RunTwice,
+    SparseVector,
+    SweepTopK,
+)
+from pate.validation import InvalidValue
+
+Data = np.ndarray[Any, Any]
+HISTOGRAMS = np.random.default_rng(0).integers(0, 10, size=(40, 5))
+NUMBERS = np.random.default_rng(1).integers(0, 10, size=40)
+BITS = np.random.default_rng(2).random((40, 20)) < 0.5
+
+
+def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
+    return GapSelection(noise_scale=6.0, noise=noise, num_labels=5, num_teachers=9, adjacency=adjacency)
+
+
+class SparseVectorAt9(SparseVector):
+    """With the threshold of its queries fixed, so that it is called like the others."""
+
+    def __call__(self, bits: Any, *, rng: np.random.Generator) -> Any:  # type: ignore[override]
+        return super().__call__(bits, thresholds=9, rng=rng)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call, what it is asked, and whether it is priced as a whole session (`event`) instead of one call."""
+
+    make: Any
+    data: Data
+    whole: bool = False
+
+
+CALLS = {
+    "above": Call(lambda a: AboveThreshold(threshold=5, epsilon=0.5, statistic="gap", adjacency=a), NUMBERS),
+    "between": Call(lambda a: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=a), NUMBERS),
+    "boundary": Call(lambda a: BoundaryWrapper(selection(a)), HISTOGRAMS),
+    "boundary, laplace": Call(lambda a: BoundaryWrapper(selection(a, "laplace")), HISTOGRAMS),
+    "twice": Call(lambda a: RunTwice(selection(a)), HISTOGRAMS),
+    "twice, top-k": Call(lambda a: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=a)), HISTOGRAMS),
+    "sweep": Call(lambda a: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=a), HISTOGRAMS, whole=True),
+    "sparse vector": Call(
+        lambda a: SparseVectorAt9(epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=a), BITS, whole=True
+    ),
+}
+
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
+every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
+
+
+def values_of(outcome: Any) -> list[Any]:
+    """The outcome's fields, nested ones included, as plain lists."""
+    if dataclasses.is_dataclass(outcome):
+        return [values_of(getattr(outcome, field.name)) for field in dataclasses.fields(outcome)]
+    return np.asarray(outcome).tolist()
+
+
+def test_list_is_complete() -> None:
+    exported = {
+        value for value in vars(pate.mechanisms).values() if isinstance(value, type) and hasattr(value, "target")
+    }
+    made = [call.make(Adjacency.REPLACE_ONE) for call in CALLS.values()]
+    assert exported == {kind for call in made for kind in type(call).__mro__ if kind in exported}
+    assert {type(call) for call in made} - {SparseVectorAt9} <= exported
+
+
+@every_call
+@every_adjacency
+def test_a_call_is_a_frozen_value_with_public_parameters(call: Call, adjacency: Adjacency) -> None:
+    first, second = call.make(adjacency), call.make(adjacency)
+    assert first == second
+    assert (first.event, first.target) == (second.event, second.target)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
+        setattr(first, dataclasses.fields(first)[0].name, None)
+
+
+@every_call
+@every_adjacency
+def test_prices_are_positive_and_finite_and_never_depend_on_data(call: Call, adjacency: Adjacency) -> None:
+    made = call.make(adjacency)
+    before: Event = made.event
+    made(call.data, rng=np.random.default_rng(0))
+    assert made.event == before
+    assert event_from_json(event_to_json(before)) == before
+    assert 0 < RdpAccountant().compose(before).get_epsilon(1e-6) < math.inf
+    assert 0 < made.target.epsilon < math.inf
+    assert 0 < made.target.hit_prob <= 0.5
+
+
+@every_call
+def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call) -> None:
+    made = call.make(Adjacency.REPLACE_ONE)
+    if call.whole:
+        assert isinstance(made.event, ApproximateEvent)
+        assert made.event.event == SelfComposedEvent(PureDpEvent(made.target.epsilon), made.event.event.count)
+        return
+    session = TargetCharging.of_targets([made.target], 1, target_delta=1e-6)
+    plain = RdpAccountant().compose(made.event).get_epsilon(1e-9)
+    assert plain <= made.target.epsilon * (1 + 1e-3)  # orders end somewhere
+    assert session.price.epsilon > plain
+
+
+@every_call
+def test_replacing_costs_no_less_than_adding(call: Call) -> None:
+    """Equal prices mean wider noise, or that one change moves both alike."""
+    prices = [RdpAccountant().compose(call.make(adjacency).event).get_epsilon(1e-6) for adjacency in Adjacency]
+    by_name = dict(zip(Adjacency, prices, strict=True))
+    assert by_name[Adjacency.REPLACE_ONE] >= by_name[Adjacency.ADD_REMOVE]
+
+
+@every_call
+def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
+    made, rng = call.make(Adjacency.REPLACE_ONE), np.random.default_rng(3)
+    first, again = made(call.data, rng=rng), made(call.data, rng=rng)
+    assert values_of(first) == values_of(made(call.data, rng=np.random.default_rng(3)))
+    assert values_of(first) != values_of(again)
+
+
+@every_call
+def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
+    made, data = call.make(Adjacency.REPLACE_ONE), call.data.copy()
+    outcome = made(data, rng=np.random.default_rng(4))
+    np.testing.assert_array_equal(data, call.data)
+    if hasattr(outcome, "in_target"):
+        assert outcome.in_target.shape == (len(data),)
+        assert outcome.in_target.dtype == bool
+        assert 0 < outcome.in_target.sum() < len(data)
+    else:
+        assert outcome.answered.all()
+
+
+@every_call
+def test_a_seed_is_no_generator(call: Call) -> None:
+    with pytest.raises(InvalidValue, match=r"rng=0: expected a numpy\.random\.Generator, not a seed"):
+        call.make(Adjacency.REPLACE_ONE)(call.data, rng=0)
+
+
+@every_call
+def test_numbers_that_are_none_are_refused(call: Call) -> None:
+    with pytest.raises(InvalidValue, match=r"dtype=.*: expected|shape=.*: expected"):
+        call.make(Adjacency.REPLACE_ONE)(np.full(call.data.shape, math.nan), rng=np.random.default_rng(0))
