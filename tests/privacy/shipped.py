@@ -6,18 +6,14 @@ teachers; `law` is its exact law for one histogram and `event` its price, by def
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pate.accounting import Adjacency, Event
 from pate.aggregators import (
-    Aggregator,
     BoundaryMax,
     BoundaryTopK,
     FixedTopK,
@@ -47,82 +43,17 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise import NOISES
 from pate.mechanisms.ranking import Ranking
-
-Counts = NDArray[np.int64]
-Law = Mapping[Any, float]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The instance that a subject is made for."""
-
-    adjacency: Adjacency
-    num_labels: int
-    num_teachers: int
-
-
-def _law(subject: Any, histogram: Counts, shape: Shape) -> Law:
-    if isinstance(subject, Aggregator):
-        return subject.distribution(histogram, num_teachers=shape.num_teachers)  # type: ignore[attr-defined]
-    return subject.distribution(histogram)
-
-
-def _event(subject: Any, shape: Shape) -> Event:
-    if isinstance(subject, Aggregator):
-        return subject.event_for(num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-    return subject.event
-
-
-def _indices(outcome: Any, order: list[int]) -> Any:
-    """A sequence of indices, -1 for none."""
-    return tuple(order[rank] if rank >= 0 else -1 for rank in outcome)
-
-
-def _set(outcome: Any, order: list[int]) -> Any:
-    """A set of indices as a sorted tuple, or None."""
-    return None if outcome is None else tuple(sorted(order[rank] for rank in outcome))
-
-
-def _short_set(outcome: Any, order: list[int]) -> Any:
-    """A set of indices as a sorted tuple, filled up with -1."""
-    chosen = sorted(order[rank] for rank in outcome if rank >= 0)
-    return (*chosen, *[-1] * (len(outcome) - len(chosen)))
-
-
-def _bits(outcome: Any, order: list[int]) -> Any:
-    """A bit for each label, or None."""
-    return None if outcome is None else tuple(outcome[order.index(label)] for label in range(len(order)))
-
-
-def _number(outcome: Any, order: list[int]) -> Any:
-    """A size: names no label."""
-    return outcome
-
-
-@dataclass(frozen=True)
-class Case:
-    """One thing that ships.
-
-    Attributes:
-        name: of the test.
-        subject: a mechanism or an aggregator for a shape, or None where that has no such.
-        law: the exact law of one histogram.
-        event: the price of one release.
-        tightness: the largest exact figure over its price at 4 labels and 6 teachers is at least this: one smaller
-            by that factor would be found out.
-        largest: labels and teachers of the largest instance.
-        min_labels: the fewest labels that it is made for.
-        rename: an outcome over ranks as one over labels, given the label at each rank.
-    """
-
-    name: str
-    subject: Callable[[Shape], Any]
-    law: Callable[[Any, Counts, Shape], Law] = _law
-    event: Callable[[Any, Shape], Event] = _event
-    tightness: float = 0.9
-    largest: tuple[int, int] = (4, 6)
-    min_labels: int = 1
-    rename: Callable[[Any, list[int]], Any] = _indices
+from tests.privacy.case import (
+    Case,
+    Counts,
+    Law,
+    Shape,
+    rename_bits,
+    rename_indices,
+    rename_number,
+    rename_set,
+    rename_short_set,
+)
 
 
 def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
@@ -130,7 +61,7 @@ def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 
         return kind(k=min(k, shape.num_labels), adjacency=shape.adjacency, **options)
 
     name = "-".join([kind.__name__, *map(str, options.values())])
-    rename = {CanonicalTopK: _set, TopStableTopK: _short_set}.get(kind, _indices)
+    rename = {CanonicalTopK: rename_set, TopStableTopK: rename_short_set}.get(kind, rename_indices)
     return Case(name, subject, tightness=tightness, min_labels=min_labels, rename=rename)
 
 
@@ -151,7 +82,7 @@ def _stable_top_k(noise: str, *, tightness: float = 0.9, **options: Any) -> Case
         lambda shape: StableTopK(selection_noise=noise, adjacency=shape.adjacency, **settings),
         tightness=tightness,
         min_labels=1 if settings.get("padded") else 2,
-        rename=_set,
+        rename=rename_set,
     )
 
 
@@ -162,7 +93,7 @@ def _fixed(**options: Any) -> Case:
         lambda shape: StableFixedTopK(k=min(2, shape.num_labels), adjacency=shape.adjacency, **settings),
         tightness=0.4,
         min_labels=2,
-        rename=_set,
+        rename=rename_set,
     )
 
 
@@ -187,7 +118,7 @@ def _gaps(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
         law,
         tightness=tightness,
         min_labels=min_labels,
-        rename=_number,
+        rename=rename_number,
     )
 
 
@@ -203,7 +134,7 @@ def _test_of_size(kind: str, k: int) -> Case:
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
-    return Case(f"StabilityTest-{kind}-{k}", subject, law, min_labels=2, rename=_bits)
+    return Case(f"StabilityTest-{kind}-{k}", subject, law, min_labels=2, rename=rename_bits)
 
 
 def _peel_law(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Law:
@@ -224,7 +155,7 @@ def _threshold(kind: type, statistic: str, **options: Any) -> Case:
         more = {"largest": 2 * shape.num_teachers} if kind is AboveThreshold else {}
         return dict(enumerate(test.probabilities(_value_of(statistic, histogram), **more).tolist()))
 
-    return Case(f"{kind.__name__}-{statistic}", subject, law, min_labels=2, rename=_number)
+    return Case(f"{kind.__name__}-{statistic}", subject, law, min_labels=2, rename=rename_number)
 
 
 def _boundary_law(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Law:
@@ -242,7 +173,7 @@ def _boundary_max_law(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> L
 
 
 def _boundary_set(outcome: Any, order: list[int]) -> Any:
-    return outcome if isinstance(outcome, str) else _set(outcome, order)
+    return outcome if isinstance(outcome, str) else rename_set(outcome, order)
 
 
 def _selection(shape: Shape) -> GapSelection:
@@ -278,7 +209,7 @@ CASES = (
         lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
         _peel_law,
         tightness=0.4,
-        rename=_set,
+        rename=rename_set,
     ),
     _gaps("gumbel"),
     _gaps("exponential"),
@@ -300,15 +231,15 @@ CASES = (
         _boundary_law,
         tightness=0.6,
         min_labels=3,
-        rename=_number,
+        rename=rename_number,
     ),
-    Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_law, min_labels=3, rename=_number),
+    Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_law, min_labels=3, rename=rename_number),
     Case(
         "BoundaryMax",
         lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
         _boundary_max_law,
         tightness=0.7,
-        rename=_set,
+        rename=rename_set,
     ),
     Case(
         "BoundaryTopK",
@@ -322,12 +253,15 @@ CASES = (
             f"FixedTopK-{mechanism}",
             lambda s, m=mechanism: FixedTopK(k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency),
             tightness=0.4,
-            rename=_set,
+            rename=rename_set,
         )
         for mechanism in ("peeling", "joint")
     ),
     Case(
-        "GaussianVotes", lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency), _bits_law, rename=_bits
+        "GaussianVotes",
+        lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency),
+        _bits_law,
+        rename=rename_bits,
     ),
 )
 

@@ -13,7 +13,8 @@ from pate import aggregators, mechanisms
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
 from pate.verification import Verdict, all_histograms, verify
-from tests.privacy.shipped import CASES, WITHOUT_LAW, Case, Counts, Shape
+from tests.privacy.case import Case, Counts, Shape
+from tests.privacy.shipped import CASES, WITHOUT_LAW
 
 ADJACENCIES = tuple(Adjacency)
 SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 6)] + [(4, 1), (4, 3)]

@@ -1,0 +1,89 @@
+"""One thing that ships with a price and an exact law, as `test_shipped.py` runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, Event
+from pate.aggregators import Aggregator
+
+Counts = NDArray[np.int64]
+Law = Mapping[Any, float]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The instance that a subject is made for."""
+
+    adjacency: Adjacency
+    num_labels: int
+    num_teachers: int
+
+
+def default_law(subject: Any, histogram: Counts, shape: Shape) -> Law:
+    if isinstance(subject, Aggregator):
+        return subject.distribution(histogram, num_teachers=shape.num_teachers)  # type: ignore[attr-defined]
+    return subject.distribution(histogram)
+
+
+def default_event(subject: Any, shape: Shape) -> Event:
+    if isinstance(subject, Aggregator):
+        return subject.event_for(num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+    return subject.event
+
+
+def rename_indices(outcome: Any, order: list[int]) -> Any:
+    """A sequence of indices, -1 for none."""
+    return tuple(order[rank] if rank >= 0 else -1 for rank in outcome)
+
+
+def rename_set(outcome: Any, order: list[int]) -> Any:
+    """A set of indices as a sorted tuple, or None."""
+    return None if outcome is None else tuple(sorted(order[rank] for rank in outcome))
+
+
+def rename_short_set(outcome: Any, order: list[int]) -> Any:
+    """A set of indices as a sorted tuple, filled up with -1."""
+    chosen = sorted(order[rank] for rank in outcome if rank >= 0)
+    return (*chosen, *[-1] * (len(outcome) - len(chosen)))
+
+
+def rename_bits(outcome: Any, order: list[int]) -> Any:
+    """A bit for each label, or None."""
+    return None if outcome is None else tuple(outcome[order.index(label)] for label in range(len(order)))
+
+
+def rename_number(outcome: Any, order: list[int]) -> Any:
+    """A size: names no label."""
+    return outcome
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that ships.
+
+    Attributes:
+        name: of the test.
+        subject: the mechanism or aggregator for a shape.
+        law: the exact law of one histogram.
+        event: the price of one release.
+        tightness: on the largest instance some exact figure is at least this part of its price, so that a price smaller
+            by this factor would be found out.
+        largest: labels and teachers of that instance.
+        min_labels: the fewest labels that it is made for.
+        rename: an outcome over ranks as one over labels, given the label at each rank.
+    """
+
+    name: str
+    subject: Callable[[Shape], Any]
+    law: Callable[[Any, Counts, Shape], Law] = default_law
+    event: Callable[[Any, Shape], Event] = default_event
+    tightness: float = 0.9
+    largest: tuple[int, int] = (4, 6)
+    min_labels: int = 1
+    rename: Callable[[Any, list[int]], Any] = rename_indices
