@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from pate import aggregators, mechanisms
-from pate.accounting import Adjacency
+from pate.accounting import Accountant, Adjacency, ExactAccountant, PldAccountant
 from pate.aggregators import Aggregator
 from pate.verification import Verdict, all_histograms, verify
 from tests.privacy.case import Case, Counts, Shape
 from tests.privacy.shipped import CASES, WITHOUT_LAW
 
 ADJACENCIES = tuple(Adjacency)
+TIGHT = {"PeelingTopK-2.0", "GapSelection-gumbel", "StabilityTest-gaussian-1", "StableTopK-gumbel", "GaussianVotes"}
 SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 6)] + [(4, 1), (4, 3)]
 
 
-def verdict_of(case: Case, shape: Shape) -> Verdict:
+def verdict_of(case: Case, shape: Shape, **options: Any) -> Verdict:
     subject = case.subject(shape)
     by_rank: dict[tuple[int, ...], Mapping[Any, float]] = {}
 
@@ -40,6 +41,7 @@ def verdict_of(case: Case, shape: Shape) -> Verdict:
         adjacency=shape.adjacency,
         event=case.event(subject, shape),
         symmetric=True,
+        **options,
     )
 
 
@@ -57,6 +59,28 @@ def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case)
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
             assert verdict_of(case, Shape(adjacency, num_labels, num_teachers)).require().sound
+
+
+@pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in TIGHT], ids=lambda case: case.name)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_sharper_accountants_print_no_less_than_is_spent(
+    adjacency: Adjacency, case: Case, accountant: type[Accountant]
+) -> None:
+    """Once, for all pairs, and three times on the worst of them; their prices are nearly attained."""
+    shape = Shape(adjacency, 3, 3)
+    once, thrice = (
+        verdict_of(case, shape, accountant=accountant, count=count, orders=(), epsilons=(0.5, 2.0), deltas=(1e-3,))
+        for count in (1, 3)
+    )
+    assert once.require().sound
+    assert not thrice.require().sound
+    assert once.ratio > 0.8
+    assert thrice.ratio > 0.6
+
+
+def test_the_names_of_tight_cases_exist() -> None:
+    assert {case.name for case in CASES} >= TIGHT
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
