@@ -21,6 +21,7 @@ Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
 
 _NUM_CANDIDATES = 8
 _LARGEST_EXPONENT = 300.0
+_CELLS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def verify_samples(
     the error probability among them.
 
     Args:
-        sampler: takes a histogram `[L]`, how many draws, and the generator; returns that many outcomes, an array
+        sampler: takes a histogram `[L]`, how many draws, and the generator; returns independent outcomes, an array
             `[n]` or `[n, ...]` or a sequence of hashable values. Outcomes should repeat: round numbers that do not.
         num_labels: L.
         num_teachers: T.
@@ -132,17 +133,21 @@ def _hashable(drawn: Sequence[Any]) -> list[Any]:
 
 def _candidates(shares: Array, pairs: Neighbours, claim: Claim, half: int) -> list[tuple[int, int]]:
     """The pairs and points of the claim where the first half exceeds it by most standard errors."""
-    scores = []
-    for pair, (one, other) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+    size = max(1, _CELLS_AT_ONCE // shares.shape[1])
+    scores = np.empty((len(pairs), len(claim.deltas)))
+    for start in range(0, len(pairs), size):
+        rows = slice(start, start + size)
+        one, other = shares[pairs.first[rows]], shares[pairs.second[rows]]
         for point, (epsilon, delta) in enumerate(claim.deltas):
             factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
-            event = shares[one] > factor * shares[other]
-            p, q = (float(shares[side, event].sum()) for side in (one, other))
+            event = one > factor * other
+            p, q = ((side * event).sum(axis=1) for side in (one, other))
             # a share of 0 or 1 of few draws is not certain: one draw is added on either side
-            variances = [share * (1 - share) for share in ((p * half + 1) / (half + 2), (q * half + 1) / (half + 2))]
-            spread = np.sqrt(variances[0] + factor**2 * variances[1])
-            scores.append(((p - factor * q - delta) / spread, pair, point))
-    return [(pair, point) for _, pair, point in sorted(scores, reverse=True)[:_NUM_CANDIDATES]]
+            near_p, near_q = ((share * half + 1) / (half + 2) for share in (p, q))
+            spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
+            scores[rows, point] = (p - factor * q - delta) / spread
+    best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
+    return [(int(place) // len(claim.deltas), int(place) % len(claim.deltas)) for place in best]
 
 
 def _tested(
