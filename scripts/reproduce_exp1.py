@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _experiment(chosen: argparse.Namespace) -> None:
     plan, data = plan_of(chosen), load(chosen.data, chosen.path)
-    output, console = folder(chosen.output_dir), Console(width=150)
+    output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
     rows = list(followed(outcomes(data, plan), total=plan.size))
     console.print(recall_table(rows, f"EXP1 on {data.name} ({data.kind}), delta {plan.delta:g}: true top k returned"))

@@ -21,7 +21,7 @@ from pate.validation import require
 
 SPARSE_KS = (10, 30, 100, 300, 700, 1500)
 LEAST_COUNT = 500
-COMPARED = ["stable", "top_stable", "limited_domain", "peeling"]
+COMPARED = ["stable", "stable_loose", "top_stable", "limited_domain", "peeling", "canonical_exponential"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _experiment(chosen: argparse.Namespace) -> None:
     plan, days = plan_of(chosen), _days(chosen)
-    output, console = folder(chosen.output_dir), Console(width=150)
+    output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, days)
     rows = list(followed(outcomes(days, plan), total=plan.size))
     title = f"EXP2 on {days.name} ({days.kind}): {len(days.counts)} days share epsilon, delta {plan.delta:g}"

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _curves(chosen: argparse.Namespace) -> None:
     plan, data = plan_of(chosen), load(chosen.data, chosen.path)
-    output, console = folder(chosen.output_dir), Console(width=150)
+    output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
     points = list(chain.from_iterable(followed(curve_points(data, plan), total=plan.size)))
     console.print(curve_table(points))

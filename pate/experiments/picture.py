@@ -17,6 +17,7 @@ from pate.experiments.recall import Outcome
 _COLOURS = (
     "#1f6f8b",
     "#7fb3c8",
+    "#0b3c49",
     "#c0392b",
     "#e08e0b",
     "#2e7d32",
@@ -28,7 +29,7 @@ _COLOURS = (
     "#607d8b",
     "#9e9d24",
 )
-_MARKERS = "osv^DdPX<>*h"
+_MARKERS = "oHsv^DdPX<>*h"
 _LOOKS: dict[str, dict[str, Any]] = {
     family.label: {"color": colour, "marker": marker}
     for family, colour, marker in zip(FAMILIES.values(), _COLOURS, _MARKERS, strict=True)

@@ -124,7 +124,7 @@ def theorem_11(rho: float, *, target_delta: float) -> float:
 
 def _paper(name: str, task: Task, target: Target, precision: float) -> tuple[float | None, str]:
     """The paper's formula for add/remove and what it is; the precision is one over a scale of noise."""
-    if name == "stable":
+    if name in ("stable", "stable_loose"):
         left = target.delta - target.releases * task.failure_prob
         return theorem_11(2 * precision**2 * target.releases, target_delta=left), "false"
     if name == "peeling":

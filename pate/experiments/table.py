@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from pate.experiments.error_curves import CurvePoint
 from pate.experiments.price import PriceRow
@@ -27,7 +27,7 @@ def write_csv(path: Path, rows: Sequence[Any]) -> None:
 def recall_table(rows: Sequence[Outcome], title: str) -> Table:
     """Recall of each mechanism: a line for each adjacency, k and mechanism, a column for each epsilon."""
     epsilons = list(dict.fromkeys(row.epsilon for row in rows))
-    table = Table("adjacency", "k", "mechanism", title=title)
+    table = Table("adjacency", "k", Column("mechanism", no_wrap=True), title=title)
     for epsilon in epsilons:
         table.add_column(f"recall at\nepsilon {epsilon:g}", justify="right")
     table.add_column("precision at\nthe last", justify="right")
