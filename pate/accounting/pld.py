@@ -29,7 +29,7 @@ class PldAccountant(Accountant):
           releases, whose worst pair differs from one epsilon to the next, Renyi is, and its figure is what this
           accountant says then.
 
-    Edge cases: epsilons above 500 or below 1e-9 are those of the Renyi accountant, and so are those at deltas that the
+    Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant, and so are those at deltas that the
     rounding of the Fourier transform could hide (below about 2e-9 for 600 releases). Every different event is composed
     for itself, in about 0.1 s; Gaussians and zCDP releases count as one.
 

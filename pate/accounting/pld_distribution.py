@@ -15,13 +15,13 @@ from pate.accounting.pld_profile import lower_hull, privacy_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant, rdp_curve
 from pate.validation import InvalidValue
 
-LARGEST_EPSILON = 500.0
+LARGEST_EPSILON = 300.0
 SMALLEST_EPSILON = 1e-9
 """No grid is made for epsilons outside this range."""
 
 _NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
 _NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
-_ROUNDING = 1e-14  # added to every profile: above what double precision computes too small
+_ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
 _FEWEST_CELLS, _MOST_CELLS = 2.0**10, 2.0**17  # on either side of 0, of the grid of all releases
 _CELLS_OF_A_LEAF = 2**10
 

@@ -46,8 +46,9 @@ def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
     """
     rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
     forward, backward = (rdp_to_hockey_sticks(DEFAULT_ORDERS, rdp, epsilons=x) for x in (epsilons, -epsilons))
-    factor = np.exp(epsilons)
-    return _at_least_trivial(np.minimum(forward, 1 - factor + factor * backward), epsilons)
+    factor = np.exp(np.minimum(epsilons, 0.0))  # above 0 the exchange would magnify rounding errors by e^epsilon
+    exchanged = np.where(epsilons < 0, 1 - factor + factor * backward, 1.0)
+    return _at_least_trivial(np.minimum(forward, exchanged), epsilons)
 
 
 @privacy_profile.register

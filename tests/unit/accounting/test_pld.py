@@ -71,6 +71,22 @@ def _below(mu: float, epsilon: float) -> float:
     return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, epsilon=-epsilon)
 
 
+@pytest.mark.parametrize("rho", [1e-4, 0.1, 5.0, 50.0])
+def test_the_distribution_of_zcdp_is_above_the_gaussian_of_that_rho_at_every_size(rho: float) -> None:
+    made, mu = distribution((ZCdpEvent(rho), 1)), math.sqrt(2 * rho)
+    for deviations in (-1.0, 0.0, 2.0, 5.0):
+        epsilon = max(0.0, rho + deviations * mu)
+        assert made.delta(epsilon) >= gaussian_delta(mu, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("event", [PureDpEvent(120.0), BoundedRangeEvent(150.0), OneBitEvent((-90.0, 80.0), reach=1)])
+def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
+    """Every outcome of the worst pair gives the loss away, up to a delta near 1."""
+    made = distribution((event, 1))
+    assert made.delta(30.0) >= 1 - 1e-10
+    assert made.delta(75.0) >= 0.99
+
+
 def test_the_same_distribution_10_percent_too_small_fails() -> None:
     exact = gaussian_delta(1.0, epsilon=2.0)
     assert distribution((GaussianEvent(1.1), 1)).delta(2.0) < exact
