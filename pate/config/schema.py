@@ -28,7 +28,7 @@ _AGGREGATORS: dict[str, type] = {
     "stable_top_k_boundary": BoundaryTopK,
     "stable_top_k_not_prior": NotPriorTopK,
     "boundary_max": BoundaryMax,
-    "fixed_top_k": FixedTopK,
+    "peeling": FixedTopK,
     "gaussian_votes": GaussianVotes,
 }
 _SET_ELSEWHERE = {"aggregator": ("adjacency",)}
