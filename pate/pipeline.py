@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from pate.accounting import Accountant, Event, Ledger, RdpAccountant
 from pate.accounting.calibration import largest_count
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, ChargedAggregator, ChargedRelease, NotPriorTopK, Release, Round
+from pate.aggregators import Aggregator, ChargedAggregator, ChargedRelease, NotPriorTopK, Release
 from pate.aggregators.planning import require_keepable_delta
 from pate.data import Dataset, Partition, Split
 from pate.durable import write_arrays, write_text
 from pate.outcome import Outcome, Prediction
 from pate.randomness import Randomness
 from pate.report import Report, RunFigures, RunWriter, format_epsilon, write_card, write_html
-from pate.rounds import RoundFiles, StudentPrior
+from pate.rounds import RoundFiles, StudentPrior, read_release, release_in_rounds
 from pate.run_folder import RunFolder
 from pate.student import Student, StudentModel
 from pate.teachers import CheckpointStore, Engine, Part, Teacher, cast_votes
@@ -207,10 +207,10 @@ class _Run:
         """Charged, then drawn, then on disk; the noise's secret is destroyed last."""
         path, aggregator = self.folder.release / "release.npz", self.price.aggregator
         if path.exists():
-            release = self._read_release(path)
+            release = read_release(path, aggregator, self.price.event)
         elif isinstance(aggregator, ChargedAggregator):
             with self.monitor.stage("releasing labels", self.price.num_queries) as advance:
-                charged = self._charged_release(aggregator, advance)
+                charged = self._release_in_rounds(aggregator, advance)
                 asked = {"hits": charged.hits, "num_asked": np.array(charged.num_asked)}
                 write_arrays(path, labels=charged.labels, answered=charged.answered, **asked)
                 release = charged
@@ -228,48 +228,27 @@ class _Run:
             raise InvalidValue(f"ledger={self.folder.ledger}: expected the charge of {path}, found none")
         return release
 
-    def _read_release(self, path: Path) -> Release:
-        aggregator = self.price.aggregator
-        with np.load(path) as arrays:
-            released = (arrays["labels"], arrays["answered"], self.price.event, aggregator.adjacency)
-            if isinstance(aggregator, ChargedAggregator):
-                hits, num_asked = arrays["hits"], int(arrays["num_asked"])
-                return ChargedRelease(*released, hits, num_asked, aggregator.target_hits)
-            return Release(*released)
-
-    def _charged_release(self, aggregator: ChargedAggregator, advance: Advance) -> ChargedRelease:
-        """Asks in rounds; each is on disk before the next begins, and a continued run reads back those that are."""
-        files = RoundFiles(self.folder.path / "rounds")
-        done, asked, hits = files.read(), 0, 0
-
-        def tell(outcome: Round) -> None:
-            nonlocal asked, hits
-            asked, hits = asked + len(outcome.hits), hits + int(outcome.hits.sum())
-            left = aggregator.target_hits - hits
-            self.events.hits(asked, hits=hits, remaining_hits=left, epsilon=self.price.epsilon)
-            advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(self.price.epsilon)}")
-
-        def on_round(index: int, outcome: Round) -> None:
-            files.write(index, outcome)
-            tell(outcome)
-
-        for outcome in done:
-            tell(outcome)
+    def _release_in_rounds(self, aggregator: ChargedAggregator, advance: Advance) -> ChargedRelease:
         prior = None
         if isinstance(aggregator, NotPriorTopK):
             seed = self.randomness.seeds("student", 1)[0]
             prior = StudentPrior(self.plan.student, self.queries.inputs, seed, never_empty=not aggregator.padded)
-        release = aggregator.aggregate(
+
+        def tell(asked: int, hits: int) -> None:
+            left, epsilon = aggregator.target_hits - hits, self.price.epsilon
+            self.events.hits(asked, hits=hits, remaining_hits=left, epsilon=epsilon)
+            advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(epsilon)}")
+
+        return release_in_rounds(
+            aggregator,
             self.histogram,
+            files=RoundFiles(self.folder.path / "rounds"),
+            tell=tell,
             num_teachers=self.plan.num_teachers,
             rng=self.randomness.generator("noise"),
             ledger=self.ledger,
             prior=prior,
-            done=done,
-            on_round=on_round,
         )
-        self.events.flush()
-        return release
 
     @cached_property
     def student(self) -> StudentModel:

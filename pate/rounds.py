@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators import Round
+from pate.accounting import Event
+from pate.aggregators import Aggregator, ChargedAggregator, ChargedRelease, Release, Round
 from pate.durable import write_arrays
 from pate.student import Student
 
@@ -40,6 +43,48 @@ class RoundFiles:
 
     def _path(self, index: int) -> Path:
         return self.folder / f"round-{index:05d}.npz"
+
+
+def release_in_rounds(
+    aggregator: ChargedAggregator,
+    votes: NDArray[np.int64],
+    *,
+    files: RoundFiles,
+    tell: Callable[[int, int], None],
+    **how: Any,
+) -> ChargedRelease:
+    """Releases in rounds, each on disk before the next begins; rounds that are there are read back.
+
+    Args:
+        aggregator: what the session uses.
+        votes: `[Q, L]`.
+        files: where rounds are kept.
+        tell: told how many queries were asked and how many of them hit, after each round.
+        **how: the other arguments of `ChargedAggregator.aggregate`.
+    """
+    done, asked, hits = files.read(), 0, 0
+
+    def count(outcome: Round) -> None:
+        nonlocal asked, hits
+        asked, hits = asked + len(outcome.hits), hits + int(outcome.hits.sum())
+        tell(asked, hits)
+
+    def on_round(index: int, outcome: Round) -> None:
+        files.write(index, outcome)
+        count(outcome)
+
+    for outcome in done:
+        count(outcome)
+    return aggregator.aggregate(votes, done=done, on_round=on_round, **how)
+
+
+def read_release(path: Path, aggregator: Aggregator, event: Event) -> Release:
+    """What a run released, from its file."""
+    with np.load(path) as arrays:
+        released = (arrays["labels"], arrays["answered"], event, aggregator.adjacency)
+        if isinstance(aggregator, ChargedAggregator):
+            return ChargedRelease(*released, arrays["hits"], int(arrays["num_asked"]), aggregator.target_hits)
+        return Release(*released)
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,11 +101,10 @@ def charging_verdict(privacy: Privacy) -> str:
     if privacy.plain_epsilon is None:
         return ""
     plain, charged = format_epsilon(privacy.plain_epsilon), format_epsilon(privacy.epsilon)
+    compared = f"{plain} instead of {charged} for the queries that were asked, with the same noise"
     if privacy.plain_epsilon <= privacy.epsilon:
-        return (
-            f"does not pay: plain composition of the queries that were asked costs less, {plain} instead of {charged}"
-        )
-    return f"pays: plain composition of the queries that were asked costs {plain} instead of {charged}"
+        return f"does not pay: plain composition costs less, {compared}"
+    return f"pays: plain composition costs {compared}"
 
 
 def hit_counts(release: ReleaseSummary) -> str:

@@ -223,7 +223,9 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
     """30 queries with the same votes, one hit, grouped by how often each outcome came."""
     scale, num_queries = 20.0, 30
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05)
-    event = session_event(tight_boundary, aggregator.call_epsilon, target_hits=1, num_calls=num_queries, session_delta=0.05)
+    event = session_event(
+        tight_boundary, aggregator.call_epsilon, target_hits=1, num_calls=num_queries, session_delta=0.05
+    )
     assert failure_probability(event) > 0
     claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.2, 0.5, 1.0)}
     up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]
