@@ -122,6 +122,7 @@ class Aggregator(ABC):
         require_generator(rng)
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
+        self._check_votes(counts, num_teachers=num_teachers)
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
@@ -129,6 +130,9 @@ class Aggregator(ABC):
             key = self._release_key(counts, num_teachers, noise, beside) if noise else uuid.uuid4().hex
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
         return counts, event
+
+    def _check_votes(self, counts: NDArray[np.integer], *, num_teachers: int) -> None:
+        """Raises where counts contradict what the price supposes of each teacher; by default it supposes nothing."""
 
     def _identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.

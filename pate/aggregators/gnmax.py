@@ -1,0 +1,89 @@
+"""GNMax: the label that most teachers name, by the largest noisy count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.aggregator import Aggregator, Bits
+from pate.validation import require, require_count, require_positive
+
+
+def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency) -> int:
+    """The squared l2 distance by which one change moves the counts, where no teacher votes for over `max_votes` labels.
+
+    Replace-one trades up to `max_votes` votes for as many others; add/remove takes or gives up to `max_votes`.
+    """
+    traded = 2 * max_votes if adjacency is Adjacency.REPLACE_ONE else max_votes
+    return min(traded, num_labels)
+
+
+def counts_event(noise_std: float, max_votes: int, *, num_labels: int, adjacency: Adjacency) -> Event:
+    """The price of all counts of a query with Gaussian noise, and so of anything computed from them."""
+    return GaussianEvent(noise_std / squared_sensitivity(max_votes, num_labels=num_labels, adjacency=adjacency) ** 0.5)
+
+
+def require_few_votes(votes: NDArray[np.integer], *, max_votes: int, num_teachers: int) -> None:
+    """Raises unless teachers with at most `max_votes` votes each can have cast these counts `[Q, L]`."""
+    most = int(votes.sum(axis=1, dtype=np.int64).max())
+    rule = f"at most {max_votes * num_teachers}, as max_votes={max_votes} says of each of {num_teachers} teachers"
+    require(most <= max_votes * num_teachers, "votes.sum", most, rule)
+
+
+def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
+    """One label a query, `[q, L]`: where the count with noise is largest."""
+    noisy = votes + noise_std * rng.standard_normal(votes.shape)
+    return np.asarray(noisy.argmax(axis=1)[:, None] == np.arange(votes.shape[1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNMax(Aggregator):
+    """Releases, for each query, the label whose count + N(0, noise_std**2) is largest. Answers every query.
+
+    Formal guarantees:
+        * Where no teacher votes for more than `max_votes` labels of a query, replace-one moves min(2 max_votes, L)
+          counts by 1 and add/remove min(max_votes, L), all in one direction; the label is a function of the noisy
+          counts, so at order a it costs that number times a / (2 noise_std**2): a / noise_std**2 for one vote a
+          teacher under replace-one.
+        * That each teacher keeps to `max_votes` is the caller's promise; counts that no such teachers can have cast
+          are refused.
+
+    Attributes:
+        noise_std: standard deviation in votes, > 0.
+        max_votes: the most labels that one teacher votes for, >= 1 and public.
+
+    Source: Papernot et al. 2018, Proposition 8; docs/proofs/gnmax.md.
+
+    >>> votes = np.array([[90, 3, 7]])
+    >>> GNMax(noise_std=2.0).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels
+    array([[ True, False, False]])
+    """
+
+    noise_std: float
+    max_votes: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("noise_std", self.noise_std)
+        require_count("max_votes", self.max_votes)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The noisy counts of every query."""
+        require_count("num_teachers", num_teachers)
+        require_count("num_labels", num_labels)
+        one = counts_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
+        return SelfComposedEvent(one, require_count("num_queries", num_queries, minimum=0))
+
+    def scaled(self, factor: float) -> GNMax:
+        """noise_std multiplied by `factor`."""
+        return replace(self, noise_std=self.noise_std * factor)
+
+    def _check_votes(self, counts: NDArray[np.integer], *, num_teachers: int) -> None:
+        require_few_votes(counts, max_votes=self.max_votes, num_teachers=num_teachers)
+
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        labels = draw_largest(votes, noise_std=self.noise_std, rng=rng)
+        return labels, np.ones(len(votes), dtype=np.bool_)
