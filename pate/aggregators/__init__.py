@@ -10,6 +10,7 @@ from pate.aggregators.not_prior_top_k import NotPriorTopK
 from pate.aggregators.release import Release
 from pate.aggregators.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable_top_k import StableTopK
+from pate.aggregators.vote_reader import TeacherVotesAggregator
 
 __all__ = [
     "Aggregator",
@@ -25,4 +26,5 @@ __all__ = [
     "Round",
     "StableFixedTopK",
     "StableTopK",
+    "TeacherVotesAggregator",
 ]

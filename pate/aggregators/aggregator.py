@@ -7,7 +7,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,11 @@ class Aggregator(ABC):
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike.
+        reads: what `aggregate` takes, of the class: `histogram`, counts `[Q, L]`, or `teacher_votes`, each teacher's
+            votes `[N, Q, L]` (`TeacherVotesAggregator`).
     """
+
+    reads: ClassVar[str] = "histogram"
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 

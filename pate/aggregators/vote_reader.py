@@ -1,0 +1,107 @@
+"""Aggregators that read what every teacher says, where the others read how many said it."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Event, Ledger
+from pate.accounting.ledger import noise_name
+from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.release import Release
+from pate.validation import require_count, require_generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherVotesAggregator(Aggregator):
+    """Reads the votes of each teacher, `[N, Q, L]`, in blocks that are never held whole.
+
+    `gather` reduces the votes to a summary: all that the release depends on beside its noise. It draws nothing, no
+    epsilon covers it, and a run may keep it on disk to continue from. `aggregate` gathers, charges and releases;
+    `aggregate_summary` does so from a summary that was kept.
+
+    Formal guarantees:
+        * The ledger is charged after the votes were read and before anything is drawn.
+        * Equal summaries with the generator in the same state give the same release, which is charged once.
+    """
+
+    reads: ClassVar[str] = "teacher_votes"
+
+    @abstractmethod
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
+        """The summary `[Q, L]` or `[Q, L, …]`; checks every vote.
+
+        Args:
+            votes: `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the
+                blocks are cut must not depend on private data.
+            num_teachers: N, public.
+
+        Raises:
+            InvalidValue: impossible votes, blocks of different shapes, or another number of teachers.
+        """
+
+    @abstractmethod
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
+        """Draws; the ledger has been charged with the event."""
+
+    def aggregate(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+    ) -> Release:
+        """Releases labels for all queries from the votes of all teachers.
+
+        Args:
+            votes: as in `gather`.
+            num_teachers: N, public.
+            rng: fresh noise comes from it.
+            ledger: as in `Aggregator.aggregate`.
+
+        Raises:
+            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+        """
+        require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        summary = self.gather(votes, num_teachers=num_teachers)
+        return self.aggregate_summary(summary, num_teachers=num_teachers, rng=rng, ledger=ledger)
+
+    def aggregate_summary(
+        self,
+        summary: NDArray[Any],
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+    ) -> Release:
+        """The same from what `gather` returned."""
+        require_generator(rng)
+        num_queries, num_labels = self._shape(summary)
+        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        if ledger is not None:
+            noise = noise_name(rng)
+            key = self._summary_key(summary, num_teachers, noise) if noise else uuid.uuid4().hex
+            ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
+        return self._release(summary, event, num_teachers=num_teachers, rng=rng)
+
+    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
+        """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
+        return summary.shape[0], summary.shape[1]
+
+    def _summary_key(self, summary: NDArray[Any], num_teachers: int, noise: str) -> str:
+        """A digest of all that the release is a function of; the name of the noise salts the summary."""
+        identity = self._identity(num_labels=self._shape(summary)[1], num_teachers=num_teachers)
+        digest = hashlib.sha256(repr((identity, num_teachers, summary.dtype.str, summary.shape, noise)).encode())
+        digest.update(np.ascontiguousarray(summary).data)
+        return digest.hexdigest()
+
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        raise NotImplementedError("counts do not say what each teacher said")
