@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
 from pate.accounting.ledger import noise_name
 from pate.aggregators.release import Release
-from pate.validation import require_count, require_generator, require_histogram
+from pate.validation import require, require_count, require_generator, require_histogram
 
 Bits = NDArray[np.bool_]
 
@@ -126,7 +126,10 @@ class Aggregator(ABC):
         require_generator(rng)
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
-        self._check_votes(counts, num_teachers=num_teachers)
+        if (most := self._votes_each()) is not None:
+            total = int(counts.sum(axis=1, dtype=np.int64).max())
+            rule = f"at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
+            require(total <= most * num_teachers, "votes.sum", total, rule)
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
@@ -135,8 +138,9 @@ class Aggregator(ABC):
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
         return counts, event
 
-    def _check_votes(self, counts: NDArray[np.integer], *, num_teachers: int) -> None:
-        """Raises where counts contradict what the price supposes of each teacher; by default it supposes nothing."""
+    def _votes_each(self) -> int | None:
+        """The most labels of a query that the price lets one teacher vote for; None where it lets it vote for all."""
+        return None
 
     def _identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.aggregator import Aggregator, Bits
-from pate.validation import require, require_count, require_positive
+from pate.validation import require_count, require_positive
 
 
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency) -> int:
@@ -24,13 +24,6 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency
 def counts_event(noise_std: float, max_votes: int, *, num_labels: int, adjacency: Adjacency) -> Event:
     """The price of all counts of a query with Gaussian noise, and so of anything computed from them."""
     return GaussianEvent(noise_std / squared_sensitivity(max_votes, num_labels=num_labels, adjacency=adjacency) ** 0.5)
-
-
-def require_few_votes(votes: NDArray[np.integer], *, max_votes: int, num_teachers: int) -> None:
-    """Raises unless teachers with at most `max_votes` votes each can have cast these counts `[Q, L]`."""
-    most = int(votes.sum(axis=1, dtype=np.int64).max())
-    rule = f"at most {max_votes * num_teachers}, as max_votes={max_votes} says of each of {num_teachers} teachers"
-    require(most <= max_votes * num_teachers, "votes.sum", most, rule)
 
 
 def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
@@ -81,8 +74,8 @@ class GNMax(Aggregator):
         """noise_std multiplied by `factor`."""
         return replace(self, noise_std=self.noise_std * factor)
 
-    def _check_votes(self, counts: NDArray[np.integer], *, num_teachers: int) -> None:
-        require_few_votes(counts, max_votes=self.max_votes, num_teachers=num_teachers)
+    def _votes_each(self) -> int:
+        return self.max_votes
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         labels = draw_largest(votes, noise_std=self.noise_std, rng=rng)

@@ -1,0 +1,100 @@
+"""Screening before the release: a query is answered only where a noisy statistic of its votes is large enough."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from pate.accounting import ComposedEvent, Event, Ledger, OneBitEvent, SelfComposedEvent
+from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.release import Release
+from pate.validation import require, require_count, require_positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedAggregator(Aggregator):
+    """Answers a query only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
+
+    The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. Screening and answer
+    are priced together, whatever comes out: the screening of every query, and the answers of as many queries as can be
+    answered, which is all of them or the first `max_answers` that pass; then the session halts, and every later query
+    is refused.
+
+    Attributes:
+        screening_std: noise of the screening, standard deviation in votes, > 0.
+        threshold_share: the share of teachers that the statistic must reach, in (0, 1], public.
+        noise_std: noise of the answers, standard deviation in votes, > 0.
+        max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
+    """
+
+    screening_std: float
+    threshold_share: float
+    noise_std: float
+    max_answers: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("screening_std", self.screening_std)
+        require_positive("noise_std", self.noise_std)
+        require_positive("threshold_share", self.threshold_share)
+        require(self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]")
+        if self.max_answers is not None:
+            require_count("max_answers", self.max_answers)
+
+    @abstractmethod
+    def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:
+        """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
+
+    @abstractmethod
+    def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
+        """The price of one answer."""
+
+    @abstractmethod
+    def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
+        """Labels `[q, L]`, as if all queries were answered."""
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The screening of all queries, and as many answers as there can be."""
+        asked = require_count("num_queries", num_queries, minimum=0)
+        require_count("num_labels", num_labels)
+        bit = _screening_event(self.screening_std, self.threshold_share, require_count("num_teachers", num_teachers))
+        answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
+        most = asked if self.max_answers is None else min(self.max_answers, asked)
+        return ComposedEvent((SelfComposedEvent(bit, asked), SelfComposedEvent(answer, most)))
+
+    def scaled(self, factor: float) -> Self:
+        """Both noises multiplied by `factor`."""
+        return replace(self, screening_std=self.screening_std * factor, noise_std=self.noise_std * factor)
+
+    def aggregate(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+    ) -> Release:
+        """As every aggregator does; what passes after `max_answers` answers is refused, and none of it handed out."""
+        release = super().aggregate(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        if self.max_answers is None:
+            return release
+        answered = release.answered & (np.cumsum(release.answered) <= self.max_answers)
+        return replace(release, labels=release.labels & answered[:, None], answered=answered)
+
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        noise = self.screening_std * rng.standard_normal(len(votes))
+        passed = self._statistic(votes, num_teachers=num_teachers) + noise >= self.threshold_share * num_teachers
+        labels = self._draw_answers(votes, num_teachers=num_teachers, rng=rng)
+        return labels & passed[:, None], passed
+
+
+@lru_cache(maxsize=64)
+def _screening_event(screening_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
+    z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / screening_std
+    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)
