@@ -279,3 +279,34 @@ def test_epsilon_of_a_bit_by_hand() -> None:
     assert bit_epsilon(probabilities, 2) == pytest.approx(np.log(6))
     assert bit_epsilon(np.zeros(3), 1) == 0.0
     assert bit_epsilon(np.array([0.0, 0.5]), 1) == np.inf
+
+
+def frequencies(aggregator: NotPriorTopK, counts: list[int], num_queries: int) -> dict[object, float]:
+    """How often a query was kept, or what was released for it."""
+    votes, prior = np.tile(counts, (num_queries, 1)), np.tile([True, True, False, False], (num_queries, 1))
+    endless = replace(aggregator, first_queries=0, target_hits=num_queries, session_delta=1e-2, round_size=num_queries)
+    release = released(endless, votes, prior=prior)
+    outcomes: list[object] = [
+        "kept" if not hit else tuple(np.flatnonzero(row).tolist()) if answered else None
+        for row, answered, hit in zip(release.labels, release.answered, release.hits, strict=True)
+    ]
+    return {outcome: outcomes.count(outcome) / num_queries for outcome in set(outcomes)}
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_a_checked_query_follows_its_law_and_no_other(factor: float) -> None:
+    """Kept with the table's probability, else released as stable top-k would; noise of another scale is told apart."""
+    counts, num_queries, num_teachers = [22, 20, 18, 3], 20_000, 40
+    aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
+    assumed = aggregator.scaled(factor)
+    kept = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
+    law: dict[object, float] = {"kept": kept}
+    for outcome, mass in assumed.release_step.distribution(np.array(counts), num_teachers=num_teachers).items():
+        law[outcome] = (1 - kept) * mass
+    found = frequencies(aggregator, counts, num_queries)
+    deviations = [
+        abs(found.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
+        for outcome, mass in law.items()
+        if mass > 1e-3
+    ]
+    assert bool(max(deviations) < 5) is (factor == 1.0)
