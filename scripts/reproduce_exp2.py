@@ -6,6 +6,7 @@ The ten days share epsilon; the 15,000 items are synthetic, and so are the days 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rich.console import Console
@@ -38,28 +39,32 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _experiment(chosen: argparse.Namespace) -> None:
     plan, days = plan_of(chosen), _days(chosen)
+    shapes = (sparse_histogram(), sparse_histogram(least=LEAST_COUNT))
+    for k in chosen.sparse_k:
+        require(k < len(shapes[0].items), "sparse_k", k, f"below the number of items, {len(shapes[0].items)}")
+    sparse_plan = replace(plan, ks=chosen.sparse_k or SPARSE_KS, epsilons=[chosen.sparse_epsilon])
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, days)
     rows = list(followed(outcomes(days, plan), total=plan.size))
     title = f"EXP2 on {days.name} ({days.kind}): {len(days.counts)} days share epsilon, delta {plan.delta:g}"
     console.print(recall_table(rows, title))
     write_csv(output / "exp2_days.csv", rows)
-    recall_picture(rows, output / "exp2_days", over="epsilon", panels="k")
+    recall_picture(rows, output / "exp2_days.svg", over="epsilon", panels="k")
     prices = [price_row(name, *_priced(days, plan, epsilon)) for epsilon in plan.epsilons for name in plan.names]
     console.print(price_table(prices, f"What one noise costs on {len(days.counts)} days, k {plan.ks[0]}"))
     write_csv(output / "exp2_prices.csv", prices)
     if chosen.sparse_k:
-        sparse = _sparse(replace(plan, ks=chosen.sparse_k, epsilons=[chosen.sparse_epsilon]), console)
+        sparse = _sparse(shapes, sparse_plan, console)
         write_csv(output / "exp2_sparse.csv", sparse)
-        recall_picture(sparse, output / "exp2_sparse", over="k", panels="data")
+        recall_picture(sparse, output / "exp2_sparse.svg", over="k", panels="data")
     console.print(WARNING)
     console.print(f"saved in {output}", soft_wrap=True)
 
 
-def _sparse(plan: Plan, console: Console) -> list[Outcome]:
+def _sparse(shapes: Iterable[CountData], plan: Plan, console: Console) -> list[Outcome]:
     """The second half: one release of many items, most of them without counts, for two shapes of the counts."""
     found = []
-    for data in (sparse_histogram(), sparse_histogram(least=LEAST_COUNT)):
+    for data in shapes:
         describe(console, data)
         rows = list(followed(outcomes(data, plan), total=plan.size))
         console.print(recall_table(rows, f"EXP2 on the {data.name} ({data.kind}), 700 counts, delta {plan.delta:g}"))

@@ -17,7 +17,7 @@ COMPARED = ["joint", "pnf_joint", "canonical", "canonical_exponential", "peeling
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Prints the table and saves error_curves.csv, .svg and .png."""
+    """Prints the table and saves error_curves.csv and .svg."""
     parser = parser_of(str(__doc__), output_dir="outputs/topk_error_curves", ks=KS, epsilons=(1.0,))
     parser.set_defaults(mechanisms=COMPARED)
     add_data(parser, default="flights")
@@ -32,8 +32,8 @@ def _curves(chosen: argparse.Namespace) -> None:
     console.print(curve_table(points))
     console.print(WARNING)
     write_csv(output / "error_curves.csv", points)
-    curve_picture(points, output / "error_curves")
-    console.print(f"saved: {output}/error_curves.csv, .svg, .png", soft_wrap=True)
+    curve_picture(points, output / "error_curves.svg")
+    console.print(f"saved: {output}/error_curves.csv, .svg", soft_wrap=True)
 
 
 if __name__ == "__main__":

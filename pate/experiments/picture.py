@@ -94,7 +94,7 @@ def _words(adjacency: str) -> str:
 
 
 def _save(path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callable[[Axes, str, Any], None]) -> None:
-    """Draws all panels with one legend below, and saves the same figure as SVG and PNG."""
+    """Draws all panels with one legend below."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(2.9 * max(len(columns), 2), 2.5 * len(rows) + 0.6), layout="constrained")
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
@@ -103,5 +103,4 @@ def _save(path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callab
                 paint(axes, row, column)
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-        figure.savefig(path.with_suffix(".png"), dpi=130)
+        figure.savefig(path, metadata={"Date": None, "Creator": None})

@@ -46,6 +46,10 @@ class Plan:
             require_choice("mechanisms", name, tuple(FAMILIES))
         for field in ("names", "ks", "epsilons", "adjacencies"):
             require(len(getattr(self, field)) > 0, field, "()", "at least one")
+        for epsilon in self.epsilons:
+            Target(epsilon=epsilon, delta=self.delta)
+        for k in self.ks:
+            require_count("k", k)
         require_count("repeats", self.repeats)
         require_count("seed", self.seed, minimum=0)
 

@@ -82,10 +82,11 @@ class CheckIns:
 
 
 def _is_nowhere(fields: list[str], form: _Form) -> bool:
-    """Whether a line names a user and no place."""
-    rest = [field for place, field in enumerate(fields) if place != form.user]
-    alone = bool(form.nowhere) and fields[form.user] != "" and not any(rest)
-    return alone or (len(fields) == form.columns and fields[form.place] in form.nowhere and fields[form.user] != "")
+    """Whether a line names a user and no place, or nothing else at all."""
+    if not form.nowhere or len(fields) == 1 or fields[form.user] == "":
+        return False
+    alone = fields.count("") == len(fields) - 1
+    return alone or (len(fields) == form.columns and fields[form.place] in form.nowhere)
 
 
 def _check(path: Path, number: int, fields: list[str], form: _Form) -> None:

@@ -67,7 +67,7 @@ def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> Count
     for day, counts in enumerate(cumulative.tolist()):
         stamp = (first + timedelta(days=day)).isoformat()
         rows += [f"{stamp},State {place:02},{place:02},{count},0" for place, count in enumerate(counts)]
-    reader = StateCases(path="look-alike", num_days=num_days)
+    reader = StateCases(path="look-alike", num_days=num_days, most=20_000)
     return reader.from_lines(
         enumerate(rows, start=1), path=Path("look-alike"), name="state cases look-alike", real=False
     )
