@@ -21,7 +21,8 @@ from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.mechanisms import StabilityTest
+from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, StabilityTest
+from pate.mechanisms.top_k import TopKMechanism
 
 NUM_TEACHERS = 800
 NUM_LABELS = 40
@@ -53,6 +54,7 @@ def quick_jobs() -> list[Job]:
         *(_aggregation(name, aggregator, num_queries=600) for name, aggregator in _aggregators().items()),
         *_compositions(),
         *_costs(),
+        *_top_k(),
     ]
 
 
@@ -168,3 +170,67 @@ def _dp_accounting() -> Job:
         floor_name="ours, an array",
         rounds=1,
     )
+
+
+def _top_k() -> list[Job]:
+    """Top-k selection from many counts with a heavy tail, and from 600 small histograms."""
+    large, wide = (_falling_counts(size) for size in (166_000, 100_000))
+    small = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(600, NUM_LABELS))
+    sorting = "one sort of the counts"
+    noise = "one noise draw, one partition"
+    return [
+        *(
+            _selection(f"Joint, 166,000 counts, k={k}", JointTopK(k=k, epsilon=1.0), large, _sort, sorting)
+            for k in (100, 200)
+        ),
+        _selection("Joint, 600 x 40, k=9", JointTopK(k=9, epsilon=1.0), small, partial(_partition, 9), noise),
+        *(
+            _selection(
+                f"Canonical, gamma={gamma}, 100,000 counts, k=100",
+                CanonicalTopK(k=100, epsilon=1.0, gamma=gamma),
+                wide,
+                _sort,
+                sorting,
+            )
+            for gamma in (0.5, 1.0)
+        ),
+        _selection(
+            "One-shot, 166,000 counts, k=100",
+            OneShotTopK(k=100, epsilon=1.0),
+            large,
+            partial(_partition, 100),
+            noise,
+        ),
+    ]
+
+
+def _selection(
+    name: str,
+    mechanism: TopKMechanism,
+    counts: NDArray[np.int64],
+    floor: Callable[[NDArray[np.int64]], object],
+    floor_name: str,
+) -> Job:
+    rng = np.random.default_rng(1)
+    return Job(
+        name=name,
+        run=lambda: mechanism(counts, rng=rng),
+        floor=lambda: floor(counts),
+        floor_name=floor_name,
+        rounds=15,
+    )
+
+
+def _falling_counts(size: int) -> NDArray[np.int64]:
+    counts = (1e6 / np.arange(1, size + 1) ** 0.9).astype(np.int64)
+    return np.random.default_rng(0).permutation(counts)
+
+
+def _sort(counts: NDArray[np.int64]) -> object:
+    return np.sort(counts)
+
+
+def _partition(k: int, counts: NDArray[np.int64]) -> object:
+    noise = np.random.default_rng(1).standard_exponential(counts.shape)
+    noisy = counts - np.log(noise)
+    return np.argpartition(noisy, counts.shape[-1] - k, axis=-1)[..., -k:]
