@@ -87,3 +87,21 @@ class Case:
     largest: tuple[int, int] = (4, 6)
     min_labels: int = 1
     rename: Callable[[Any, list[int]], Any] = rename_indices
+
+
+def by_rank(law: Callable[[Counts], Law], rename: Callable[[Any, list[int]], Any]) -> Callable[[Counts], Law]:
+    """The same law, computed once for all histograms with the same sorted counts, and renamed from ranks to labels.
+
+    For laws that treat labels alike and break ties by the lowest index, which `test_shipped.py` checks.
+    """
+    of_sorted: dict[tuple[int, ...], Law] = {}
+
+    def renamed(histogram: Counts) -> Law:
+        order = np.argsort(-histogram, kind="stable")
+        falling = tuple(histogram[order].tolist())
+        if falling not in of_sorted:
+            of_sorted[falling] = law(np.array(falling))
+        labels = order.tolist()
+        return {rename(outcome, labels): p for outcome, p in of_sorted[falling].items()}
+
+    return renamed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from pate import aggregators, mechanisms
 from pate.accounting import Accountant, Adjacency, ExactAccountant, PldAccountant
 from pate.aggregators import Aggregator
 from pate.verification import Verdict, all_histograms, verify
-from tests.privacy.case import Case, Counts, Shape
+from tests.privacy.case import Case, Shape, by_rank
 from tests.privacy.shipped import CASES, WITHOUT_LAW
 
 ADJACENCIES = tuple(Adjacency)
@@ -23,19 +22,8 @@ SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 
 
 def verdict_of(case: Case, shape: Shape, **options: Any) -> Verdict:
     subject = case.subject(shape)
-    by_rank: dict[tuple[int, ...], Mapping[Any, float]] = {}
-
-    def law(histogram: Counts) -> Mapping[Any, float]:
-        """The law of the sorted counts, renamed from ranks to labels: few laws are computed."""
-        order = np.argsort(-histogram, kind="stable")
-        falling = tuple(histogram[order].tolist())
-        if falling not in by_rank:
-            by_rank[falling] = case.law(subject, np.array(falling), shape)
-        labels = order.tolist()
-        return {case.rename(outcome, labels): p for outcome, p in by_rank[falling].items()}
-
     return verify(
-        law,
+        by_rank(lambda histogram: case.law(subject, histogram, shape), case.rename),
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         adjacency=shape.adjacency,
@@ -85,7 +73,7 @@ def test_the_names_of_tight_cases_exist() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_laws_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
-    """What `verdict_of` relies on: the probabilities of a histogram are those of its sorted counts, renamed."""
+    """What `by_rank` relies on: the probabilities of a histogram are those of its sorted counts, renamed."""
     shape = Shape(Adjacency.REPLACE_ONE, 3, 2)
     subject = case.subject(shape)
     for histogram in all_histograms(3, 2):

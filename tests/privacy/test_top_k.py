@@ -34,6 +34,7 @@ from pate.mechanisms.noise import NOISES
 from pate.mechanisms.top_k import TopKMechanism
 from pate.verification import neighbours
 from pate.verification.exact import law_table
+from tests.privacy.case import by_rank, rename_indices, rename_set
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
@@ -93,7 +94,9 @@ def laws_of(
     """
     pairs = neighbours(num_labels, num_teachers, adjacency or mechanism.adjacency).up_to_names()
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
-    table = law_table([mechanism.distribution(histogram) for histogram in pairs.histograms[used]], used.tolist())
+    rename = rename_set if isinstance(mechanism, CanonicalTopK) else rename_indices
+    law = by_rank(mechanism.distribution, rename)
+    table = law_table([law(histogram) for histogram in pairs.histograms[used]], used.tolist())
     first, second = np.split(rows, 2)
     return table[first], table[second]
 
