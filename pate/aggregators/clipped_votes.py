@@ -1,0 +1,106 @@
+"""Clipped votes (PATE-tau): no teacher's votes on a query count for more than a fixed number of votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from pate.accounting import Event, GaussianEvent, OneBitEvent, SelfComposedEvent
+from pate.aggregators.gnmax import squared_sensitivity
+from pate.aggregators.release import Release
+from pate.aggregators.vote_limit import Block, bits_of, limited, vote_blocks
+from pate.aggregators.vote_reader import TeacherVotesAggregator
+from pate.validation import require, require_choice, require_count, require_positive
+
+_GRID = 2.0**32
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedVotes(TeacherVotesAggregator):
+    """Releases, for each label, whether clipped count + N(0, noise_std**2) > threshold_share * num_teachers.
+
+    With norm l1 a teacher keeps at most `vote_clip` of its votes on a query: the most confident ones, and among equals
+    those that come first in an order of labels that depends on the query's number alone. With norm l2 its n votes
+    weigh min(1, sqrt(vote_clip / n)) each, so that their vector has length at most sqrt(vote_clip). Answers every
+    query.
+
+    Formal guarantees:
+        * One change moves the counts of a query by at most sqrt(min(2 vote_clip, L)) in l2 under replace-one and
+          sqrt(min(vote_clip, L)) under add/remove, with either norm.
+        * l1: that many counts (without the root) move by 1 and the others stay, so a query costs that many bits.
+        * l2: every count may move a little; a query costs what the noisy counts cost.
+        * Under add/remove the threshold stays at its share of the declared num_teachers.
+
+    Attributes:
+        noise_std: standard deviation in votes, > 0.
+        vote_clip: tau, the most votes that a teacher's votes on a query count for, >= 1 and public.
+        norm: l1 or l2.
+        threshold_share: in (0, 1), public.
+
+    Source: Zhu et al. 2020 and Dziedzic et al. 2022 for the clipping; docs/proofs/clipped_votes.md.
+
+    >>> votes = np.array([[[True, True, False]], [[True, False, False]], [[True, True, True]]])
+    >>> aggregator = ClippedVotes(noise_std=0.1, vote_clip=1)
+    >>> aggregator.gather(votes, num_teachers=3)
+    array([[3, 0, 0]])
+    >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
+    array([[ True, False, False]])
+    """
+
+    noise_std: float
+    vote_clip: int
+    norm: str = "l1"
+    threshold_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("noise_std", self.noise_std)
+        require_count("vote_clip", self.vote_clip)
+        require_choice("norm", self.norm, ("l1", "l2"))
+        share = require_positive("threshold_share", self.threshold_share)
+        require(share < 1, "threshold_share", share, "a number in (0, 1)")
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """A bit for each count that can move (l1), or the noisy counts (l2), for every query."""
+        queries = require_count("num_queries", num_queries, minimum=0)
+        labels, teachers = require_count("num_labels", num_labels), require_count("num_teachers", num_teachers)
+        moved = squared_sensitivity(self.vote_clip, num_labels=labels, adjacency=self.adjacency)
+        if self.norm == "l1":
+            return SelfComposedEvent(_bit_event(self.noise_std, self.threshold_share, teachers), queries * moved)
+        return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), queries)
+
+    def scaled(self, factor: float) -> ClippedVotes:
+        """noise_std multiplied by `factor`."""
+        return replace(self, noise_std=self.noise_std * factor)
+
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
+        """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
+        clip = self._kept if self.norm == "l1" else self._weighed
+        return np.asarray(sum(clip(block) for block in vote_blocks(votes, num_teachers=num_teachers)))
+
+    def _kept(self, block: Block) -> NDArray[np.int64]:
+        return np.asarray(limited(block, self.vote_clip).sum(axis=0, dtype=np.int64))
+
+    def _weighed(self, block: Block) -> NDArray[np.float64]:
+        """Weights are rounded down to a grid: their sums are exact, and the length is never exceeded."""
+        bits = bits_of(block)
+        sizes = np.maximum(np.arange(bits.shape[2] + 1), self.vote_clip)
+        weights = np.floor(np.sqrt(self.vote_clip / sizes) * _GRID * (1 - 2.0**-50)) / _GRID
+        weights[: self.vote_clip + 1] = 1.0
+        return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
+
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
+        noisy = summary + self.noise_std * rng.standard_normal(summary.shape)
+        labels = noisy > self.threshold_share * num_teachers
+        return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
+
+
+@lru_cache(maxsize=64)
+def _bit_event(noise_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
+    z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / noise_std
+    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)

@@ -1,0 +1,159 @@
+"""Powerset GNMax: every teacher votes for its whole set of labels, and the most named set is released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri_exp
+
+from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.aggregator import Bits
+from pate.aggregators.release import Release
+from pate.aggregators.vote_limit import limited, vote_blocks
+from pate.aggregators.vote_reader import TeacherVotesAggregator
+from pate.validation import require_count, require_positive
+
+Array = NDArray[np.float64]
+Summary = NDArray[np.void]
+
+_LARGEST_EXPONENT = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowersetGNMax(TeacherVotesAggregator):
+    """Releases the set of labels whose count of teachers + N(0, noise_std**2) is largest. Answers every query.
+
+    All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
+    a `max_size`. A teacher's larger set is cut down first, to its most confident labels (see `ClippedVotes`). The noise
+    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the law of
+    noise on each.
+
+    Formal guarantees:
+        * A teacher votes for exactly one set. Replace-one moves two counts by 1 and costs a / noise_std**2 at order a,
+          add/remove one count and half of it, whatever L is.
+
+    Edge cases: seen sets win only where enough teachers agree on every label; the maximum over 2**40 unseen sets is
+    about 7 noise_std.
+
+    Attributes:
+        noise_std: standard deviation in votes, > 0.
+        max_size: the largest set that competes, >= 1 and public; None for all.
+
+    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/powerset_gnmax.md.
+
+    >>> votes = np.array([[[True, True, False]], [[True, True, False]], [[True, False, True]]])
+    >>> aggregator = PowersetGNMax(noise_std=0.1)
+    >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
+    array([[ True,  True, False]])
+    """
+
+    noise_std: float
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("noise_std", self.noise_std)
+        if self.max_size is not None:
+            require_count("max_size", self.max_size)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The noisy counts of all sets, for every query."""
+        require_count("num_labels", num_labels)
+        require_count("num_teachers", num_teachers)
+        moved = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        one = GaussianEvent(self.noise_std / moved**0.5)
+        return SelfComposedEvent(one, require_count("num_queries", num_queries, minimum=0))
+
+    def scaled(self, factor: float) -> PowersetGNMax:
+        """noise_std multiplied by `factor`."""
+        return replace(self, noise_std=self.noise_std * factor)
+
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
+        """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
+        merged: Summary | None = None
+        for block in vote_blocks(votes, num_teachers=num_teachers):
+            most = block.shape[2] if self.max_size is None else self.max_size
+            counted = _counted(_one_each(limited(block, most)))
+            merged = counted if merged is None else _counted(np.concatenate([merged, counted]))
+        if merged is None:
+            raise TypeError("vote_blocks yields at least one block")
+        return merged
+
+    def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
+        return int(summary["query"][-1]) + 1, summary["labels"].shape[1]
+
+    def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
+        num_queries, num_labels = self._shape(summary)
+        noisy = summary["count"] + self.noise_std * rng.standard_normal(len(summary))
+        first = np.searchsorted(summary["query"], np.arange(num_queries))
+        best = np.lexsort((noisy, summary["query"]))[np.append(first[1:], len(summary)) - 1]
+        labels = summary["labels"][best]
+        seen = np.diff(np.append(first, len(summary)))
+        sizes = _set_counts(num_labels, self.max_size)
+        unseen = _largest_normal([sum(sizes) - number for number in seen.tolist()], rng)
+        for query in np.flatnonzero(self.noise_std * unseen > noisy[best]):
+            rows = slice(first[query], first[query] + seen[query])
+            labels[query] = _unseen_set(summary["labels"][rows], sizes, rng)
+        return Release(labels, np.ones(num_queries, dtype=np.bool_), event, self.adjacency)
+
+
+def _one_each(bits: Bits) -> Summary:
+    """One row for each teacher and query, with a count of 1: `[c Q]`."""
+    kind = np.dtype([("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)])
+    rows = np.empty(bits.shape[:2], dtype=kind)
+    rows["query"], rows["labels"], rows["count"] = np.arange(bits.shape[1]), bits, 1
+    return rows.reshape(-1)
+
+
+def _counted(rows: Summary) -> Summary:
+    """Equal sets of a query as one row with the sum of their counts; by query, then by the labels as bits."""
+    packed = np.packbits(rows["labels"], axis=1)
+    order = np.lexsort((*packed.T[::-1], rows["query"]))
+    rows, packed = rows[order], packed[order]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = (rows["query"][1:] != rows["query"][:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    merged = rows[starts].copy()
+    merged["count"] = np.add.reduceat(rows["count"], starts)
+    return merged
+
+
+def _set_counts(num_labels: int, max_size: int | None) -> list[int]:
+    """How many sets of each size compete, exactly: 0, 1 and so on."""
+    largest = num_labels if max_size is None else min(max_size, num_labels)
+    return [math.comb(num_labels, size) for size in range(largest + 1)]
+
+
+def _largest_normal(numbers: list[int], rng: np.random.Generator) -> Array:
+    """The largest of that many standard normals, `[Q]`, by its quantile; minus infinity for none."""
+    logs = np.array([math.log(number) if number > 0 else -math.inf for number in numbers])
+    exponent = np.log(rng.standard_exponential(len(logs))) - logs  # log of -log(probability below)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_below = -np.exp(exponent)
+        log_above = np.where(exponent < _LARGEST_EXPONENT, exponent, np.log(-np.expm1(log_below)))
+        largest = np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above))
+    return np.asarray(np.where(np.isneginf(logs), -np.inf, largest))
+
+
+def _unseen_set(seen: Bits, sizes: list[int], rng: np.random.Generator) -> Bits:
+    """A set uniform among those that compete and were not seen `[S, L]`."""
+    taken = {row.tobytes() for row in seen}
+    for candidate in _uniform_sets(seen.shape[1], sizes, rng):
+        if candidate.tobytes() not in taken:
+            return candidate
+    raise TypeError("candidates never end")
+
+
+def _uniform_sets(num_labels: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Bits]:
+    """Sets uniform among those that compete, without end: the size by its share, then labels in a random order."""
+    edges = np.cumsum([number / sum(sizes) for number in sizes])
+    while True:
+        size = min(int(np.searchsorted(edges, rng.random(), side="right")), len(sizes) - 1)
+        candidate = np.zeros(num_labels, dtype=np.bool_)
+        candidate[rng.permutation(num_labels)[:size]] = True
+        yield candidate
