@@ -15,11 +15,13 @@ from pate.mechanisms import (
     GammaTopK,
     JointTopK,
     LaplaceTopK,
+    LimitedDomainTopK,
     LipschitzTopK,
     OneShotTopK,
     PeelingTopK,
     PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
+    TopStableTopK,
 )
 from pate.mechanisms.noise import NOISES
 from pate.mechanisms.top_k import TopKMechanism, bounded_range_of
@@ -41,6 +43,11 @@ PURE: list[tuple[type[Any], dict[str, Any]]] = [
 
 def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
     return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
+
+
+def of_a_domain(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
+    shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": 0.01}
+    return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]  # type: ignore[arg-type]
 
 
 def name(mechanism: TopKMechanism) -> str:
@@ -79,13 +86,17 @@ def test_all_indices_may_be_asked_for(mechanism: TopKMechanism) -> None:
     assert sorted(outcome.indices.tolist()) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+@pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain()], ids=name)
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
         (np.array([1, -1, 2]), r"counts=-1: expected counts in 0\.\.9007199254740992"),
         (np.array([1.0, np.nan, 2.0]), r"counts\.dtype=float64: expected integer vote counts"),
         (np.array([1.5, 2.0]), r"counts\.dtype=float64: expected integer vote counts, found 1\.5"),
+        (np.array([2.0, 1.0, 0.0]), r"counts\.dtype=float64: expected integer vote counts, found 2\.0"),
+        (np.array([True, False, True]), r"counts\.dtype=bool: expected integer vote counts"),
+        (np.array([], dtype=int), r"counts\.shape=\(0,\): expected at least one query and one label"),
+        ([[1, 2], [3]], r"counts: expected rows of equal length"),
         (np.array([4]), r"k=2: expected at most the number of counts, 1"),
         (np.zeros((2, 2, 2), dtype=int), r"counts\.shape=\(2, 2, 2\): expected"),
         (np.array([2**60, 0]), r"counts=1152921504606846976: expected counts in 0\.\.9007199254740992"),
@@ -95,6 +106,40 @@ def test_impossible_counts_are_refused_in_one_line(mechanism: TopKMechanism, cou
     with pytest.raises(InvalidValue, match=message) as caught:
         mechanism(counts, rng=np.random.default_rng(0))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+@pytest.mark.parametrize("count", [0, 7, 2**40])
+def test_where_all_counts_are_equal_no_index_is_preferred(mechanism: TopKMechanism, count: int) -> None:
+    law = mechanism.distribution(np.full(4, count))
+    assert list(law.values()) == pytest.approx([1 / len(law)] * len(law), rel=1e-6)
+    picks = mechanism(np.full((4000, 4), count), rng=np.random.default_rng(5)).indices
+    assert all(len(set(row)) == 2 for row in picks.tolist())
+    assert chisquare(np.bincount(picks.ravel(), minlength=4)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("mechanism", of_a_domain(), ids=name)
+def test_equal_counts_seldom_pass_a_bottom_or_a_threshold(mechanism: TopKMechanism) -> None:
+    outcome = mechanism(np.full((20_000, 5), 7), rng=np.random.default_rng(5))
+    assert outcome.answered.mean() <= 0.01 + 5 * (0.01 / 20_000) ** 0.5
+
+
+def many(k: int = 1000) -> list[TopKMechanism]:
+    """Those whose draw does not go through all counts k times; `OneShotTopK` has the law of `PeelingTopK`."""
+    slow = (PeelingTopK, PermuteAndFlipTopK)
+    quick = [kind(k=k, epsilon=1e5, **options) for kind, options in PURE if kind not in slow and not options]
+    return [*quick, CanonicalTopK(k=k, epsilon=1e5, gamma=1.0), *of_a_domain(k, 1e6)]
+
+
+@pytest.mark.parametrize("mechanism", many(), ids=name)
+def test_a_thousand_of_a_million_counts(mechanism: TopKMechanism) -> None:
+    counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
+    outcome = mechanism(counts, rng=np.random.default_rng(0))
+    picked = outcome.indices[outcome.indices >= 0]
+    assert len(np.unique(picked)) == len(picked)
+    if not isinstance(mechanism, (GammaTopK, TopStableTopK)):  # noise that grows with d; gaps of 7 are not stable
+        assert counts[picked].min() >= 998_900
+        assert len(picked) >= 990
 
 
 @pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
