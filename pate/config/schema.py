@@ -13,8 +13,11 @@ from omegaconf import MISSING, OmegaConf
 from pate.aggregators import (
     BoundaryMax,
     BoundaryTopK,
+    ConfidentGNMax,
+    ConfidentVotes,
     FixedTopK,
     GaussianVotes,
+    GNMax,
     NotPriorTopK,
     StableFixedTopK,
     StableTopK,
@@ -30,6 +33,9 @@ _AGGREGATORS: dict[str, type] = {
     "boundary_max": BoundaryMax,
     "peeling": FixedTopK,
     "gaussian_votes": GaussianVotes,
+    "confident_votes": ConfidentVotes,
+    "gnmax": GNMax,
+    "confident_gnmax": ConfidentGNMax,
 }
 _SET_ELSEWHERE = {"aggregator": ("adjacency",)}
 

@@ -11,8 +11,11 @@ from pate.aggregators import (
     Aggregator,
     BoundaryMax,
     BoundaryTopK,
+    ConfidentGNMax,
+    ConfidentVotes,
     FixedTopK,
     GaussianVotes,
+    GNMax,
     NotPriorTopK,
     StableFixedTopK,
     StableTopK,
@@ -75,6 +78,9 @@ CASES = (
         for mechanism in ("peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint", "lipschitz")
     ),
     Case("votes", GaussianVotes(noise_std=3.0), refuses=False),
+    Case("gnmax", GNMax(noise_std=6.0, max_votes=40), refuses=False),
+    Case("confident_gnmax", ConfidentGNMax(screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40)),
+    Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),
 )
 
 CLEAR = np.array([[40, 40, 0, 0]])

@@ -54,6 +54,7 @@ from tests.privacy.case import (
     rename_set,
     rename_short_set,
 )
+from tests.privacy.rival_laws import RIVALS
 
 
 def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
@@ -263,6 +264,7 @@ CASES = (
         _bits_law,
         rename=rename_bits,
     ),
+    *RIVALS,
 )
 
 WITHOUT_LAW = {
