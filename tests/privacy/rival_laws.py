@@ -56,21 +56,21 @@ RIVALS = (
         "GNMax",
         lambda shape: GNMax(noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency),
         gnmax_law,
-        tightness=0.2,
+        tightness=0.35,
         rename=rename_set,
     ),
     Case(
         "ConfidentGNMax",
         lambda shape: ConfidentGNMax(max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED),  # type: ignore[arg-type]
         confident_gnmax_law,
-        tightness=0.2,
+        tightness=0.45,
         rename=rename_set,
     ),
     Case(
         "ConfidentVotes",
         lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),  # type: ignore[arg-type]
         confident_votes_law,
-        tightness=0.5,
+        tightness=0.8,
         rename=rename_bits,
     ),
 )

@@ -1,0 +1,116 @@
+"""ClippedVotes on all votes of small ensembles: how far one change moves the counts, and the exact law of the bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from pate.accounting import Adjacency
+from pate.aggregators.clipped_votes import ClippedVotes
+from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_renyi, price_curve
+
+Array = NDArray[np.float64]
+ADJACENCIES = tuple(Adjacency)
+NORMS = ("l1", "l2")
+
+
+def all_vectors(num_labels: int) -> NDArray[np.bool_]:
+    return np.array(list(product((False, True), repeat=num_labels)))
+
+
+def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array:
+    """What every possible vote vector counts for, by itself, in the given query: `[2**L, L]`."""
+    aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm=norm)
+    votes = np.zeros((1, query + 1, num_labels), dtype=bool)
+    counted = []
+    for vector in all_vectors(num_labels):
+        votes[0, query] = vector
+        counted.append(aggregator.gather(votes, num_teachers=1)[query])
+    return np.array(counted, dtype=np.float64)
+
+
+def largest_moves(weights: Array) -> tuple[float, float]:
+    """The largest squared distance between two vectors, and the largest squared length."""
+    return float(((weights[:, None] - weights) ** 2).sum(axis=-1).max()), float((weights**2).sum(axis=-1).max())
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> None:
+    for num_labels in range(1, 7):
+        for vote_clip in range(1, num_labels + 2):
+            replaced, removed = largest_moves(weighed(num_labels, vote_clip, norm, query=num_labels // 2))
+            assert replaced == pytest.approx(min(2 * vote_clip, num_labels), rel=1e-9)
+            assert removed == pytest.approx(min(vote_clip, num_labels), rel=1e-9)
+            assert replaced <= min(2 * vote_clip, num_labels)  # rounding is downwards
+
+
+def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
+    for norm, vote_clip in product(NORMS, (1, 2, 3)):
+        weights, vectors = weighed(4, vote_clip, norm), all_vectors(4)
+        assert (weights[~vectors] == 0).all()
+        assert ((weights >= 0) & (weights <= 1)).all()
+        assert (weights.sum(axis=1) > 0).tolist() == vectors.any(axis=1).tolist()
+
+
+def neighbouring_counts(adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3) -> tuple[Array, Array]:
+    """The counts of all ensembles of three teachers and of those that differ in the last one: `[P, L]` each."""
+    weights = weighed(num_labels, vote_clip, norm)
+    others = np.unique((weights[:, None] + weights).reshape(-1, num_labels), axis=0)
+    without = np.zeros((1, num_labels))
+    news = weights if adjacency is Adjacency.REPLACE_ONE else without
+    first = others[:, None, None] + weights[:, None] + 0 * news
+    second = others[:, None, None] + 0 * weights[:, None] + news
+    both = (first.reshape(-1, num_labels), second.reshape(-1, num_labels))
+    return np.concatenate(both), np.concatenate(both[::-1])
+
+
+def joint_law(counts: Array, noise_std: float) -> Array:
+    """The probability of every pattern of bits at a threshold of 1.5 votes: `[P, 2**L]`."""
+    ones = ndtr((counts - 1.5) / noise_std)
+    return np.asarray(np.where(all_vectors(counts.shape[1]), ones[:, None], 1 - ones[:, None]).prod(axis=-1))
+
+
+@pytest.mark.parametrize("noise_std", [0.6, 2.0])
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: float) -> None:
+    for vote_clip in (1, 2, 3):
+        aggregator = ClippedVotes(noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency)
+        event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
+        laws = [joint_law(counts, noise_std) for counts in neighbouring_counts(adjacency, vote_clip, norm)]
+        ratio = assert_covered(largest_renyi(*laws), price_curve(event))
+        assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
+        assert_delta_covered(*laws, event)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
+    event = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency).event_for(
+        num_queries=1, num_labels=3, num_teachers=3
+    )
+    laws = [joint_law(counts, 1.0) for counts in neighbouring_counts(adjacency, 1, "l1")]
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(largest_renyi(*laws), 0.9 * price_curve(event))
+
+
+def test_the_price_of_add_remove_does_not_cover_replace_one() -> None:
+    """Charging tau where a record can trade tau votes for tau others."""
+    cheap = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=Adjacency.ADD_REMOVE)
+    laws = [joint_law(counts, 1.0) for counts in neighbouring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
+    with pytest.raises(AssertionError, match="of its price"):
+        assert_covered(largest_renyi(*laws), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3)))
+
+
+def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
+    rng = np.random.default_rng(0)
+    votes = rng.random((5, 4, 6)) < 0.7
+    for norm in NORMS:
+        aggregator = replace(ClippedVotes(noise_std=1.0, vote_clip=2), norm=norm)
+        alone = sum(aggregator.gather(votes[i : i + 1], num_teachers=1) for i in range(5))
+        np.testing.assert_array_equal(aggregator.gather(votes, num_teachers=5), alone)
+        np.testing.assert_array_equal(aggregator.gather(iter([votes[:2], votes[2:]]), num_teachers=5), alone)

@@ -1,0 +1,49 @@
+"""Draws of PowersetGNMax against the law in which every set of labels has noise of its own."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+from scipy.stats import kstest
+
+from pate.aggregators.powerset_gnmax import PowersetGNMax, _largest_normal
+from tests.privacy.rival_laws import noisy_max_law
+from tests.statistical.chi_square import p_value
+
+DRAWS = 60_000
+ACCEPTED, REJECTED = 1e-4, 1e-12
+VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)
+
+
+@pytest.mark.parametrize("max_size", [None, 2])
+def test_released_sets_follow_the_law_of_noise_on_every_set(max_size: int | None) -> None:
+    """Five of eight sets were seen by nobody; of at most two labels, four of seven."""
+    votes = np.repeat(VOTES[:, None], DRAWS, axis=1)
+    aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
+    release = aggregator.aggregate(votes, num_teachers=6, rng=np.random.default_rng(0))
+    codes, counts = np.unique(release.labels @ [4, 2, 1], return_counts=True)
+    drawn = dict(zip(codes.tolist(), counts.tolist(), strict=True))
+    sets = [bits for bits in product((0, 1), repeat=3) if sum(bits) <= (max_size or 3)]
+    cast = [sum(tuple(vote) == bits for vote in VOTES.astype(int).tolist()) for bits in map(tuple, sets)]
+    for noise_std, fits in ((1.0, True), (0.9, False), (1.1, False)):
+        law = noisy_max_law(np.array(cast), noise_std)
+        named = {4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, law.tolist(), strict=True)}
+        assert (p_value(drawn, named) > ACCEPTED) if fits else (p_value(drawn, named) < REJECTED)
+
+
+@pytest.mark.parametrize("number", [1, 3, 2**40, 2**3000])
+def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
+    """P(max <= x) = Phi(x)**n is uniform; for n beyond floats by the tail, n (1 - Phi(x)) = -log of a uniform."""
+    drawn = _largest_normal([number] * 5000, np.random.default_rng(1))
+    small = number < 2**50
+    exponents = -number * log_ndtr(drawn) if small else np.exp(math.log(number) + log_ndtr(-drawn))
+    assert kstest(exponents, "expon").pvalue > ACCEPTED
+    assert kstest(1.2 * exponents, "expon").pvalue < REJECTED
+
+
+def test_no_unseen_set_never_wins() -> None:
+    assert np.isneginf(_largest_normal([0, 0], np.random.default_rng(0))).all()

@@ -1,0 +1,108 @@
+"""ClippedVotes and the limit of votes: what is kept, blocks, prices, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, RdpAccountant
+from pate.aggregators import GaussianVotes
+from pate.aggregators.clipped_votes import ClippedVotes
+from pate.aggregators.vote_limit import limited
+from pate.validation import InvalidValue
+
+L1 = ClippedVotes(noise_std=3.0, vote_clip=2)
+SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
+ALL = np.ones((3, 4, 4), dtype=bool)
+
+
+def epsilon(aggregator: Any) -> float:
+    return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(1e-6)
+
+
+def test_equal_votes_are_kept_from_the_query_s_own_label_on() -> None:
+    kept = L1.gather(ALL, num_teachers=3)
+    np.testing.assert_array_equal(kept, 3 * np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1]]))
+
+
+def test_the_most_confident_votes_are_kept() -> None:
+    confidences = np.array([[[0.6, 0.9, 0.2, 0.7], [0.5, 0.5, 0.5, 0.49]]])
+    expected = [[[False, True, False, True], [False, True, True, False]]]
+    np.testing.assert_array_equal(limited(confidences, 2), expected)
+    np.testing.assert_array_equal(limited(confidences, 4), confidences >= 0.5)
+
+
+def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
+    counts = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2").gather(ALL, num_teachers=3)
+    np.testing.assert_allclose(counts, 3 * 0.5**0.5, rtol=1e-9)
+    assert (counts <= 3 * 0.5**0.5).all()
+    short = np.array([[[True, True, False, False]]])
+    np.testing.assert_array_equal(
+        ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2").gather(short, num_teachers=1), short[0]
+    )
+
+
+def test_a_clip_that_never_bites_is_plain_voting() -> None:
+    votes = np.random.default_rng(0).random((20, 30, 4)) < 0.6
+    wide = replace(L1, vote_clip=4)
+    release = wide.aggregate(votes, num_teachers=20, rng=np.random.default_rng(1))
+    plain = GaussianVotes(noise_std=3.0).aggregate(votes.sum(axis=0), num_teachers=20, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(release.labels, plain.labels)
+    assert release.answered.all()
+    assert epsilon(replace(L1, vote_clip=40)) == epsilon(GaussianVotes(noise_std=3.0))
+
+
+@pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])
+def test_prices_follow_the_votes_that_can_move(norm: str, share: float) -> None:
+    """tau = 3: six counts move under replace-one, three under add/remove; l1 costs bits, 2/pi of the vector."""
+    from pate.accounting.rdp import count_leaves, rdp_curve
+
+    for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
+        aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
+        rdp = rdp_curve(count_leaves(aggregator.event_for(**SHAPE)), np.array([4.0]))[0]
+        assert rdp == pytest.approx(share * 600 * moved * 4 / (2 * 200.0**2), rel=2e-3)
+
+
+def test_threshold_is_a_public_share_of_the_teachers() -> None:
+    votes = np.repeat(np.array([[[True, False]]] * 3 + [[[False, False]]] * 7), 5, axis=1)
+    for share, expected in ((0.25, True), (0.5, False)):
+        aggregator = ClippedVotes(noise_std=0.01, vote_clip=1, threshold_share=share)
+        labels = aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0)).labels
+        assert labels[:, 0].tolist() == [expected] * 5
+        assert not labels[:, 1].any()
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (np.ones((2, 3), dtype=bool), r"votes\.shape=\(2, 3\): expected \[num_teachers, num_queries, num_labels\]"),
+        (np.ones((2, 3, 0), dtype=bool), r"votes\.shape=\(2, 3, 0\): expected at least one teacher, query and label"),
+        (np.ones((2, 3, 1), dtype=int), r"votes\.dtype=int64: expected bool votes or confidences in \[0, 1\]"),
+        (np.full((2, 3, 1), np.nan), r"votes=\[nan\]: expected confidences in \[0, 1\]"),
+        (np.full((2, 3, 1), 1.5), r"votes=\[1\.5\]: expected confidences in \[0, 1\]"),
+        (np.ones((3, 3, 1), dtype=bool), r"num_teachers=2: expected 3, the teachers in votes"),
+        (iter([np.ones((1, 3, 1), bool), np.ones((1, 2, 1), bool)]), r"votes\.shape=\(1, 2, 1\): expected \[c, 3, 1\]"),
+        (iter([]), r"num_teachers=2: expected 0, the teachers in votes"),
+        (7, r"votes=int: expected an array \[N, Q, L\] or blocks of one"),
+    ],
+)
+def test_impossible_votes_are_refused(votes: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        L1.gather(votes, num_teachers=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"noise_std": 0.0}, "noise_std=0.0: expected a number > 0"),
+        ({"vote_clip": 0}, "vote_clip=0: expected a whole number >= 1"),
+        ({"norm": "l3"}, "norm=l3: expected one of l1, l2"),
+        ({"threshold_share": 1.0}, r"threshold_share=1.0: expected a number in \(0, 1\)"),
+    ],
+)
+def test_impossible_parameters_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        replace(L1, **change)

@@ -1,0 +1,68 @@
+"""GNMax and ConfidentGNMax: prices by hand, the promise of few votes, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, SelfComposedEvent
+from pate.aggregators import ConfidentGNMax, GNMax
+from pate.aggregators.gnmax import squared_sensitivity
+from pate.validation import InvalidValue
+from tests.privacy.rival_laws import noisy_max_law
+from tests.statistical.chi_square import p_value
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
+
+
+@pytest.mark.parametrize(
+    ("max_votes", "num_labels", "replaced", "removed"), [(1, 40, 2, 1), (3, 40, 6, 3), (3, 5, 5, 3), (9, 5, 5, 5)]
+)
+def test_votes_that_one_change_moves(max_votes: int, num_labels: int, replaced: int, removed: int) -> None:
+    assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=REPLACE) == replaced
+    assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=ADD) == removed
+
+
+def test_price_of_one_vote_a_teacher_by_hand() -> None:
+    event = GNMax(noise_std=50.0).event_for(**SHAPE)
+    assert event == SelfComposedEvent(GaussianEvent(50.0 / 2**0.5), 600)
+    epsilon = RdpAccountant().compose(event).get_epsilon(1e-6)  # spec: 3.46 for two counts at std 50
+    assert epsilon == pytest.approx(3.46, abs=0.03)
+    assert GNMax(noise_std=50.0, adjacency=ADD).event_for(**SHAPE) == SelfComposedEvent(GaussianEvent(50.0), 600)
+
+
+def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
+    votes = np.array([[4, 4, 0], [5, 4, 0]])
+    rng = np.random.default_rng(0)
+    assert GNMax(noise_std=1.0).aggregate(votes, num_teachers=9, rng=rng).num_answered == 2
+    with pytest.raises(InvalidValue, match=r"votes\.sum=9: expected at most 8, 8 teachers with max_votes=1"):
+        GNMax(noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
+    assert GNMax(noise_std=1.0, max_votes=2).aggregate(votes, num_teachers=8, rng=rng).num_answered == 2
+    with pytest.raises(InvalidValue, match=r"votes\.sum=9: expected at most 8"):
+        ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
+
+
+def test_one_label_a_query_by_the_law_of_the_noisy_maximum() -> None:
+    votes = np.array([5, 4, 1, 0])
+    release = GNMax(noise_std=2.0).aggregate(np.tile(votes, (50_000, 1)), num_teachers=10, rng=np.random.default_rng(0))
+    assert (release.labels.sum(axis=1) == 1).all()
+    drawn = dict(enumerate(release.labels.sum(axis=0).tolist()))
+    assert p_value(drawn, dict(enumerate(noisy_max_law(votes, 2.0).tolist()))) > 1e-4
+    assert p_value(drawn, dict(enumerate(noisy_max_law(votes, 1.8).tolist()))) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise_std": 0.0}, "noise_std=0.0: expected a number > 0"),
+        ({"noise_std": 1.0, "max_votes": 0}, "max_votes=0: expected a whole number >= 1"),
+    ],
+)
+def test_impossible_parameters_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        GNMax(**options)
+    with pytest.raises(InvalidValue, match=message):
+        ConfidentGNMax(screening_std=1.0, threshold_share=0.5, **options)
