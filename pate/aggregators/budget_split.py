@@ -1,23 +1,21 @@
-"""How a target epsilon is split over a StableTopK: at which Renyi order, and how much goes to selection and test."""
+"""How a target epsilon is split over a S: at which Renyi order, and how much goes to selection and test."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from pate.accounting.conversion import conversion_penalty
 from pate.accounting.events import Event, NoOpEvent
 from pate.accounting.rdp import count_leaves, rdp_curve
-from pate.aggregators.lone_gap import gap_to_release, release_probability
+from pate.aggregators.lone_gap import SelectThenTest, gap_to_release, release_probability
+from pate.aggregators.stability_choice import TestChoice
 from pate.mechanisms.stability_table import optimal_stability_table
 from pate.validation import InvalidValue, require_positive
-
-if TYPE_CHECKING:
-    from pate.aggregators.stable_top_k import StableTopK
 
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
 _LOG_SCALES = (-60.0, 25.0)
@@ -29,8 +27,21 @@ _FINER = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
 Rank = tuple[float, float]
 
 
+class Splittable(SelectThenTest, TestChoice, Protocol):
+    """A frozen dataclass whose two steps share a budget: `StableTopK`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def selection_share(self) -> float | None:
+        """The part of the budget that the selection gets; None to find it."""
+
+
+S = TypeVar("S", bound=Splittable)
+
+
 def best_split(
-    aggregator: StableTopK,
+    aggregator: S,
     *,
     target_epsilon: float,
     target_delta: float,
@@ -38,7 +49,7 @@ def best_split(
     num_labels: int,
     num_teachers: int,
     budget_share: float = 1.0,
-) -> StableTopK:
+) -> S:
     """The aggregator with the order, the selection scale and the test that suit a target; public parameters only.
 
     At each order the target leaves a Renyi budget for every query. The aggregator gets `budget_share` of it, and of
@@ -71,17 +82,17 @@ def best_split(
 
 
 @dataclass(frozen=True)
-class _Split:
+class _Split(Generic[S]):
     """A StableTopK and the votes it is for: what a budget buys there."""
 
-    aggregator: StableTopK
+    aggregator: S
     num_labels: int
     num_teachers: int
 
-    def best(self, fits: list[tuple[float, float]]) -> StableTopK:
+    def best(self, fits: list[tuple[float, float]]) -> S:
         """The order at an even split, the best share there, the order once more: the order hardly needs the share."""
 
-        def spend(fit: tuple[float, float], share: float) -> StableTopK:
+        def spend(fit: tuple[float, float], share: float) -> S:
             return self.spend(fit[0], share * fit[1], (1 - share) * fit[1])
 
         def best_fit(share: float, fits: list[tuple[float, float]]) -> tuple[float, float]:
@@ -94,7 +105,7 @@ class _Split:
         share = min((coarse + step for step in _FINER), key=lambda share: self.rank(spend(fit, share)))
         return spend(best_fit(share, near), share)
 
-    def spend(self, order: float, selection_rdp: float, test_rdp: float) -> StableTopK:
+    def spend(self, order: float, selection_rdp: float, test_rdp: float) -> S:
         """The aggregator whose two steps cost these Renyi divergences at one order."""
         selection = self.aggregator.gap_selection(num_labels=self.num_labels, num_teachers=self.num_teachers)
         scale = selection.noise_scale
@@ -118,7 +129,7 @@ class _Split:
             return math.inf, -last
         return float(np.interp(_LOGIT_OF_95, table.logits, np.arange(len(table.logits)))), -last
 
-    def rank(self, aggregator: StableTopK) -> Rank:
+    def rank(self, aggregator: S) -> Rank:
         """The lone gap that is released with 1/2, in fractions of a vote; then how rarely that of all T votes is."""
         shape = {"num_labels": self.num_labels, "num_teachers": self.num_teachers}
         most = release_probability(aggregator, self.num_teachers, **shape)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from pate.accounting.events import NoOpEvent
+from pate.mechanisms.gap_selection import GapSelection
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require_probability
 
-if TYPE_CHECKING:
-    from pate.aggregators.stable_top_k import StableTopK
+
+class SelectThenTest(Protocol):
+    """Whoever chooses a size by its gap and then tests that gap, as `StableTopK` does."""
+
+    def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
+        """The first step."""
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The second step."""
 
 
-def release_probability(aggregator: StableTopK, gap: int, *, num_labels: int, num_teachers: int) -> float:
+def release_probability(aggregator: SelectThenTest, gap: int, *, num_labels: int, num_teachers: int) -> float:
     """The probability that the set above a lone gap is released: chosen among all other gaps at 0, then passed.
 
     Real histograms have smaller gaps beside their largest, which makes it likelier that something is released and
@@ -36,7 +45,7 @@ def release_probability(aggregator: StableTopK, gap: int, *, num_labels: int, nu
     return chosen * aggregator.stability_test(num_teachers=num_teachers).pass_probs[gap]
 
 
-def gap_to_release(aggregator: StableTopK, probability: float, *, num_labels: int, num_teachers: int) -> int | None:
+def gap_to_release(aggregator: SelectThenTest, probability: float, *, num_labels: int, num_teachers: int) -> int | None:
     """The smallest lone gap that is released with at least this probability; None where no gap of T teachers is.
 
     >>> from pate.aggregators import StableTopK

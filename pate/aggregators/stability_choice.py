@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from pate.accounting import Adjacency
 from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
 
-if TYPE_CHECKING:
-    from pate.aggregators.stable_top_k import StableTopK
+
+class TestChoice(Protocol):
+    """Whoever has the parameters of a stability test; `StableTopK` says what they mean."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What one change means."""
+
+    @property
+    def test(self) -> str:
+        """The kind of noise: "gaussian", "laplace" or "table"."""
+
+    @property
+    def test_std(self) -> float | None:
+        """Std of the noise in votes."""
+
+    @property
+    def table(self) -> CertifiedTable | StabilityTable | str | None:
+        """A ready table."""
+
+    @property
+    def table_order(self) -> float | None:
+        """The order that a table is made for."""
+
+    @property
+    def table_budget(self) -> float | None:
+        """The Renyi divergence that one test may cost."""
+
+    @property
+    def failure_prob(self) -> float:
+        """Probability that an unstable set passes."""
 
 
-def require_test(aggregator: StableTopK) -> None:
+def require_test(aggregator: TestChoice) -> None:
     """Raises `InvalidValue` unless the kind of test has its parameters, each in its range."""
     test = require_choice("test", aggregator.test, ("gaussian", "laplace", "table"))
     require_probability("failure_prob", aggregator.failure_prob)
@@ -28,7 +58,7 @@ def require_test(aggregator: StableTopK) -> None:
         require_positive("test_std", _given("test_std", aggregator.test_std, test))
 
 
-def stability_test_of(aggregator: StableTopK, *, num_teachers: int) -> StabilityTest:
+def stability_test_of(aggregator: TestChoice, *, num_teachers: int) -> StabilityTest:
     """The test that checked parameters make for that many teachers."""
     table, adjacency = aggregator.table, aggregator.adjacency
     if isinstance(table, CertifiedTable):
@@ -45,7 +75,7 @@ def stability_test_of(aggregator: StableTopK, *, num_teachers: int) -> Stability
     )
 
 
-def _optimal_table(aggregator: StableTopK, num_teachers: int) -> StabilityTable:
+def _optimal_table(aggregator: TestChoice, num_teachers: int) -> StabilityTable:
     return optimal_stability_table(
         order=float(aggregator.table_order or 0),
         rdp_budget=float(aggregator.table_budget or 0),
