@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench docs clean
+.PHONY: help setup run compare test check bench docs clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -19,6 +19,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: $(STAMP) ## the main job on the embedded data: teachers, votes, release, student, report
 	$(BIN)/pate-train
+
+compare: $(STAMP) ## the comparison of aggregators on the embedded data: table and frontier
+	$(BIN)/pate-compare
 
 test: $(STAMP) ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2

@@ -100,12 +100,47 @@ class AccountConfig(SharedConfig):
     format: str = "text"
 
 
+@dataclass
+class CompareConfig:
+    """pate-compare.
+
+    Attributes:
+        aggregators: all, or a list of names of the groups aggregator and entrant.
+        epsilons: the budgets.
+        seeds: how many, or a list.
+        ensemble_seed: of partition and teachers.
+        metric: of the frontier.
+        shares: goals, shares of the non-private student's gain over the prior.
+        num_workers: None for one a core.
+        output_dir: None names the folder after the settings.
+    """
+
+    data: Any = MISSING
+    teacher: Any = MISSING
+    engine: Any = MISSING
+    accountant: Any = MISSING
+    student: Any = MISSING
+    aggregators: Any = "all"
+    epsilons: Any = MISSING
+    seeds: Any = 5
+    ensemble_seed: int = 0
+    metric: str = "micro_f1"
+    shares: Any = MISSING
+    num_workers: int | None = None
+    adjacency: str = "replace_one"
+    target_delta: float = 1e-6
+    num_queries: int = 600
+    allowed_targets: list[str] = field(default_factory=list)
+    output_dir: str | None = None
+
+
 def register_configs(*, training: bool = True) -> None:
     """Makes the schemas known to Hydra, under the group `schema`; without training, torch is not loaded."""
     OmegaConf.register_new_resolver("choices", _choices, replace=True)  # for --help
     store = ConfigStore.instance()
     store.store(group="schema", name="train", node=TrainConfig)
     store.store(group="schema", name="account", node=AccountConfig)
+    store.store(group="schema", name="compare", node=CompareConfig)
     for group, classes in (groups() if training else {"aggregator": _AGGREGATORS}).items():
         for name, cls in classes.items():
             extra: list[tuple[str, Any, Any]] = [("num_teachers", int, 400)] if group == "teacher" else []

@@ -7,12 +7,14 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pate.durable import replacing
 from pate.report.coverage import Mark
 
 INK, MUTED, RULE = "#010101", "#020202", "#030303"
@@ -27,6 +29,17 @@ _VARIABLES = {
     FAINT: "var(--faint)",
 }
 """Stand-in colours for matplotlib, and the CSS variables that replace them in the SVG."""
+
+_PAPER = {
+    INK: "#1c2126",
+    MUTED: "#5a6570",
+    RULE: "#d6dbe0",
+    ACCENT: "#235f9f",
+    SECOND: "#b9531a",
+    THIRD: "#2b7a5c",
+    FAINT: "#b3bcc5",
+}
+"""What the variables are on the light page."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -55,6 +68,7 @@ _STYLE: dict[Any, Any] = {
 }
 _POINTS_PER_INCH = 72
 _WIDTH = 340.0
+_DOTS_PER_INCH = 200
 
 
 @dataclass(frozen=True)
@@ -98,6 +112,27 @@ def draw(name: str, paint: Callable[[Axes], None], *, height: float) -> str:
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     return _inline(buffer.getvalue(), name)
+
+
+def draw_png(path: Path, paint: Callable[[Axes], None], *, height: float) -> None:
+    """Draws the same picture as a PNG for paper: dark ink on white.
+
+    Args:
+        path: the file, written whole or not at all.
+        paint: as in `draw`, but it takes its colours from `on_paper`.
+        height: in points; the width is 340.
+    """
+    style = {name: on_paper(value) for name, value in _STYLE.items()}
+    with mpl.rc_context(style), warnings.catch_warnings(), replacing(path) as file:
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=(_WIDTH / _POINTS_PER_INCH, height / _POINTS_PER_INCH), layout="constrained")
+        paint(figure.add_subplot())
+        figure.savefig(file, format="png", dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+
+
+def on_paper(value: Any) -> Any:
+    """The colour of the light page for a stand-in colour; anything else as it is."""
+    return _PAPER.get(value, value) if isinstance(value, str) else value
 
 
 def legend_above(axes: Axes, *, columns: int) -> None:

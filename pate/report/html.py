@@ -46,6 +46,7 @@ def render_html(report: Report, figures: RunFigures) -> str:
     drawn = pictures(report, figures)
     template = Template(files("pate.report").joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
+        style=style(),
         title=escape(f"{report.privacy.mechanism} on {report.data.name}"),
         notices=_notices(report),
         numbers=_key_numbers(report),
@@ -57,6 +58,11 @@ def render_html(report: Report, figures: RunFigures) -> str:
         labels=_labels(figures),
         legend="".join(f"<li>{elements.badge(mark)} {escape(_LEGEND[mark])}</li>" for mark in Mark),
     )
+
+
+def style() -> str:
+    """The style sheet of all pages: light, dark and print, from the width of a phone on."""
+    return files("pate.report").joinpath("style.css").read_text(encoding="utf-8")
 
 
 _LEGEND = {

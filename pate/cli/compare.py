@@ -1,0 +1,133 @@
+"""pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra import compose
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from pate.cli.app import run_app
+from pate.cli.progress import ConsoleMonitor
+from pate.comparison import ComparisonPlan, Entrant, compare
+from pate.comparison.console import print_frontier
+from pate.config import CONFIG_FOLDER, build, build_aggregator
+from pate.config.location import members
+from pate.validation import InvalidValue, require_choice
+
+_OF_THE_FOLDER = ("data", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant")
+_PASSED_ON = ("teacher", "student")
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(compare_from_config, "compare")
+
+
+def compare_from_config(config: DictConfig) -> None:
+    """Runs or continues the configured comparison and prints its tables."""
+    settings = {key: _plain(config[key]) for key in _OF_THE_FOLDER}
+    output_dir = Path(config.output_dir or _default_folder(settings))
+    allowed = list(config.allowed_targets)
+    given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
+    plan = ComparisonPlan(
+        load_dataset=build(config.data, allowed_targets=allowed).load,
+        entrants=tuple(_entrant(name, config, given) for name in _names(config.aggregators)),
+        engine=build(config.engine, allowed_targets=allowed),
+        student=build(config.student, allowed_targets=allowed),
+        num_queries=config.num_queries,
+        target_delta=config.target_delta,
+        epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
+        seeds=_seeds(config.seeds),
+        ensemble_seed=config.ensemble_seed,
+        accountant=partial(build, OmegaConf.create(_plain(config.accountant)), allowed_targets=allowed),
+        metric=config.metric,
+        shares=_numbers("shares", config.shares),
+        num_workers=config.num_workers,
+        settings=settings,
+    )
+    print_frontier(compare(plan, output_dir, ConsoleMonitor()), output_dir)
+
+
+def _names(asked: Any) -> tuple[str, ...]:
+    """The entrants asked for: a name of either group; all stands for those of the group entrant."""
+    if asked == "all":
+        return members("entrant")
+    names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
+    if not names:
+        raise InvalidValue(f"aggregators={asked}: expected all, or a list of names; --help lists them")
+    known = tuple(sorted({*members("aggregator"), *members("entrant")}))
+    return tuple(require_choice("aggregators", str(name), known) for name in names)
+
+
+def _entrant(name: str, config: DictConfig, given: list[str]) -> Entrant:
+    """An aggregator with the teachers and the student of the command line, or with those that its own file names."""
+    own = _own_overrides(name)
+    groups = {text.partition("=")[0] for text in own}
+    shared = [text for text in given if text.partition("=")[0] not in groups and _root(text) not in groups]
+    terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
+    chosen = HydraConfig.get().runtime.choices
+    defaults = [f"{group}={chosen[group]}" for group in _PASSED_ON if not {group} & {*groups, *map(_root, shared)}]
+    made = compose("train", [*defaults, *shared, *own, *terms])
+    allowed = list(config.allowed_targets)
+    settings = {key: _plain(made[key]) for key in ("aggregator", "teacher", "student")}
+    teacher = OmegaConf.masked_copy(made.teacher, [key for key in made.teacher if key != "num_teachers"])
+    return Entrant(
+        name=name,
+        aggregator=build_aggregator(made.aggregator, adjacency=config.adjacency, allowed_targets=allowed),
+        teacher=build(teacher, allowed_targets=allowed),
+        num_teachers=made.teacher.num_teachers,
+        student=build(made.student, allowed_targets=allowed),
+        settings=settings,
+    )
+
+
+def _own_overrides(name: str) -> list[str]:
+    """What conf/entrant/NAME.yaml says, or the aggregator of that name."""
+    path = CONFIG_FOLDER / "entrant" / f"{name}.yaml"
+    if not path.is_file():
+        return [f"aggregator={name}"]
+    said = OmegaConf.load(path)
+    return [str(text) for text in said.overrides]
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    listed = list(values) if isinstance(values, ListConfig) else [values]
+    try:
+        return tuple(float(value) for value in listed)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"{name}={values}: expected a list of numbers") from error
+
+
+def _seeds(values: Any) -> tuple[int, ...]:
+    """The first so many, or those listed."""
+    if isinstance(values, int) and not isinstance(values, bool):
+        return tuple(range(values))
+    if isinstance(values, ListConfig) and all(type(value) is int for value in values):
+        return tuple(values)
+    raise InvalidValue(f"seeds={values}: expected a whole number >= 1, or a list of seeds")
+
+
+def _root(override: str) -> str:
+    """The group that an override is about."""
+    return override.partition("=")[0].lstrip("+~").partition(".")[0]
+
+
+def _plain(node: Any) -> Any:
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+
+
+def _default_folder(settings: dict[str, Any]) -> str:
+    """outputs/compare-DATA-HASH: the same data, queries and terms find the same folder."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    name = str(settings["data"]["_target_"]).rpartition(".")[2].lower()
+    return f"outputs/compare-{name}-{digest}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""A comparison on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pate.comparison.frontier import Frontier
+from pate.comparison.page import NOT_COVERED, baseline_name, goal_cells, goal_names, score
+from pate.report.coverage import SEEDED_WARNING
+from pate.report.tables import METRIC_NAMES
+
+
+def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
+    """Prints the scores, the cheapest epsilon for each goal, and what no epsilon covers.
+
+    Args:
+        frontier: the comparison.
+        folder: where its files are.
+        console: where to print; standard output if None.
+    """
+    console = console or Console()
+    console.print(_scores(frontier))
+    console.print(_goals(frontier))
+    metric = frontier.metric
+    for run in frontier.baselines:
+        console.print(f"{baseline_name(run)}: {METRIC_NAMES[metric]} {getattr(run, metric):.3f}", highlight=False)
+    for line in frontier.lines:
+        if note := next((point.note for point in line.points if point.note), ""):
+            count = sum(bool(point.note) for point in line.points)
+            console.print(
+                Text(f"{line.name}: out of reach at {count} epsilons: {note}", style="yellow"), soft_wrap=True
+            )
+    console.print(Text(f"{NOT_COVERED} {SEEDED_WARNING.capitalize()}.", style="yellow"), soft_wrap=True)
+    for name in ("frontier.html", "frontier.png", "comparison.csv"):
+        console.print(Text.assemble("written: ", (str(folder / name), "bold")), soft_wrap=True)
+
+
+def _scores(frontier: Frontier) -> Table:
+    """A row an aggregator, a column an epsilon."""
+    kind = "real" if frontier.real else "synthetic"
+    name = METRIC_NAMES[frontier.metric]
+    table = _table(f"{frontier.dataset} ({kind}), {name} of the student by epsilon, mean ± std over the seeds")
+    table.add_column("teachers", justify="right")
+    for epsilon in frontier.epsilons:
+        table.add_column(f"{epsilon:g}", justify="right")
+    for line in frontier.ranked:
+        by_epsilon = {point.epsilon: score(point) for point in line.points}
+        cells = [by_epsilon.get(epsilon, "") for epsilon in frontier.epsilons]
+        table.add_row(Text(line.name), f"{line.num_teachers:,}", *cells)
+    return table
+
+
+def _goals(frontier: Frontier) -> Table:
+    table = _table("cheapest epsilon tried that reaches a share of the non-private student's gain over the prior")
+    for name in goal_names(frontier):
+        table.add_column(name, justify="right")
+    for line in frontier.ranked:
+        table.add_row(Text(line.name), *goal_cells(frontier, line))
+    return table
+
+
+def _table(title: str) -> Table:
+    shown = Text(title, style="bold")
+    table = Table(title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("", no_wrap=True)
+    return table

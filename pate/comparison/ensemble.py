@@ -1,0 +1,93 @@
+"""The ensembles of a comparison: each is trained once, whoever asks it and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data import Dataset, Partition
+from pate.durable import write_text
+from pate.randomness import Randomness
+from pate.teachers import CheckpointStore, Engine, Part, Teacher, cast_votes
+from pate.validation import require
+from pate.votes import VoteStore
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Teachers trained on a partition of the private data, with their votes on the queries. No epsilon covers it.
+
+    With the same seed it is that of `pate-train`.
+
+    Attributes:
+        folder: where partition, teachers and votes are.
+        teacher: the recipe.
+        num_teachers: T.
+        seed: of the partition and of the training.
+    """
+
+    folder: Path
+    teacher: Teacher
+    num_teachers: int
+    seed: int
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuses more teachers than there are private groups."""
+        groups = len(np.unique(dataset.private.group_ids))
+        rule = f"at most {groups}, the number of private groups"
+        require(self.num_teachers <= groups, "teacher.num_teachers", self.num_teachers, rule)
+
+    def prepare(
+        self, dataset: Dataset, num_queries: int, engine: Engine, advance: Callable[[int], None] = lambda done: None
+    ) -> None:
+        """Trains what is missing and casts the votes, once; told how many teachers are done."""
+        if self._votes_path.exists():
+            advance(self.num_teachers)
+            return
+        store, total = CheckpointStore(self.folder / "teachers"), self.num_teachers
+        randomness = Randomness(self.folder, self.seed)
+        partition, private, done = self._partition(dataset), dataset.private, total - len(store.missing(total))
+
+        def part(teacher: int) -> Part:
+            rows = private.take(partition.indices(teacher))
+            return Part(rows.inputs, rows.labels)
+
+        def on_progress(teacher: int, info: Mapping[str, Any]) -> None:
+            nonlocal done
+            done += 1
+            advance(done)
+
+        advance(done)
+        engine.train(self.teacher, part, total, randomness.seeds("teachers", total), store, on_progress)
+        queries = dataset.public.inputs[:num_queries]
+        shape = {"num_queries": num_queries, "num_labels": dataset.num_labels}
+        bits = (block >= 0.5 for block in self.confidences(queries))
+        VoteStore.write(self._votes_path, bits, num_teachers=total, **shape)
+
+    def histogram(self) -> NDArray[np.int64]:
+        """Counts of votes, `[Q, L]`."""
+        return VoteStore.open(self._votes_path, num_teachers=self.num_teachers).histogram()
+
+    def confidences(self, queries: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """What each teacher says of the queries, blocks `[c, Q, L]` in [0, 1]; the teachers are on disk."""
+        store = CheckpointStore(self.folder / "teachers")
+        for _, block in cast_votes(self.teacher, store, self.num_teachers, queries):
+            yield block
+
+    def _partition(self, dataset: Dataset) -> Partition:
+        """Drawn once, kept as a manifest, and checked against the data every time."""
+        path = self.folder / "partition.json"
+        if not path.exists():
+            rng = Randomness(self.folder, self.seed).generator("partition")
+            drawn = Partition.draw(dataset.private.group_ids, self.num_teachers, rng)
+            write_text(path, drawn.to_json(dataset.private))
+        return Partition.from_json(path.read_text(), dataset.private)
+
+    @property
+    def _votes_path(self) -> Path:
+        return self.folder / "votes.npz"

@@ -1,0 +1,140 @@
+"""What a comparison says: each entrant's scores over epsilon, and the cheapest epsilon that reaches a goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pate.comparison.run import Run
+from pate.validation import InvalidValue
+
+
+@dataclass(frozen=True)
+class Point:
+    """An entrant at an epsilon.
+
+    Attributes:
+        epsilon: asked for.
+        mean: of the scores over the seeds; None where nothing could be run, or where the score is undefined.
+        std: their standard deviation, 0 for one seed; None likewise.
+        num_answered: mean number of answered queries; None likewise.
+        note: why there is no score.
+    """
+
+    epsilon: float
+    mean: float | None
+    std: float | None
+    num_answered: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An entrant over all epsilons.
+
+    Attributes:
+        name: the entrant's.
+        teacher: the kind of its teachers.
+        num_teachers: how many.
+        student: the kind of its student.
+        points: ascending in epsilon.
+    """
+
+    name: str
+    teacher: str
+    num_teachers: int
+    student: str
+    points: tuple[Point, ...]
+
+    @property
+    def best(self) -> float:
+        """The largest mean; minus infinity without any."""
+        return max((point.mean for point in self.points if point.mean is not None), default=-np.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """All runs of a comparison, and what they say of one metric.
+
+    Attributes:
+        runs: baselines first, then entrant by entrant.
+        metric: one of `METRICS`.
+        shares: the goals, shares of the non-private student's gain over the prior.
+        dataset: its name.
+        real: False for synthetic data.
+        num_test: samples behind a score.
+    """
+
+    runs: tuple[Run, ...]
+    metric: str = "micro_f1"
+    shares: tuple[float, ...] = (0.5, 0.8)
+    dataset: str = ""
+    real: bool = True
+    num_test: int = 0
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """All budgets, ascending."""
+        return tuple(sorted({run.epsilon for run in self.runs if run.epsilon is not None}))
+
+    @property
+    def baselines(self) -> tuple[Run, ...]:
+        """The runs that no epsilon covers."""
+        return tuple(run for run in self.runs if run.is_baseline)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """The entrants, in the order of the runs."""
+        return self.lines_of(self.metric)
+
+    def lines_of(self, metric: str) -> tuple[Line, ...]:
+        """The entrants by another metric."""
+        found: dict[str, dict[float, list[Run]]] = {}
+        for run in self.runs:
+            if run.epsilon is not None:
+                found.setdefault(run.aggregator, {}).setdefault(run.epsilon, []).append(run)
+        return tuple(_line(name, by_epsilon, metric) for name, by_epsilon in found.items())
+
+    def baseline(self, name: str, metric: str | None = None) -> float:
+        """The score of a baseline that there is one of."""
+        values = [getattr(run, metric or self.metric) for run in self.baselines if run.aggregator == name]
+        if not values or values[0] is None:
+            raise InvalidValue(f"{name}=None: expected a run with {metric or self.metric}")
+        return float(values[0])
+
+    def goal(self, share: float) -> float:
+        """The score that is this share of the way from the prior to the non-private student."""
+        prior, best = self.baseline("prior"), self.baseline("non_private_student")
+        return prior + share * (best - prior)
+
+    def cheapest(self, line: Line, share: float) -> float | None:
+        """The smallest epsilon tried at which the mean reaches the goal; None where none does."""
+        goal = self.goal(share)
+        return next((point.epsilon for point in line.points if point.mean is not None and point.mean >= goal), None)
+
+    @property
+    def ranked(self) -> tuple[Line, ...]:
+        """The entrants by the cheapest epsilon of the goals, then by the best score: the best first."""
+
+        def rank(line: Line) -> tuple[float, ...]:
+            cheapest = [self.cheapest(line, share) for share in sorted(self.shares, reverse=True)]
+            means = [-(point.mean if point.mean is not None else -np.inf) for point in line.points]
+            return (*(np.inf if epsilon is None else epsilon for epsilon in cheapest), sum(means))
+
+        return tuple(sorted(self.lines, key=rank))
+
+
+def _line(name: str, by_epsilon: dict[float, list[Run]], metric: str) -> Line:
+    first = next(iter(by_epsilon.values()))[0]
+    points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
+    return Line(name, first.teacher or "", first.num_teachers or 0, first.student or "", points)
+
+
+def _point(epsilon: float, runs: list[Run], metric: str) -> Point:
+    values = [value for run in runs if (value := getattr(run, metric)) is not None]
+    if not values:
+        return Point(epsilon, None, None, None, next((run.note for run in runs if run.note), ""))
+    answered = [run.num_answered for run in runs if run.num_answered is not None]
+    return Point(epsilon, float(np.mean(values)), float(np.std(values)), float(np.mean(answered)))

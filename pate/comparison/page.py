@@ -1,0 +1,161 @@
+"""The page of a comparison, one self-contained file, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from pate.comparison.frontier import Frontier, Line, Point
+from pate.comparison.picture import frontier_picture
+from pate.comparison.run import METRICS, Run
+from pate.durable import write_text
+from pate.report import elements
+from pate.report.coverage import SEEDED_WARNING, Mark
+from pate.report.html import style
+from pate.report.rounding import format_delta, format_epsilon
+from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES
+
+NOT_COVERED = (
+    "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
+    "data, next to scores on true labels: keep the folder inside, or compare on public or synthetic data. To choose an "
+    "aggregator by looking here and then release with it on the same data is a choice that no epsilon pays for."
+)
+"""What a comparison is not; the console says it, too."""
+
+_OUT_OF_REACH = "out of reach"
+_LEGEND = {
+    Mark.COVERED: "Computed from public parameters alone.",
+    Mark.UNCOVERED: "Scored with true labels, and taken from many releases of the same data.",
+}
+
+
+def write_page(path: Path, frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> None:
+    """Writes frontier.html atomically. It is the data owner's.
+
+    Args:
+        path: the file.
+        frontier: what is shown.
+        parameters: what the calibrator found, in words, by entrant and epsilon.
+    """
+    write_text(path, render_page(frontier, parameters))
+
+
+def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
+    """Renders the page that `write_page` writes; every text in it is escaped."""
+    template = Template(files("pate.comparison").joinpath("page.html").read_text(encoding="utf-8"))
+    shown = dict.fromkeys([frontier.metric, "micro_f1", "accuracy"])
+    return template.substitute(
+        style=style(),
+        title=escape(f"{len(frontier.lines)} aggregators on {frontier.dataset}"),
+        notices=_notices(frontier),
+        legend="".join(f"<li>{elements.badge(mark)} {escape(text)}</li>" for mark, text in _LEGEND.items()),
+        frontiers="".join(elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2]),
+        goals=_goals(frontier),
+        scores=_baselines(frontier) + "".join(_scores(frontier, metric) for metric in METRICS),
+        entrants=_entrants(frontier) + _parameters(parameters),
+    )
+
+
+def goal_names(frontier: Frontier) -> list[str]:
+    """The goals as headings: the share of the gain, and the score that it is."""
+    return [f"{share:.0%} of the gain ({frontier.goal(share):.3f})" for share in frontier.shares]
+
+
+def goal_cells(frontier: Frontier, line: Line) -> list[str]:
+    """The cheapest epsilon of a line for each goal."""
+    found = [frontier.cheapest(line, share) for share in frontier.shares]
+    return [elements.DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
+
+
+def score(point: Point) -> str:
+    """Mean and standard deviation, or that there are none."""
+    if point.mean is None or point.std is None:
+        return _OUT_OF_REACH if point.note else elements.DASH
+    return f"{point.mean:.3f} ± {point.std:.3f}"
+
+
+def _notices(frontier: Frontier) -> str:
+    """What a reader must know before any number."""
+    notices = [elements.notice(NOT_COVERED, kind="warning")]
+    notices.append(elements.notice(f"Every release had a seed: {SEEDED_WARNING}.", kind="plain"))
+    if not frontier.real:
+        text = "Synthetic data: this comparison shows that the pipeline works and is no evidence of anything else."
+        notices.append(elements.notice(text, kind="warning"))
+    priced = next((run for run in frontier.runs if not run.is_baseline), None)
+    if priced is not None:
+        notices.append(elements.notice(_terms(priced, frontier), kind="plain"))
+    return "".join(notices)
+
+
+def _terms(run: Run, frontier: Frontier) -> str:
+    """What all entrants have in common."""
+    seeds = len({item.seed for item in frontier.runs if item.seed is not None})
+    meaning = ADJACENCY_NAMES.get(run.adjacency or "", "")
+    return (
+        f"The same {run.num_queries} queries and the same {seeds} seeds of noise and student for all. delta "
+        f"{format_delta(run.delta or 0.0)}, {run.adjacency} ({meaning}), {run.accountant} accountant. The teachers "
+        "were trained once: the bars show what noise and student vary, not what another partition would. The noise at "
+        "each epsilon is the calibrator's, which sees no votes."
+    )
+
+
+def _goals(frontier: Frontier) -> str:
+    caption = (
+        f"The smallest epsilon tried at which the mean {METRIC_NAMES[frontier.metric]} reaches a share of the "
+        "non-private student's gain over the prior; the best first."
+    )
+    rows = [(line.name, goal_cells(frontier, line), None) for line in frontier.ranked]
+    return elements.table(caption, ["aggregator", *goal_names(frontier)], rows, Mark.UNCOVERED)
+
+
+def _scores(frontier: Frontier, metric: str) -> str:
+    """One metric: a row an aggregator, a column an epsilon."""
+    by_name = {line.name: line for line in frontier.lines_of(metric)}
+    rows = [
+        (line.name, [score(_at(by_name[line.name], epsilon)) for epsilon in frontier.epsilons], None)
+        for line in frontier.ranked
+    ]
+    head = ["aggregator", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
+    caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, mean and standard deviation."
+    return elements.table(caption, head, rows, Mark.UNCOVERED)
+
+
+def _baselines(frontier: Frontier) -> str:
+    rows = [(baseline_name(run), [_number(getattr(run, key)) for key in METRICS], None) for run in frontier.baselines]
+    return elements.table("What no epsilon covers.", ["model", *METRIC_NAMES.values()], rows, Mark.UNCOVERED)
+
+
+def baseline_name(run: Run) -> str:
+    """A baseline with its teachers, where it has any."""
+    name = run.aggregator.replace("_", " ")
+    return f"{name}, {run.num_teachers:,} {run.teacher} teachers" if run.num_teachers else name
+
+
+def _entrants(frontier: Frontier) -> str:
+    """Teachers, student, and mean answers by epsilon."""
+    head = ["aggregator", "teachers", "student", *(f"answered at {epsilon:g}" for epsilon in frontier.epsilons)]
+    rows = []
+    for line in frontier.ranked:
+        answers = [_at(line, epsilon).num_answered for epsilon in frontier.epsilons]
+        cells = [elements.DASH if answered is None else f"{answered:.0f}" for answered in answers]
+        rows.append((line.name, [f"{line.num_teachers:,} {line.teacher}", line.student, *cells], None))
+    return elements.table("Teachers, student and mean number of answers.", head, rows, Mark.UNCOVERED)
+
+
+def _parameters(parameters: dict[str, list[tuple[float, str]]]) -> str:
+    rows = [
+        (f"{name} at {format_epsilon(epsilon)}", text) for name, found in parameters.items() for epsilon, text in found
+    ]
+    return elements.facts("What the calibrator solved for, from public parameters.", rows, Mark.COVERED)
+
+
+def _at(line: Line, epsilon: float) -> Point:
+    points: Sequence[Point] = [point for point in line.points if point.epsilon == epsilon]
+    return points[0] if points else Point(epsilon, None, None, None)
+
+
+def _number(value: float | None) -> str:
+    return elements.DASH if value is None else f"{value:.3f}"

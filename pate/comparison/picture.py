@@ -1,0 +1,106 @@
+"""The frontier drawn: a metric of the student over epsilon, a line an aggregator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from pate.comparison.frontier import Frontier, Line
+from pate.report.canvas import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper
+from pate.report.coverage import Mark
+from pate.report.tables import METRIC_NAMES
+
+Paint = Callable[[Axes], None]
+
+_COLOURS = (ACCENT, SECOND, THIRD, MUTED)
+_MARKERS = "osDv^P<X>phd*"
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+_LINE_POINTS = 12.0  # of height for each line of the legend
+_BASE_POINTS = 250.0
+_COLUMNS = 2
+
+
+def frontier_picture(frontier: Frontier, metric: str) -> Picture:
+    """One metric over epsilon, error bars of one standard deviation, the prior and the non-private student as lines."""
+    name, lines = METRIC_NAMES[metric], _in_order(frontier, metric)
+    ends = [f"{line.name} {text}" for line in lines if (text := _ends(line))]
+    low, high = (frontier.baseline(key, metric) for key in ("prior", "non_private_student"))
+    return Picture(
+        name=f"frontier-{metric}",
+        title=f"{name} of the student over epsilon",
+        alt=f"A line for each aggregator between the prior with {low:.3f} and the non-private student with "
+        f"{high:.3f}: {'; '.join(ends)}. The table of scores has every number.",
+        caption="Mean over the seeds, with bars of one standard deviation; the best stand first in the legend. No "
+        "epsilon covers the prior, the non-private student, or the true labels that all are scored with.",
+        mark=Mark.UNCOVERED,
+        svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda colour: colour), height=_height(frontier)),
+    )
+
+
+def write_png(path: Path, frontier: Frontier) -> None:
+    """The frontier by its own metric, on white."""
+    draw_png(path, _painter(frontier, frontier.metric, on_paper), height=_height(frontier))
+
+
+def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> Paint:
+    def paint(axes: Axes) -> None:
+        for key, text in (("non_private_student", "non-private student"), ("prior", "prior")):
+            axes.axhline(frontier.baseline(key, metric), color=colour(FAINT), linewidth=1.2)
+            place: dict[str, Any] = {
+                "xy": (0.995, frontier.baseline(key, metric)),
+                "xycoords": ("axes fraction", "data"),
+            }
+            axes.annotate(text, **place, xytext=(0, 2), textcoords="offset points", ha="right", color=colour(INK))
+        for index, line in enumerate(_in_order(frontier, metric)):
+            _paint_line(axes, line, _look(index, colour))
+        axes.set_xscale("log")
+        axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
+        axes.minorticks_off()
+        axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[metric])
+        axes.margins(x=0.04, y=0.08)
+        axes.grid()
+        below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.08, -0.17), "ncols": _COLUMNS}
+        axes.legend(**below, borderaxespad=0, handlelength=3, columnspacing=1.0, fontsize=7.5)
+
+    return paint
+
+
+def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
+    """Without a single score the line is in the legend all the same, and says so."""
+    found = [(point.epsilon, point.mean, point.std or 0.0) for point in line.points if point.mean is not None]
+    label = f"{line.name} ({line.num_teachers:,})" if found else f"{line.name}: out of reach"
+    epsilons, means, bars = zip(*found, strict=True) if found else ((), (), ())
+    axes.errorbar(epsilons, means, bars, label=label, capsize=1.8, elinewidth=0.8, markersize=3.6, **look)
+
+
+def _look(index: int, colour: Callable[[str], Any]) -> dict[str, Any]:
+    """Colour, marker and dashes of a line; dashes change when the colours begin again."""
+    return {
+        "color": colour(_COLOURS[index % len(_COLOURS)]),
+        "marker": _MARKERS[index % len(_MARKERS)],
+        "linestyle": _DASHES[index // len(_COLOURS) % len(_DASHES)],
+        "linewidth": 1.3,
+    }
+
+
+def _in_order(frontier: Frontier, metric: str) -> list[Line]:
+    """The order of the goals, so that an aggregator looks the same in all pictures."""
+    by_name = {line.name: line for line in frontier.lines_of(metric)}
+    return [by_name[line.name] for line in frontier.ranked]
+
+
+def _height(frontier: Frontier) -> float:
+    return _BASE_POINTS + _LINE_POINTS * float(np.ceil(len(frontier.lines) / _COLUMNS))
+
+
+def _ends(line: Line) -> str:
+    """The first and the last score in words."""
+    found = [(point.epsilon, point.mean) for point in line.points if point.mean is not None]
+    if not found:
+        return ""
+    (first, start), (last, end) = found[0], found[-1]
+    return f"from {start:.3f} at {first:g} to {end:.3f} at {last:g}"
