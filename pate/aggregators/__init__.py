@@ -4,12 +4,14 @@ from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.boundary_max import BoundaryMax
 from pate.aggregators.boundary_top_k import BoundaryTopK
 from pate.aggregators.charged import ChargedAggregator, ChargedRelease, PriorRule, Round
+from pate.aggregators.clipped_votes import ClippedVotes
 from pate.aggregators.confident_gnmax import ConfidentGNMax
 from pate.aggregators.confident_votes import ConfidentVotes
 from pate.aggregators.fixed_top_k import FixedTopK
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
 from pate.aggregators.not_prior_top_k import NotPriorTopK
+from pate.aggregators.powerset_gnmax import PowersetGNMax
 from pate.aggregators.release import Release
 from pate.aggregators.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable_top_k import StableTopK
@@ -21,12 +23,14 @@ __all__ = [
     "BoundaryTopK",
     "ChargedAggregator",
     "ChargedRelease",
+    "ClippedVotes",
     "ConfidentGNMax",
     "ConfidentVotes",
     "FixedTopK",
     "GNMax",
     "GaussianVotes",
     "NotPriorTopK",
+    "PowersetGNMax",
     "PriorRule",
     "Release",
     "Round",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +12,17 @@ from pate.aggregators import (
     Aggregator,
     BoundaryMax,
     BoundaryTopK,
+    ClippedVotes,
     ConfidentGNMax,
     ConfidentVotes,
     FixedTopK,
     GaussianVotes,
     GNMax,
     NotPriorTopK,
+    PowersetGNMax,
     StableFixedTopK,
     StableTopK,
+    TeacherVotesAggregator,
 )
 
 NUM_TEACHERS = 40
@@ -40,6 +44,17 @@ class Case:
     aggregator: Aggregator
     refuses: bool = True
     halts: bool = False
+
+    @property
+    def reads_teachers(self) -> bool:
+        """Whether it takes the votes of each teacher, not counts."""
+        return isinstance(self.aggregator, TeacherVotesAggregator)
+
+    def given(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Votes that have these counts `[Q, L]`, in the form that the aggregator takes."""
+        if not self.reads_teachers:
+            return counts
+        return np.arange(NUM_TEACHERS)[:, None, None] < counts
 
 
 SESSION = {"target_hits": 400, "session_delta": 5e-5}
@@ -80,6 +95,10 @@ CASES = (
     Case("votes", GaussianVotes(noise_std=3.0), refuses=False),
     Case("gnmax", GNMax(noise_std=6.0, max_votes=40), refuses=False),
     Case("confident_gnmax", ConfidentGNMax(screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40)),
+    Case("clipped_l1", ClippedVotes(noise_std=3.0, vote_clip=3), refuses=False),
+    Case("clipped_l2", ClippedVotes(noise_std=3.0, vote_clip=3, norm="l2"), refuses=False),
+    Case("powerset", PowersetGNMax(noise_std=6.0), refuses=False),
+    Case("powerset_of_few", PowersetGNMax(noise_std=6.0, max_size=2), refuses=False),
     Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),
 )
 

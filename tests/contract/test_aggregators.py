@@ -20,9 +20,13 @@ from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHE
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
 
-FIRST_OF_CLASS = list({type(case.aggregator): case for case in reversed(CASES)}.values())
+COUNTING = [case for case in CASES if not case.reads_teachers]
+READING = [case for case in CASES if case.reads_teachers]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+FIRST_OF_CLASS = list({type(case.aggregator): case for case in reversed(COUNTING)}.values())
+every_counting_case = pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
+every_reading_case = pytest.mark.parametrize("case", READING, ids=[case.name for case in READING])
 
 
 class Drawn(Exception):
@@ -69,7 +73,7 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
     answered = []
     for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
         rng = np.random.default_rng(seed)
-        release = case.aggregator.aggregate(rows(votes, 50), num_teachers=NUM_TEACHERS, rng=rng)
+        release = case.aggregator.aggregate(case.given(rows(votes, 50)), num_teachers=NUM_TEACHERS, rng=rng)
         assert release.event == expected
         assert release.adjacency == case.aggregator.adjacency
         answered.append(release.num_answered)
@@ -79,7 +83,7 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
 @every_case
 def test_refused_rows_are_all_false(case: Case) -> None:
     votes = np.concatenate([rows(CLEAR, 100), rows(UNSURE, 100), rows(TIED, 100)])
-    release = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+    release = case.aggregator.aggregate(case.given(votes), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
     assert release.labels.dtype == release.answered.dtype == np.bool_
     assert release.labels.shape == (300, NUM_LABELS)
     assert release.num_queries == 300
@@ -92,10 +96,10 @@ def test_refused_rows_are_all_false(case: Case) -> None:
 @pytest.mark.parametrize("seed", [0, np.int64(3), None, np.random.RandomState(0)])
 def test_a_seed_is_no_generator(case: Case, seed: Any) -> None:
     with pytest.raises(InvalidValue, match=r"rng=.*: expected a numpy\.random\.Generator, not a seed"):
-        case.aggregator.aggregate(CLEAR, num_teachers=NUM_TEACHERS, rng=seed)
+        case.aggregator.aggregate(case.given(CLEAR), num_teachers=NUM_TEACHERS, rng=seed)
 
 
-@every_case
+@every_counting_case
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
@@ -121,6 +125,37 @@ def test_impossible_votes_are_refused_before_anything_is_spent(case: Case, votes
     assert ledger.epsilon == 0
 
 
+@every_reading_case
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (np.zeros((40, 2, 4), dtype=int), r"votes\.dtype=int64: expected bool"),
+        (np.full((40, 2, 4), np.nan), r"votes=.*nan.*: expected .* \[0, 1\]"),
+        (np.full((40, 2, 4), 1.01), r"votes=.*1\.01.*: expected .* \[0, 1\]"),
+        (np.zeros((2, 4), dtype=bool), r"votes\.shape=\(2, 4\): expected \["),
+        (np.zeros((40, 0, 4), dtype=bool), r"votes\.shape=\(40, 0, 4\): expected at least one"),
+        (np.zeros((39, 2, 4), dtype=bool), r"num_teachers=.*: expected"),
+    ],
+)
+def test_impossible_votes_of_teachers_are_refused_before_anything_is_spent(
+    case: Case, votes: Any, message: str
+) -> None:
+    ledger = Ledger(target_delta=1e-4)
+    with pytest.raises(InvalidValue, match=message) as caught:
+        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
+    assert "\n" not in str(caught.value)
+    assert ledger.entries == []
+
+
+@every_reading_case
+def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
+    votes = case.given(np.concatenate([rows(CLEAR, 5), rows(UNSURE, 5)]))
+    expected = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3))
+    blocks = iter([votes[:7], votes[7:8], votes[8:]])
+    release = case.aggregator.aggregate(blocks, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3))
+    np.testing.assert_array_equal(release.labels, expected.labels)
+
+
 @every_case
 @pytest.mark.parametrize("num_teachers", [0, -3, 2.5, True])
 def test_impossible_numbers_of_teachers_are_refused(case: Case, num_teachers: Any) -> None:
@@ -141,7 +176,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, target_delta=1e-3)
     with pytest.raises(Drawn):
-        case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
+        case.aggregator.aggregate(case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     expected = case.aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
 
@@ -150,10 +185,10 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
 def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
     with pytest.raises(InvalidValue, match=r"max_epsilon=1e-09: expected at least"):
-        case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=full)
+        case.aggregator.aggregate(case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=full)
     other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
     with pytest.raises(InvalidValue, match="adjacency=replace_one: expected add_remove, as this ledger counts"):
-        case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=other)
+        case.aggregator.aggregate(case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=other)
     assert full.entries == other.entries == []
 
 
@@ -161,7 +196,7 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
 def test_noise_is_fresh_for_each_query(case: Case) -> None:
     """2,000 equal histograms whose outcome is uncertain: no row, half or block repeats another."""
     votes = rows(UNSURE, 2 * 16384 + 2000)
-    release = case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+    release = case.aggregator.aggregate(case.given(votes), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
     outcomes = np.column_stack([release.labels, release.answered])
     if case.halts:
         outcomes = outcomes[: release.num_asked]  # type: ignore[attr-defined]
@@ -176,7 +211,9 @@ def test_same_generator_state_gives_the_same_release_charged_once(case: Case) ->
     ledger = Ledger(target_delta=1e-3)
     votes = rows(UNSURE, 200)
     first, second, third = (
-        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed), ledger=ledger)
+        case.aggregator.aggregate(
+            case.given(votes), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed), ledger=ledger
+        )
         for seed in (7, 7, 8)
     )
     np.testing.assert_array_equal(first.labels, second.labels)
@@ -189,10 +226,15 @@ def test_same_generator_state_gives_the_same_release_charged_once(case: Case) ->
 def test_the_same_noise_on_other_votes_is_refused(case: Case) -> None:
     """The difference of two such releases would not be covered by the sum of their prices."""
     ledger = Ledger(target_delta=1e-3)
-    case.aggregator.aggregate(UNSURE, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger)
+    given, rng = case.given(UNSURE), np.random.default_rng(7)
+    case.aggregator.aggregate(given, num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
+        case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger
+    )
     for aggregator, votes in ((case.aggregator, CLEAR), (case.aggregator.scaled(2.0), UNSURE)):
         with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
-            aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger)
+            aggregator.aggregate(
+                case.given(votes), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger
+            )
     assert len(ledger.entries) == 1
 
 
@@ -200,7 +242,8 @@ def test_the_same_noise_on_other_votes_is_refused(case: Case) -> None:
 def test_a_generator_that_moves_on_gives_and_costs_a_new_release(case: Case) -> None:
     ledger, rng, votes = Ledger(target_delta=1e-3), np.random.default_rng(7), rows(UNSURE, 200)
     first, second = (
-        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger) for _ in range(2)
+        case.aggregator.aggregate(case.given(votes), num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
+        for _ in range(2)
     )
     assert (first.labels != second.labels).any()
     assert len(ledger.entries) == 2
@@ -250,7 +293,7 @@ def test_aggregators_are_frozen_values(case: Case) -> None:
     assert hash(dataclasses.replace(case.aggregator)) == hash(case.aggregator)
 
 
-@every_case
+@every_counting_case
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
     votes = np.concatenate([rows(CLEAR, 20), rows(UNSURE, 20)])
@@ -263,7 +306,7 @@ def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> Non
 
 @every_case
 def test_votes_are_left_alone(case: Case) -> None:
-    votes = rows(UNSURE, 20)
+    votes = case.given(rows(UNSURE, 20))
     votes.setflags(write=False)
     case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
 

@@ -70,7 +70,7 @@ def test_1_no_threshold_comes_from_unnoised_votes(aggregator: Aggregator) -> Non
 @every_case
 def test_2_a_seed_cannot_give_every_query_the_same_noise(case: Case) -> None:
     with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        case.aggregator.aggregate(rows(CLEAR, 5), num_teachers=NUM_TEACHERS, rng=0)  # type: ignore[arg-type]
+        case.aggregator.aggregate(case.given(rows(CLEAR, 5)), num_teachers=NUM_TEACHERS, rng=0)  # type: ignore[arg-type]
 
 
 def test_2_two_releases_from_one_seed_are_not_charged_as_fresh_noise() -> None:
@@ -123,7 +123,8 @@ def test_8_refused_queries_are_charged_in_full(case: Case) -> None:
     for votes in (CLEAR, TIED):
         ledger = Ledger(target_delta=1e-3)
         rng = np.random.default_rng(0)
-        release = case.aggregator.aggregate(rows(votes, 30), num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
+        given = case.given(rows(votes, 30))
+        release = case.aggregator.aggregate(given, num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
         costs.append((release.event, ledger.epsilon))
     assert costs[0] == costs[1]
     one = case.aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)

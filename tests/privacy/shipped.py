@@ -268,6 +268,8 @@ CASES = (
 )
 
 WITHOUT_LAW = {
+    "ClippedVotes": "reads each teacher's votes; all ensembles in test_clipped_votes.py",
+    "PowersetGNMax": "reads each teacher's votes; all ensembles in test_powerset_gnmax.py",
     "NotPriorTopK": "a session over many queries; its calls in test_target_charging.py",
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",

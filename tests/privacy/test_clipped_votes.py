@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.accounting import Adjacency
-from pate.aggregators.clipped_votes import ClippedVotes
+from pate.aggregators import ClippedVotes
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_renyi, price_curve
 
 Array = NDArray[np.float64]

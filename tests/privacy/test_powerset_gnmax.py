@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.aggregators.powerset_gnmax import PowersetGNMax
+from pate.aggregators import PowersetGNMax
 from pate.verification import verify
 from tests.privacy.case import Counts, Law
 from tests.privacy.rival_laws import noisy_max_law

@@ -10,7 +10,8 @@ import pytest
 from scipy.special import log_ndtr
 from scipy.stats import kstest
 
-from pate.aggregators.powerset_gnmax import PowersetGNMax, _largest_normal
+from pate.aggregators import PowersetGNMax
+from pate.aggregators.powerset_gnmax import _largest_normal
 from tests.privacy.rival_laws import noisy_max_law
 from tests.statistical.chi_square import p_value
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, RdpAccountant
-from pate.aggregators import GaussianVotes
-from pate.aggregators.clipped_votes import ClippedVotes
+from pate.aggregators import ClippedVotes, GaussianVotes
 from pate.aggregators.vote_limit import limited
 from pate.validation import InvalidValue
 

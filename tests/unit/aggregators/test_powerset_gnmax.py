@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, RdpAccountant
-from pate.aggregators.powerset_gnmax import PowersetGNMax
+from pate.aggregators import PowersetGNMax
 from pate.validation import InvalidValue
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
