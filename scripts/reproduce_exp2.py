@@ -22,7 +22,7 @@ from pate.validation import require
 
 SPARSE_KS = (10, 30, 100, 300, 700, 1500)
 LEAST_COUNT = 500
-COMPARED = ["stable", "stable_loose", "top_stable", "limited_domain", "peeling", "canonical_exponential"]
+COMPARED = ["stable", "stable_loose", "top_stable", "limited_domain", "peeling", "canonical"]
 
 
 def main(arguments: list[str] | None = None) -> None:

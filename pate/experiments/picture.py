@@ -96,7 +96,7 @@ def _words(adjacency: str) -> str:
 def _save(path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callable[[Axes, str, Any], None]) -> None:
     """Draws all panels with one legend below."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(2.9 * max(len(columns), 2), 2.5 * len(rows) + 0.6), layout="constrained")
+        figure = Figure(figsize=(max(2.9 * len(columns), 7.5), 2.5 * len(rows) + 0.6), layout="constrained")
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
         for line, row in zip(grid, rows, strict=True):
             for axes, column in zip(line, columns, strict=True):
