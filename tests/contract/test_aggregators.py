@@ -228,8 +228,6 @@ def test_the_same_noise_on_other_votes_is_refused(case: Case) -> None:
     ledger = Ledger(target_delta=1e-3)
     given, rng = case.given(UNSURE), np.random.default_rng(7)
     case.aggregator.aggregate(given, num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
-        case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(7), ledger=ledger
-    )
     for aggregator, votes in ((case.aggregator, CLEAR), (case.aggregator.scaled(2.0), UNSURE)):
         with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
             aggregator.aggregate(
