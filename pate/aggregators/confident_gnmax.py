@@ -26,7 +26,7 @@ class ConfidentGNMax(ScreenedAggregator):
     Attributes:
         max_votes: the most labels that one teacher votes for, >= 1 and public.
 
-    Source: Papernot et al. 2018, Algorithm 1; docs/proofs/screened.md.
+    Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
 
     >>> aggregator = ConfidentGNMax(screening_std=2.0, threshold_share=0.6, noise_std=1.0)
     >>> votes = np.array([[90, 3, 7], [34, 33, 33]])

@@ -25,7 +25,7 @@ class ConfidentVotes(ScreenedAggregator):
         * An answer costs one bit a label.
         * Refused queries are charged like answered ones; `max_answers` bounds the answers beforehand.
 
-    Source: Confident-GNMax of Papernot et al. 2018, for several labels; docs/proofs/screened.md.
+    Source: Confident-GNMax of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
 
     >>> aggregator = ConfidentVotes(screening_std=2.0, threshold_share=0.7, noise_std=1.0)
     >>> votes = np.array([[90, 3, 88], [90, 3, 55]])

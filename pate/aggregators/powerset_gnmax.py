@@ -44,7 +44,7 @@ class PowersetGNMax(TeacherVotesAggregator):
         noise_std: standard deviation in votes, > 0.
         max_size: the largest set that competes, >= 1 and public; None for all.
 
-    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/powerset_gnmax.md.
+    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/gnmax.md.
 
     >>> votes = np.array([[[True, True, False]], [[True, True, False]], [[True, False, True]]])
     >>> aggregator = PowersetGNMax(noise_std=0.1)

@@ -13,12 +13,14 @@ from omegaconf import MISSING, OmegaConf
 from pate.aggregators import (
     BoundaryMax,
     BoundaryTopK,
+    ClippedVotes,
     ConfidentGNMax,
     ConfidentVotes,
     FixedTopK,
     GaussianVotes,
     GNMax,
     NotPriorTopK,
+    PowersetGNMax,
     StableFixedTopK,
     StableTopK,
 )
@@ -34,6 +36,8 @@ _AGGREGATORS: dict[str, type] = {
     "peeling": FixedTopK,
     "gaussian_votes": GaussianVotes,
     "confident_votes": ConfidentVotes,
+    "clipped_votes": ClippedVotes,
+    "powerset_gnmax": PowersetGNMax,
     "gnmax": GNMax,
     "confident_gnmax": ConfidentGNMax,
 }
