@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -14,6 +15,7 @@ from pate.data.counts.lines import numbered_lines, refuse_line
 from pate.validation import InvalidValue, require, require_count
 
 _HEADER = "date,state,fips,cases,deaths"
+_COUNT = re.compile("[0-9]{1,15}")
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
                 refuse_line(path, number, f"the header {_HEADER}")
             continue
         fields = line.strip().split(",")
-        if len(fields) != 5 or not fields[1] or not all(field.isdecimal() for field in fields[3:]):
+        if len(fields) != 5 or not fields[1] or not all(_COUNT.fullmatch(field) for field in fields[3:]):
             refuse_line(path, number, f"{_HEADER}, with whole numbers >= 0 of cases and deaths")
         try:
             key = date.fromisoformat(fields[0]), fields[1]

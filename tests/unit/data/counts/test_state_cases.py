@@ -56,6 +56,7 @@ def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
         ("2020-03-06,Ohio,39,7", "line 8: expected date,state,fips,cases,deaths, with whole numbers"),
         ("2020-03-06,Ohio,39,-7,0", "line 8: expected .* whole numbers >= 0"),
         ("2020-03-06,Ohio,39,7.5,0", "line 8: expected .* whole numbers >= 0"),
+        ("2020-03-06,Ohio,39,9999999999999999999,0", r"line 8: expected .* whole numbers >= 0"),
         ("2020-03-06,,39,7,0", "line 8: expected date,state"),
         ("2020-13-06,Ohio,39,7,0", "line 8: expected a day such as"),
         ("2020-03-05,Utah,49,4,0", "line 8: expected one line a day and state, and Utah has another on 2020-03-05"),
