@@ -1,0 +1,210 @@
+"""Centred votes: what each teacher says beyond what is known, clipped over all queries together, in one release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Event, GaussianEvent, Ledger
+from pate.aggregators.prevalence import Prevalence
+from pate.aggregators.release import Release
+from pate.aggregators.vote_reader import TeacherVotesAggregator
+from pate.mechanisms.rounded_gaussian import RoundedGaussian
+from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
+from pate.votes.clipping import ClippedSum
+from pate.votes.factored import FactoredVotes
+from pate.votes.shrinkage import shrunk
+
+Array = NDArray[np.float64]
+
+_SMALLEST_SHARE = 1e-3
+
+
+@dataclass(frozen=True)
+class CenteredRelease(Release):
+    """A release of real numbers; all of it may be published.
+
+    Attributes:
+        scores: float64 `[Q, L]`, the centre plus the noisy mean of clipped votes: on a grid, with independent noise.
+        noise_std: of each score.
+        centre: float64 `[Q, L]`.
+    """
+
+    scores: Array
+    noise_std: float
+    centre: Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CenteredVotes(TeacherVotesAggregator):
+    """Releases the mean of all teachers' votes, each minus the centre and clipped over all Q x L entries together.
+
+    Rule: r = votes - centre; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels;
+    the sum gets rounded Gaussian noise in every entry. Labels are the sums' low-rank part thresholded so that each
+    label holds as often as the centre says. Answers every query.
+
+    Formal guarantees:
+        * One teacher replaced moves the sum by at most 2 clip in l2, one added or removed by at most clip, rounding
+          included: one Gaussian event, however many queries and labels there are.
+        * The noise is a whole number of steps, drawn exactly: no bits of a float are published.
+        * The centre is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
+          price is that of both, and the clip is a function of what was released.
+
+    Edge cases: votes are any finite real numbers, bits and confidences among them. Where the blocks of a stream are cut
+    makes no difference.
+
+    Attributes:
+        noise_multiplier: noise std over sensitivity, of everything that is released, > 0.
+        prevalence_share: in [0, 1); 0 where the centre is public.
+        centre: public, `[Q, L]`, `[L]` or a number; read with `prevalence_share` 0 only.
+        clip: length in votes, or None for `clip_factor` times the length that bits drawn by the centre have around it.
+        clip_factor: > 0.
+        span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
+
+    Source: docs/proofs/centered_votes.md.
+
+    >>> votes = np.array([[[0.9, 0.1]], [[0.8, 0.3]], [[0.7, 0.2]]])
+    >>> aggregator = CenteredVotes(noise_multiplier=0.1, centre=0.5, prevalence_share=0.0)
+    >>> release = aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0))
+    >>> release.scores.round(2).tolist(), release.event
+    ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
+    """
+
+    noise_multiplier: float
+    prevalence_share: float = 0.1
+    centre: Any = 0.5
+    clip: float | None = None
+    clip_factor: float = 1.0
+    span: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("noise_multiplier", self.noise_multiplier)
+        share = self.prevalence_share
+        require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
+        if self.clip is not None:
+            require_positive("clip", self.clip)
+        require_positive("clip_factor", self.clip_factor)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """One Gaussian event for the prevalence and the votes; the numbers of queries and labels do not count."""
+        for name, value in (("num_labels", num_labels), ("num_teachers", num_teachers)):
+            require_count(name, value)
+        require_count("num_queries", num_queries, minimum=0)
+        if self.prevalence_share == 0:
+            return GaussianEvent(self.noise_multiplier)
+        return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self._votes_multiplier])
+
+    def scaled(self, factor: float) -> CenteredVotes:
+        """noise_multiplier multiplied by `factor`."""
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+
+    @property
+    def prevalence(self) -> Prevalence:
+        """What releases the centre, where there is a share for it."""
+        multiplier = self.noise_multiplier / math.sqrt(require_positive("prevalence_share", self.prevalence_share))
+        return Prevalence(noise_multiplier=multiplier, adjacency=self.adjacency)
+
+    def centred_at(self, centre: Any, *, span: Array | None = None) -> CenteredVotes:
+        """What releases the votes once the centre is known: the price of the votes alone."""
+        multiplier = self._votes_multiplier
+        return replace(self, noise_multiplier=multiplier, prevalence_share=0.0, centre=centre, span=span)
+
+    def aggregate(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+    ) -> Release:
+        """See `TeacherVotesAggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
+
+        The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
+        the teachers' records, or votes depend on it, call `prevalence.release` and `centred_at`.
+        """
+        if self.prevalence_share == 0:
+            return super().aggregate(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        require_generator(rng)
+        array = np.asarray(votes) if isinstance(votes, (np.ndarray, list, tuple)) else np.empty(0)
+        rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
+        require(array.ndim == 3 and array.size > 0, "votes", type(votes).__name__, rule)
+        centre = self.prevalence.release(array.mean(axis=1), num_teachers=num_teachers, rng=rng, ledger=ledger)
+        release = self.centred_at(centre).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
+        return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
+
+    def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
+        """The sum of clipped votes minus the centre, `[Q, L]`, in steps of the grid; also of `FactoredVotes`."""
+        require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the centre is known")
+        if isinstance(votes, list | tuple):
+            votes = np.asarray(votes)
+        first, blocks = _peeked(votes)
+        return self._clipped_sum(first).total(blocks, centre=self.centre, num_teachers=num_teachers)
+
+    def _release(
+        self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator
+    ) -> CenteredRelease:
+        clipped = self._clipped_sum(summary.shape)
+        std = self.noise_multiplier * clipped.l2_sensitivity
+        noisy = summary + RoundedGaussian(std).sample(summary.shape, rng)
+        unit = clipped.step / num_teachers
+        centre = self._centre(summary.shape)
+        residual = np.asarray(noisy * unit, dtype=np.float64)
+        labels = _matched(self._denoised(residual, std * unit) + centre, centre)
+        answered = np.ones(len(labels), dtype=np.bool_)
+        return CenteredRelease(labels, answered, event, self.adjacency, centre + residual, std * unit, centre)
+
+    @property
+    def _votes_multiplier(self) -> float:
+        return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
+
+    def _centre(self, shape: tuple[int, ...]) -> Array:
+        centre = np.asarray(self.centre, dtype=np.float64)
+        try:
+            return np.broadcast_to(centre, shape).copy()
+        except ValueError as error:
+            raise InvalidValue(f"centre.shape={centre.shape}: expected {shape}, its last axis, or a number") from error
+
+    def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
+        """Where no clip is given, it is `clip_factor` sqrt(sum c (1 - c)): a function of the centre."""
+        clip = self.clip
+        if clip is None:
+            share = self._centre(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
+            clip = self.clip_factor * math.sqrt(float((share * (1 - share)).sum()))
+        return ClippedSum(clip, (shape[0], shape[1]), self.adjacency)
+
+    def _denoised(self, residual: Array, std: float) -> Array:
+        if self.span is None:
+            return shrunk(residual, noise_std=std)
+        return np.asarray(self.span @ shrunk(self.span.T @ residual, noise_std=std))
+
+
+def _matched(scores: Array, centre: Array) -> NDArray[np.bool_]:
+    """The highest scores of each label, as many as the centre expects."""
+    labels = np.zeros(scores.shape, dtype=np.bool_)
+    expected = np.rint(centre.clip(0, 1).sum(axis=0)).astype(np.int64)
+    order = np.argsort(-scores, axis=0, kind="stable")
+    chosen = np.arange(len(scores))[:, None] < expected
+    np.put_along_axis(labels, order, chosen, axis=0)
+    return labels
+
+
+def _peeked(votes: Any) -> tuple[tuple[int, int], Any]:
+    """Q and L of the first block, and all blocks."""
+    first, blocks = votes, votes
+    if not isinstance(votes, (np.ndarray, FactoredVotes)):
+        stream = iter(votes)
+        first = next(stream, None)
+        require(first is not None, "votes", "no block", "at least one teacher")
+        blocks = chain([first], stream)
+    if isinstance(first, FactoredVotes):
+        return (len(first.span), first.weights.shape[2]), blocks
+    shape = np.shape(first)
+    require(len(shape) == 3 and min(shape) > 0, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")
+    return (shape[1], shape[2]), blocks

@@ -1,0 +1,138 @@
+"""How common each label is, at a price: the centre that votes are measured from."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, GaussianEvent, Ledger
+from pate.accounting.ledger import noise_name
+from pate.mechanisms.rounded_gaussian import RoundedGaussian
+from pate.validation import require, require_generator, require_positive
+from pate.votes.clipping import ClippedSum
+
+Array = NDArray[np.float64]
+
+_SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
+_NUM_LENGTHS = 16
+_RAREST = 0.005
+_SHRINKAGE = 0.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prevalence:
+    """Releases the mean over teachers of their label shares, in three steps, each around what the last one gave.
+
+    Rule: how long a teacher's shares are, as the most common power of the root of 2, from noisy counts of teachers;
+    their mean with each clipped to that length; the mean of what is left of them when that estimate is taken off,
+    clipped to `0.6` of the noise's length plus the length that labels drawn by the estimate would leave. Estimates are
+    cut to [0, 1], the last one to [0.005, 0.995].
+
+    Formal guarantees:
+        * One teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips (one). Each
+          step is Gaussian noise on whole numbers, a later step's clip is a function of what was released: together one
+          Gaussian event, 1 / noise_multiplier**2 being the sum of the steps'.
+        * `records_per_teacher` is public.
+
+    Attributes:
+        noise_multiplier: of all steps together, > 0.
+        adjacency: as the aggregator's.
+
+    Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
+    """
+
+    noise_multiplier: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The price of all steps."""
+        return GaussianEvent.composed(self._multipliers)
+
+    def release(
+        self,
+        label_shares: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        records_per_teacher: float = 1.0,
+    ) -> Array:
+        """The prevalence of each label, `[L]`.
+
+        Args:
+            label_shares: numbers in [0, 1], `[N, L]`: each teacher's share of records with the label.
+            num_teachers: N, declared: under add/remove there may be fewer rows.
+            rng: fresh noise comes from it.
+            ledger: charged before anything is drawn.
+            records_per_teacher: how many records a teacher has, about, >= 1.
+
+        Raises:
+            InvalidValue: shares outside [0, 1]; a seed instead of a generator; a charge that the ledger refuses.
+        """
+        require_generator(rng)
+        require(require_positive("records_per_teacher", records_per_teacher) >= 1, "records_per_teacher", "…", ">= 1")
+        shares = _require_shares(label_shares)
+        fewer = self.adjacency == Adjacency.ADD_REMOVE and len(shares) < num_teachers
+        require(len(shares) == num_teachers or fewer, "num_teachers", num_teachers, f"{len(shares)}, the shares' rows")
+        if ledger is not None:
+            noise = noise_name(rng)
+            settings = (self, num_teachers, records_per_teacher, shares.shape, noise)
+            named = hashlib.sha256(repr(settings).encode())
+            named.update(np.ascontiguousarray(shares).data)
+            key = named.hexdigest() if noise else uuid.uuid4().hex
+            ledger.charge(self.event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
+        length = self._length(shares, rng)
+        first, std = self._mean(shares, np.zeros(shares.shape[1]), length, 1, num_teachers, rng)
+        spread = math.sqrt(float((first * (1 - first)).sum()) / records_per_teacher)
+        closer = min(length, max(_SHRINKAGE * std * math.sqrt(shares.shape[1]) + spread, length / 2**_NUM_LENGTHS))
+        second, _ = self._mean(shares, first, closer, 2, num_teachers, rng)
+        return second.clip(_RAREST, 1 - _RAREST)
+
+    @property
+    def _multipliers(self) -> list[float]:
+        return [self.noise_multiplier / math.sqrt(share) for share in _SPLIT]
+
+    @property
+    def _moves(self) -> int:
+        """Contributions that one change moves."""
+        return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
+
+    def _length(self, shares: Array, rng: np.random.Generator) -> float:
+        """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
+        longest = math.sqrt(shares.shape[1])
+        lengths = np.maximum(np.linalg.norm(shares, axis=1), longest / 2**_NUM_LENGTHS)
+        places = np.clip(np.floor(2 * np.log2(longest / lengths)), 0, _NUM_LENGTHS - 1).astype(np.int64)
+        counts = np.bincount(places, minlength=_NUM_LENGTHS)
+        noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0])
+        return longest / 2 ** (int(np.argmax(counts + noise.sample(counts.shape, rng))) / 2)
+
+    def _mean(
+        self, shares: Array, centre: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """The mean around a centre, cut to [0, 1], and the std of its noise."""
+        multiplier = self._multipliers[step]
+        clipped = ClippedSum(clip, (1, shares.shape[1]), self.adjacency)
+        total = clipped.total(shares[:, None, :], centre=centre, num_teachers=num_teachers)
+        std = multiplier * clipped.l2_sensitivity
+        noisy = total + RoundedGaussian(std).sample(total.shape, rng)
+        unit = clipped.step / num_teachers
+        return np.asarray((centre + noisy[0] * unit).clip(0, 1)), std * unit
+
+
+def _require_shares(label_shares: Any) -> Array:
+    shares = np.asarray(label_shares)
+    good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
+    require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
+    require(bool(((shares >= 0) & (shares <= 1)).all()), "label_shares", "…", "numbers in [0, 1]")
+    return shares.astype(np.float64)

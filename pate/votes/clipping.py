@@ -1,0 +1,141 @@
+"""Sums of votes in which no teacher counts for more than a fixed length, on a grid of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.votes.factored import FactoredVotes
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is worth
+_FLOAT_ERROR = 2.0**-20  # relative, of a length: n 2**-53 for a sum of n squares, n <= 2**30
+_LARGEST_SUM = 2.0**52
+_BLOCK_ENTRIES = 2**21
+
+
+@dataclass(frozen=True)
+class ClippedSum:
+    """Adds up votes minus a centre, each teacher's scaled down to the length `clip` if it is longer.
+
+    Rule: r = votes - centre, over all queries and labels together; the teacher counts for min(1, clip / |r|) r, every
+    entry of it rounded to a multiple of `step`. Whole numbers are added, so the sum depends neither on the order of
+    the teachers nor on how they are cut into blocks.
+
+    Formal guarantees:
+        * One change (a teacher's votes replaced by any others; a teacher added or removed) moves the sum by at most
+          `l2_sensitivity` steps in l2. Rounding and float errors are counted in.
+        * The centre and the clip are public, or were released at a price of their own.
+
+    Attributes:
+        clip: the greatest length, > 0, in votes.
+        shape: (Q, L).
+        adjacency: what one change means. Under add/remove the declared number of teachers stays, and fewer may vote.
+    """
+
+    clip: float
+    shape: tuple[int, int]
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("clip", self.clip)
+        for name, value in zip(("num_queries", "num_labels"), self.shape, strict=True):
+            require_count(name, value)
+
+    @property
+    def step(self) -> float:
+        """The grid's, in votes: a power of 2, so that rounding all entries by a step moves little of the clip."""
+        return 2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(math.prod(self.shape))))
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """In steps: two clips where votes are replaced, one where a teacher comes or goes, and what rounding adds.
+
+        Two contributions are rounded, and for factored votes two products with the span, by at most half a step an
+        entry each; the rest is room for the float errors of those products.
+        """
+        clips = 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
+        rounding = 3 * math.sqrt(math.prod(self.shape))
+        return clips * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
+
+    def total(self, votes: Any, *, centre: NDArray[Any] | float, num_teachers: int) -> Integers:
+        """The sum `[Q, L]` in steps.
+
+        Args:
+            votes: real numbers `[N, Q, L]`, or an iterable of blocks `[c, Q, L]` or of `FactoredVotes`, whose centre is
+                taken off already and whose span is the same in all of them.
+            centre: `[Q, L]`, `[L]` or a number.
+            num_teachers: N, declared.
+
+        Raises:
+            InvalidValue: votes that are not finite, blocks of another shape, or another number of teachers.
+        """
+        middle = np.broadcast_to(np.asarray(centre, dtype=np.float64), self.shape)
+        require(bool(np.isfinite(middle).all()), "centre", "NaN or infinity", "finite numbers")
+        largest = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
+        require(largest < _LARGEST_SUM, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
+        dense = np.zeros(self.shape, dtype=np.int64)
+        span, factored = None, np.zeros((0, 0), dtype=np.int64)
+        found = 0
+        for block in _blocks(votes, math.prod(self.shape)):
+            found += len(block)
+            if isinstance(block, FactoredVotes):
+                if span is None:
+                    span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
+                self._require_factored(block, span)
+                factored += self._rounded(block.weights)
+            else:
+                dense += self._rounded(self._residuals(block, middle))
+        missing = self.adjacency == Adjacency.ADD_REMOVE and 0 < found < num_teachers
+        require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
+        return dense if span is None else dense + np.rint(span @ factored).astype(np.int64)
+
+    def _rounded(self, residuals: Array) -> Integers:
+        """The block's clipped contributions, rounded and added: whole numbers below 2**53, exactly."""
+        flat = residuals.reshape(len(residuals), -1)
+        lengths = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+        if not np.isfinite(lengths).all():
+            raise InvalidValue("votes=NaN or infinity: expected finite numbers below 1e150")
+        weights = self.clip / np.maximum(lengths, self.clip) / self.step
+        scaled = np.rint(flat * weights[:, None])
+        return np.asarray(scaled.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
+
+    def _residuals(self, block: NDArray[Any], centre: Array) -> Array:
+        require(block.ndim == 3, "votes.shape", block.shape, f"[num_teachers, {self.shape[0]}, {self.shape[1]}]")
+        real = block.dtype.kind in "biuf"
+        require(real, "votes.dtype", block.dtype, "real numbers or bool")
+        require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
+        return np.asarray(block - centre)
+
+    def _require_factored(self, block: FactoredVotes, span: Array) -> None:
+        shape = (len(block.span), block.weights.shape[2])
+        require(shape == self.shape, "votes.shape", shape, f"{self.shape}, queries and labels")
+        same = block.span is span or np.array_equal(block.span, span)
+        require(same, "span", block.span.shape, "the same span in every block")
+
+
+def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | FactoredVotes]:
+    """Arrays cut into blocks of a few MiB; factored ones as they are."""
+    given: Iterable[Any] = [votes] if isinstance(votes, (np.ndarray, list, tuple, FactoredVotes)) else votes
+    require(isinstance(given, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
+    rows = max(1, _BLOCK_ENTRIES // entries)
+    for block in given:
+        if isinstance(block, FactoredVotes):
+            yield block
+            continue
+        try:
+            array = np.asarray(block)
+        except ValueError as error:
+            raise InvalidValue("votes: expected rows of equal length") from error
+        require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+        for start in range(0, len(array), rows):
+            yield array[start : start + rows]
