@@ -48,9 +48,18 @@ def parser_of(
         nargs="+",
         choices=[str(adjacency) for adjacency in Adjacency],
         default=[str(adjacency) for adjacency in Adjacency],
-        help="what one change means; noise is scaled for it",
+        metavar="NAME",
+        help="what one change means, replace_one or add_remove; noise is scaled for it",
     )
-    parser.add_argument("--mechanisms", nargs="+", choices=list(FAMILIES), default=list(FAMILIES), help="who competes")
+    known = ", ".join(f"{name} ({family.label})" for name, family in FAMILIES.items())
+    parser.add_argument(
+        "--mechanisms",
+        nargs="+",
+        choices=list(FAMILIES),
+        default=list(FAMILIES),
+        metavar="NAME",
+        help=f"who competes, of {known}",
+    )
     parser.add_argument("--repeats", type=int, default=200, help="independent draws of each cell")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--output-dir", type=Path, default=Path(output_dir), help="where CSV and pictures go")
