@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,33 @@ from pate.validation import InvalidValue, require_count
 
 _PURPOSES = ("partition", "teachers", "noise", "student")
 _BITS = 256
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Independent streams of random numbers for each purpose, all from one number.
+
+    Attributes:
+        entropy: whoever knows it can draw every stream again.
+    """
+
+    entropy: int = field(repr=False)
+
+    @classmethod
+    def secret(cls) -> Streams:
+        """From 256 bits that the operating system draws and nothing keeps."""
+        return cls(secrets.randbits(_BITS))
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """A fresh generator at the start of the purpose's stream."""
+        return np.random.default_rng(self._sequence(purpose))
+
+    def seeds(self, purpose: str, count: int) -> list[int]:
+        """That many seeds of 32 bits; the first ones do not depend on the count."""
+        return [int(seed) for seed in self._sequence(purpose).generate_state(count, np.uint32)]
+
+    def _sequence(self, purpose: str) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.entropy, spawn_key=(_PURPOSES.index(purpose),))
 
 
 @dataclass(frozen=True)
@@ -36,19 +63,19 @@ class Randomness:
             require_count("seed", self.seed, minimum=0)
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """A fresh generator at the start of the purpose's stream."""
-        return np.random.default_rng(self._sequence(purpose))
+        """See `Streams.generator`."""
+        return self._streams(purpose).generator(purpose)
 
     def seeds(self, purpose: str, count: int) -> list[int]:
-        """That many seeds of 32 bits; the first ones do not depend on the count."""
-        return [int(seed) for seed in self._sequence(purpose).generate_state(count, np.uint32)]
+        """See `Streams.seeds`."""
+        return self._streams(purpose).seeds(purpose, count)
 
     def forget_noise(self) -> None:
         """Destroys the secret that the noise came from; a seeded run has none."""
         self._path("noise").unlink(missing_ok=True)
 
-    def _sequence(self, purpose: str) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self._entropy(purpose), spawn_key=(_PURPOSES.index(purpose),))
+    def _streams(self, purpose: str) -> Streams:
+        return Streams(self._entropy(purpose))
 
     def _entropy(self, purpose: str) -> int:
         if self.seed is not None:

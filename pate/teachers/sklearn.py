@@ -54,23 +54,14 @@ class SklearnTeacher(Teacher):
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
         rows = as_rows(inputs)
-        raw = np.stack([_confidences(pickle.loads(state["pickle"].tobytes()), rows) for state in states])
+        raw = np.stack([pickle.loads(state["pickle"].tobytes()).confidences(rows) for state in states])
         below = raw / (2 * self.threshold)
         above = 0.5 + (raw - self.threshold) / (2 * (1 - self.threshold))
         return np.where(raw < self.threshold, np.minimum(below, _BELOW_HALF), above).astype(np.float32)
 
     def _fit(self, part: Part, seed: int) -> State:
-        rows, share = as_rows(part.inputs), part.labels.mean(axis=0)
-        varying = np.flatnonzero((share > 0) & (share < 1))
-        targets = part.labels[:, varying].astype(np.int64)
-        if not len(varying):
-            models = []
-        elif _takes_several_targets(self.estimator):
-            models = [_seeded(self.estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
-        else:
-            models = [_seeded(self.estimator, seed).fit(rows, column) for column in targets.T]
-        fitted = _Fitted(part.labels[0].astype(np.float64), varying, models)
-        loss = np.square(_confidences(fitted, rows) - part.labels).mean()
+        fitted = FittedLabels.fit(self.estimator, part, seed)
+        loss = np.square(fitted.confidences(part.inputs) - part.labels).mean()
         return {
             "pickle": np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),
@@ -80,13 +71,43 @@ class SklearnTeacher(Teacher):
 _BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """One teacher: the label bits of its first record, the columns that vary, and what was fitted to them."""
+@dataclass(frozen=True, eq=False)
+class FittedLabels:
+    """An estimator fitted to all labels of a part.
+
+    Attributes:
+        first: float64 `[num_labels]`, the label bits of the first record, which say all of labels that never vary.
+        varying: int64, the labels that vary and were fitted.
+        models: what was fitted to them: one estimator for all, or one for each.
+    """
 
     first: NDArray[np.float64]
     varying: NDArray[np.int64]
     models: list[Any]
+
+    @classmethod
+    def fit(cls, estimator: Any, part: Part, seed: int) -> FittedLabels:
+        """Fits clones of the estimator, every `random_state` in them set from the seed."""
+        rows, share = as_rows(part.inputs), part.labels.mean(axis=0)
+        varying = np.flatnonzero((share > 0) & (share < 1))
+        targets = part.labels[:, varying].astype(np.int64)
+        if not len(varying):
+            models = []
+        elif _takes_several_targets(estimator):
+            models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
+        else:
+            models = [seeded(estimator, seed).fit(rows, column) for column in targets.T]
+        return cls(part.labels[0].astype(np.float64), varying, models)
+
+    def confidences(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Confidences in [0, 1], `[n, num_labels]`."""
+        rows = as_rows(inputs)
+        confidences = np.tile(self.first, (len(rows), 1))
+        if self.models:
+            width = len(self.varying) // len(self.models)  # labels a model
+            columns = [_columns(model, rows, width) for model in self.models]
+            confidences[:, self.varying] = np.concatenate(columns, axis=1)
+        return confidences
 
 
 def _takes_several_targets(estimator: Any) -> bool:
@@ -95,22 +116,13 @@ def _takes_several_targets(estimator: Any) -> bool:
     return bool(estimator._get_tags()["multioutput"])  # scikit-learn before 1.6
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def seeded(estimator: Any, seed: int) -> Any:
+    """An unfitted clone, every `random_state` in it set to the seed."""
     from sklearn.base import clone  # here, so that workers with other teachers start in half the time
 
     copy = clone(estimator)
     names = [name for name in copy.get_params() if name.split("__")[-1] == "random_state"]
     return copy.set_params(**dict.fromkeys(names, seed))
-
-
-def _confidences(fitted: _Fitted, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Confidences of one teacher, `[n, num_labels]`."""
-    confidences = np.tile(fitted.first, (len(rows), 1))
-    if fitted.models:
-        width = len(fitted.varying) // len(fitted.models)  # labels a model
-        columns = [_columns(model, rows, width) for model in fitted.models]
-        confidences[:, fitted.varying] = np.concatenate(columns, axis=1)
-    return confidences
 
 
 def _columns(model: Any, rows: NDArray[np.float32], width: int) -> NDArray[np.float64]:
