@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pate.pipeline import Advance
+from pate.data import Dataset, LoadsInStages
+from pate.pipeline import Advance, Monitor
 
 
 class ConsoleMonitor:
@@ -17,20 +20,14 @@ class ConsoleMonitor:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
+        self._bar: Progress | None = None  # of the outer stage, where one is inside another
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
         """A stage of `total` steps, or of unknown length."""
         started = time.monotonic()
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
         last = ""
-        with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
+        with self._bars() as bar:
             task = bar.add_task(name, total=total, note="")
 
             def advance(done: int, note: str = "") -> None:
@@ -39,5 +36,32 @@ class ConsoleMonitor:
                 bar.update(task, completed=done, note=note)
 
             yield advance
+            bar.remove_task(task)
         end = f" ({last})" if last else ""
         self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")
+
+    @contextmanager
+    def _bars(self) -> Iterator[Progress]:
+        """The bars on the console, of which there can be one set at a time."""
+        if self._bar is not None:
+            yield self._bar
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal) as bar:
+            self._bar = bar
+            try:
+                yield bar
+            finally:
+                self._bar = None
+
+
+def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
+    """How a data set is read: with its stages shown where it has some."""
+    load: Callable[[], Dataset] = data.load
+    return partial(data.load_in_stages, monitor.stage) if isinstance(data, LoadsInStages) else load

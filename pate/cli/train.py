@@ -13,14 +13,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.aggregators import Aggregator
 from pate.cli.app import run_app
-from pate.cli.progress import ConsoleMonitor
+from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
 from pate.mechanisms import CertifiedTable
-from pate.pipeline import Plan, train
+from pate.pipeline import Monitor, Plan, train
 from pate.report import print_report
 
 _NOISE_KEYS = ("selection_scale", "test_std", "table_order", "table_budget", "noise_std", "prior_scale")
-_PRIVATE_KEYS = ("root", "path", "seed", "table")
+_PRIVATE_KEYS = ("root", "path", "cache", "seed", "table")
 _NOT_PUBLISHED = ("seed", "output_dir")
 
 
@@ -35,11 +35,12 @@ def train_from_config(config: DictConfig) -> None:
         config.target_epsilon = None
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings))
-    report = train(_plan(config, settings), output_dir, ConsoleMonitor())
+    monitor = ConsoleMonitor()
+    report = train(_plan(config, settings, monitor), output_dir, monitor)
     print_report(report, output_dir / "report.html")
 
 
-def _plan(config: DictConfig, settings: dict[str, Any]) -> Plan:
+def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Plan:
     allowed = list(config.allowed_targets)
 
     def make(group: str, **arguments: Any) -> Any:
@@ -47,7 +48,7 @@ def _plan(config: DictConfig, settings: dict[str, Any]) -> Plan:
 
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
     return Plan(
-        load_dataset=make("data").load,
+        load_dataset=watched_load(make("data"), monitor),
         teacher=build(teacher, allowed_targets=allowed),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),

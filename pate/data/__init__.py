@@ -4,7 +4,22 @@ from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
 from pate.data.partition import Partition
+from pate.data.pixels import Pixels
+from pate.data.stages import LoadsInStages
+from pate.data.synth_faces import FaceCopy, SynthFaces
 from pate.data.wordnet import WordNet40
 from pate.data.yeast import Yeast
 
-__all__ = ["CelebA", "Dataset", "DigitsGrid", "Partition", "Split", "WordNet40", "Yeast"]
+__all__ = [
+    "CelebA",
+    "Dataset",
+    "DigitsGrid",
+    "FaceCopy",
+    "LoadsInStages",
+    "Partition",
+    "Pixels",
+    "Split",
+    "SynthFaces",
+    "WordNet40",
+    "Yeast",
+]

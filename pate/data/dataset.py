@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.pixels import Pixels
 from pate.validation import InvalidValue, require, require_choice
 
 Kind = Literal["features", "images"]
@@ -21,7 +22,9 @@ class Split:
     """Labelled records that play one role: the private pool, the public pool or the test set.
 
     Attributes:
-        inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1].
+        inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Large image data
+            give `Pixels` in its place, which reads like the array: `inputs[rows]` is one, and so is
+            `take(rows).inputs`; the whole only after `np.asarray(inputs)`.
         labels: bool `[n, num_labels]`; any number of labels may hold for a record.
         record_ids: int64 `[n]`, the name of each record in its source.
         group_ids: int64 `[n]`, what must stay together: records of one person, one text, one source image.
@@ -99,13 +102,19 @@ class Dataset:
         """How many labels each record carries a bit for."""
         return len(self.label_names)
 
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input: `(d,)`, or `(channels, height, width)` of an image, as teachers are given it."""
+        return tuple(self.private.inputs.shape[1:])
+
     def digest(self) -> str:
         """SHA-256 of all inputs, labels and ids, in hexadecimal: equal for equal data only. Covered by no epsilon."""
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
                 digest.update(repr(array.shape).encode())
-                digest.update(np.ascontiguousarray(array).data)
+                for block in array.blocks() if isinstance(array, Pixels) else (np.ascontiguousarray(array),):
+                    digest.update(block.data)
         return digest.hexdigest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
@@ -115,7 +124,7 @@ class Dataset:
         require(len(split) > 0, f"len({name})", len(split), "at least one record")
         rank = _RANKS[self.kind]
         require(split.inputs.ndim == rank, f"{name}.inputs.ndim", split.inputs.ndim, f"{rank} for {self.kind}")
-        shape, wanted = split.inputs.shape[1:], self.private.inputs.shape[1:]
+        shape, wanted = split.inputs.shape[1:], self.input_shape
         require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
         found = split.labels.shape[1]
         require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
@@ -131,7 +140,7 @@ def first_repeated(values: NDArray[np.int64]) -> int | None:
 
 
 def _require_array(name: str, array: object, dtype: type, *, ranks: tuple[int, ...]) -> None:
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, (np.ndarray, Pixels)):
         raise InvalidValue(f"{name}={type(array).__name__}: expected a numpy array")
     require(array.dtype == dtype, f"{name}.dtype", array.dtype, np.dtype(dtype).name)
     require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))

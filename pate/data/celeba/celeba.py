@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.cache import PixelCache
 from pate.data.celeba.images import decode_images
+from pate.data.celeba.photographs import IMAGES, MARKER, image_folder, stamps_of
 from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, has_table, read_attributes, read_numbers
 from pate.data.dataset import Dataset, Split
-from pate.validation import InvalidValue, require_count
+from pate.data.pixels import Pixels
+from pate.data.stages import Stage, unwatched
+from pate.validation import InvalidValue, require_choice, require_count
 
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
-_IMAGES = "img_align_celeba"
+_LACKING = ("skip", "error")
+_VERSION = 1  # of how photographs become pixels; in the cache's name
 
 
 @dataclass(frozen=True)
@@ -25,34 +31,49 @@ class CelebA:
     """Reads the folder that CelebA is distributed as; nothing is fetched.
 
     The folder has `list_attr_celeba`, `list_eval_partition` (each `.txt` as the authors give it or `.csv`
-    as it is often passed on), `img_align_celeba/` with the photographs, and, if needed, `identity_CelebA`.
-    The official training split is private, validation public, test test. A listed photograph that is
-    not in the folder is passed over, and a warning says how many were.
+    as it is often passed on), `img_align_celeba/` with the photographs, and, if needed, `identity_CelebA`. No
+    checksum is asked for. The official training split is private, validation public, test test. A folder that
+    `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
 
-    Everything is decoded into memory: 12 * image_size**2 bytes an image.
+    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes a photograph,
+    and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
+    are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
+
+    Edge cases: a listed photograph that is not in the folder, or a count in the list's first line that is not
+    that of its rows, is passed over with a warning, or refused (`missing`). A photograph that was replaced or
+    turned up is decoded at the next run. A damaged one is refused by name; those before it stay decoded.
 
     Attributes:
         root: the folder, or the one that has it as `celeba`.
         image_size: height and width of the decoded images, in pixels.
-        partition_by_identity: whether the group, hence the unit that epsilon protects, is a person; without it
-            every photograph counts for itself, and somebody with 30 photographs is protected for each alone.
+        crop: side of the square in the photograph's middle that is kept, in pixels; None for the largest.
+        partition_by_identity: whether the group, hence the unit that epsilon protects, is a person, who is then
+            in one teacher only; without it every photograph counts for itself, and somebody with 30 photographs
+            is protected for each alone.
+        missing: "skip" or "error", what becomes of a copy that lacks photographs.
         limit: at most this many photographs in each split, the first ones listed; None takes all.
+        cache: the folder for decoded photographs, as private as they are; None for `pate_cache` in the copy's.
 
     Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
 
     root: Path | str
     image_size: int = 64
+    crop: int | None = None
     partition_by_identity: bool = False
+    missing: str = "skip"
     limit: int | None = None
+    cache: Path | str | None = None
 
     def __post_init__(self) -> None:
         require_count("image_size", self.image_size)
-        if self.limit is not None:
-            require_count("limit", self.limit)
+        require_choice("missing", self.missing, _LACKING)
+        for name in ("crop", "limit"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name))
 
     def load(self) -> Dataset:
-        """Reads the lists and decodes the photographs: images float32 `[n, 3, image_size, image_size]`.
+        """Reads the lists and decodes the photographs that the cache lacks.
 
         Record ids are row numbers of the attribute list from 1, which in the genuine copy are the numbers in
         the file names.
@@ -60,41 +81,70 @@ class CelebA:
         Raises:
             InvalidValue: a folder, list or split that is not there or not as it should be; an image that
                 cannot be decoded; a person in two splits where identities are the groups.
+            OSError: the disk is full.
         """
+        return self.load_in_stages(unwatched)
+
+    def load_in_stages(self, stage: Stage) -> Dataset:
+        """The same, and announces the decoding."""
         folder = self._folder()
         attributes = read_attributes(folder)
+        if attributes.announced != len(attributes.files):
+            rule = f"{len(attributes.files)}, the rows that follow"
+            self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
         split_of = _numbers(folder, SPLITS, attributes.files)
         record_ids = np.arange(1, len(attributes.files) + 1)
         group_ids = _numbers(folder, IDENTITIES, attributes.files) if self.partition_by_identity else record_ids
-        images = _image_folder(folder)
-        present = _present(images, attributes.files)
-        rows_of = {role: self._rows(role, split_of == code, present) for role, code in _OFFICIAL.items()}
+        images = image_folder(folder)
+        stamps = stamps_of(images, attributes.files)
+        rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
 
-        def read(rows: NDArray[np.int64]) -> Split:
+        def decode(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
             paths = [images / attributes.files[row] for row in rows]
-            inputs = decode_images(paths, image_size=self.image_size)
+            return decode_images(paths, image_size=self.image_size, crop=self.crop)
+
+        shape = (len(attributes.files), 3, self.image_size, self.image_size)
+        cache = PixelCache(self._cache_folder(folder, attributes.files), shape, "decoding photographs")
+        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
+
+        def split(rows: NDArray[np.int64]) -> Split:
+            inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
             return Split(inputs, attributes.labels[rows], record_ids[rows], group_ids[rows])
 
-        splits = {role: read(rows) for role, rows in rows_of.items()}
-        return Dataset(name="celeba", real=True, kind="images", label_names=attributes.names, **splits)
+        splits = {role: split(rows) for role, rows in rows_of.items()}
+        real = not (folder / MARKER).exists()
+        return Dataset(name="celeba", real=real, kind="images", label_names=attributes.names, **splits)
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
         for folder in (root, root / "celeba"):
             if has_table(folder, ATTRIBUTES):
                 return folder
-        rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {_IMAGES}/"
+        rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue(f"data.root={self.root}: expected {rule}")
 
+    def _cache_folder(self, folder: Path, files: tuple[str, ...]) -> Path:
+        """One for each list of files, size and crop."""
+        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
+        digest = hashlib.sha256(repr((_VERSION, self.crop, files)).encode()).hexdigest()[:8]
+        return parent / f"celeba-{self.image_size}-{digest}"
+
     def _rows(self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]) -> NDArray[np.int64]:
-        missing = int((listed & ~present).sum())
+        absent = int((listed & ~present).sum())
         rows = np.flatnonzero(listed & present)
         if not len(rows):
-            rule = f"at least one photograph of the {role} split in {_IMAGES}/, found none of {int(listed.sum())}"
+            rule = f"at least one photograph of the {role} split in {IMAGES}/, found none of {int(listed.sum())}"
             raise InvalidValue(f"data.root={self.root}: expected {rule}")
-        if missing:
-            _log.warning("%s split: %d of %d listed photographs are missing", role, missing, int(listed.sum()))
+        if absent:
+            rule = f"all {int(listed.sum())} listed photographs of the {role} split, {absent} are missing"
+            self._lacks(f"data.root={self.root}: expected {rule}")
         return rows[: self.limit]
+
+    def _lacks(self, message: str) -> None:
+        """Refuses an incomplete copy, or says how it is used."""
+        if self.missing == "error":
+            raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
+        _log.warning("%s; going on with what is there (data.missing=error refuses)", message)
 
 
 def _numbers(folder: Path, stem: str, files: tuple[str, ...]) -> NDArray[np.int64]:
@@ -103,13 +153,3 @@ def _numbers(folder: Path, stem: str, files: tuple[str, ...]) -> NDArray[np.int6
     if unlisted is not None:
         raise InvalidValue(f"{stem}={unlisted}: expected a row for each image of {ATTRIBUTES}, found none")
     return np.array([numbers[file] for file in files], dtype=np.int64)
-
-
-def _image_folder(folder: Path) -> Path:
-    nested = folder / _IMAGES / _IMAGES  # as the CSV form is often unpacked
-    return nested if nested.is_dir() else folder / _IMAGES
-
-
-def _present(images: Path, files: tuple[str, ...]) -> NDArray[np.bool_]:
-    found = set(os.listdir(images)) if images.is_dir() else set()
-    return np.array([file in found for file in files], dtype=np.bool_)

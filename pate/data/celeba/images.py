@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,26 +13,34 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue
 
 
-def decode_images(paths: Sequence[Path], *, image_size: int) -> NDArray[np.float32]:
-    """Reads images as float32 `[n, 3, image_size, image_size]` in [0, 1].
+def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = None) -> NDArray[np.uint8]:
+    """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
 
-    Each is cropped to the square in its middle and resized, averaging over the pixels that fall together.
+    Each is cropped to the square in its middle, of `crop` pixels a side (None: the largest; more than there are
+    takes the largest too), and resized, averaging over the pixels that fall together. A few are decoded at once.
 
     Raises:
         InvalidValue: a file that is no image, or a damaged one.
     """
+    images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
+    with ThreadPoolExecutor() as pool:
+        for row, image in enumerate(pool.map(partial(_decode, image_size=image_size, crop=crop), paths)):
+            images[row] = image
+    return images
+
+
+def _decode(path: Path, *, image_size: int, crop: int | None) -> NDArray[np.uint8]:
+    """One image, uint8 `[3, image_size, image_size]`."""
     from PIL import Image  # not when `pate.data` is imported: most data sets need no pictures
 
-    images = np.empty((len(paths), 3, image_size, image_size), dtype=np.float32)
-    for row, path in enumerate(paths):
-        try:
-            with Image.open(path) as opened:
-                image = opened.convert("RGB")
-        except (OSError, SyntaxError) as error:  # Pillow raises SyntaxError for some damaged files
-            raise InvalidValue(f"image={path}: expected a readable image") from error
-        side = min(image.size)
-        left, top = (image.width - side) // 2, (image.height - side) // 2
-        square = (left, top, left + side, top + side)
-        resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
-        images[row] = np.asarray(resized, dtype=np.float32).transpose(2, 0, 1) / np.float32(255)
-    return images
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises for damage
+        rule = "a readable image; fetch it again, or remove it: a missing one is passed over"
+        raise InvalidValue(f"image={path}: expected {rule}") from error
+    side = min(*image.size, crop or min(image.size))
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    square = (left, top, left + side, top + side)
+    resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
+    return np.asarray(resized).transpose(2, 0, 1)

@@ -21,11 +21,13 @@ class Attributes:
     Attributes:
         names: one for each attribute.
         files: the image's file name, a row each.
+        announced: how many rows the list says that it has; the CSV form says nothing, and this is their number.
         labels: bool `[n, num_attributes]`.
     """
 
     names: tuple[str, ...]
     files: tuple[str, ...]
+    announced: int
     labels: NDArray[np.bool_]
 
 
@@ -39,21 +41,22 @@ def read_attributes(folder: Path) -> Attributes:
 
     The text form has the number of rows in its first line and the names in its second (which may end in
     blanks); the CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an
-    attribute.
+    attribute. Copies that were cut to a part of the images often keep the old number: whether that will do
+    is the caller's to say.
 
     Raises:
-        InvalidValue: a number of rows other than announced (the file was cut), a row of another length, a
-            value other than 1 and -1, a file listed twice.
+        InvalidValue: no number of rows, a row of another length, a value other than 1 and -1, a file listed twice.
     """
     path, rows = _read_rows(folder, ATTRIBUTES)
     if path.suffix == ".csv":
         names, rows = rows[0][1:], rows[1:]
         require(bool(names and rows), f"{path.name} line 1", ",".join(names), "names, and a row for each image")
+        announced = len(rows)
     else:
-        announced = rows[0][0]
-        require(len(rows) > 2, f"{path.name} line 1", announced, "names in line 2 and a row for each image")
-        names, rows = rows[1], rows[2:]
-        require(announced == str(len(rows)), f"{path.name} line 1", announced, f"{len(rows)}, the rows that follow")
+        first = " ".join(rows[0])
+        require(first.isdecimal(), f"{path.name} line 1", first, "the number of images")
+        require(len(rows) > 2, f"{path.name} line 1", first, "names in line 2 and a row for each image")
+        announced, names, rows = int(first), rows[1], rows[2:]
     for row in rows:
         rule = f"{len(names)} values, one for each attribute"
         require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
@@ -64,7 +67,7 @@ def read_attributes(folder: Path) -> Attributes:
         require(False, f"{path.name} row {rows[row][0]}", values[row, column], "1 or -1")
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
-    return Attributes(tuple(names), files, values == "1")
+    return Attributes(tuple(names), files, announced, values == "1")
 
 
 def read_numbers(folder: Path, stem: str) -> dict[str, int]:

@@ -1,4 +1,5 @@
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_both_forms_by_hand(copy: Path) -> None:
         [True, True, False],
     ]
     assert dataset.private.inputs.shape == (4, 3, 8, 8)
-    brightness = dataset.test.inputs.mean(axis=(1, 2, 3)) * 255
+    brightness = np.asarray(dataset.test.inputs).mean(axis=(1, 2, 3)) * 255
     np.testing.assert_allclose(brightness, [180, 210], atol=1)  # JPEG may move a level
 
 
@@ -62,9 +63,23 @@ def test_missing_photographs_are_passed_over_with_a_count(copy: Path, caplog: py
         dataset = CelebA(root=copy, image_size=4).load()
     assert dataset.private.record_ids.tolist() == [1, 3]
     assert dataset.private.labels[:, 1].tolist() == [False, True]
-    assert [record.getMessage() for record in caplog.records] == [
-        "private split: 2 of 4 listed photographs are missing"
-    ]
+    (message,) = [record.getMessage() for record in caplog.records]
+    rule = r"^data\.root=\S+: expected all 4 listed photographs of the private split, 2 are missing; "
+    assert re.match(rule + r"going on with what is there \(data\.missing=error refuses\)$", message)
+    with pytest.raises(InvalidValue, match=rule + r"data\.missing=skip goes on with what is there$"):
+        CelebA(root=copy, missing="error").load()
+
+
+def test_a_wrong_number_of_rows_is_told_or_refused(
+    text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture
+) -> None:
+    edit("list_attr_celeba.txt", "8\n", "202599\n")
+    with caplog.at_level(logging.WARNING):
+        assert len(CelebA(root=text_copy, image_size=4).load().private) == 4
+    rule = r"^list_attr_celeba line 1=202599: expected 8, the rows that follow; "
+    assert re.match(rule, caplog.records[0].getMessage())
+    with pytest.raises(InvalidValue, match=rule + r"data\.missing=skip goes on"):
+        CelebA(root=text_copy, missing="error").load()
 
 
 def test_a_complete_copy_warns_of_nothing(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,3 +140,7 @@ def test_impossible_parameters_are_refused() -> None:
         CelebA(root="celeba", image_size=0)
     with pytest.raises(InvalidValue, match=r"^limit=0: expected a whole number >= 1$"):
         CelebA(root="celeba", limit=0)
+    with pytest.raises(InvalidValue, match=r"^crop=-1: expected a whole number >= 1$"):
+        CelebA(root="celeba", crop=-1)
+    with pytest.raises(InvalidValue, match=r"^missing=warn: expected one of skip, error$"):
+        CelebA(root="celeba", missing="warn")
