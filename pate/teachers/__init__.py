@@ -3,6 +3,7 @@
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.engine import Engine
 from pate.teachers.ensemble import cast_votes, train_ensemble
+from pate.teachers.kernel import KernelTeacher
 from pate.teachers.linear import LinearTeacher
 from pate.teachers.mlp import MLPTeacher
 from pate.teachers.processes import ProcessesEngine
@@ -14,6 +15,7 @@ from pate.teachers.teacher import Part, State, Teacher
 __all__ = [
     "CheckpointStore",
     "Engine",
+    "KernelTeacher",
     "LinearTeacher",
     "MLPTeacher",
     "Part",

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pate.networks.device import one_thread
 from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.device import one_thread
 from pate.teachers.teacher import Part, Teacher
 from pate.validation import require, require_count
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.networks.device import one_thread
 from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.device import one_thread
 from pate.teachers.engine import Engine, OnProgress
 from pate.teachers.teacher import Part, Teacher
 from pate.validation import require_count

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pate.teachers.device import require_device
+from pate.networks.device import require_device
 from pate.teachers.stack import Stack
 from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
 from pate.teachers.threshold import best_thresholds

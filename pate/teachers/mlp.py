@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pate.teachers.adam import StackedAdam
-from pate.teachers.device import require_device
-from pate.teachers.minibatch import Minibatches
+from pate.networks.adam import StackedAdam
+from pate.networks.device import require_device
+from pate.networks.minibatch import Minibatches
 from pate.teachers.stack import Stack
 from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
 from pate.validation import require_count, require_non_negative, require_positive, require_probability

@@ -43,6 +43,11 @@ class SklearnTeacher(Teacher):
             raise InvalidValue(f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator")
         require_probability("threshold", self.threshold)
 
+    @property
+    def alone(self) -> bool:
+        """See `Teacher.alone`."""
+        return True
+
     def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits one part after the other. The loss is the mean squared error on the part itself."""
         require_parts(parts, seeds)

@@ -58,6 +58,11 @@ class Teacher(ABC):
         * Equal calls on one device with one thread give equal bytes.
     """
 
+    @property
+    def alone(self) -> bool:
+        """Whether state i has the same bytes in whatever call: engines then train and save teachers one by one."""
+        return False
+
     @abstractmethod
     def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits one teacher for each part.

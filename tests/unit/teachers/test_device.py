@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pate.teachers.device import one_thread, require_device
+from pate.networks.device import one_thread, require_device
 from pate.validation import InvalidValue
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from pate.teachers import MLPTeacher, Part
-from pate.teachers.minibatch import Minibatches
+from pate.networks.minibatch import Minibatches
 from pate.validation import InvalidValue
 
 

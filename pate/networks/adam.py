@@ -1,4 +1,4 @@
-"""Adam with decoupled weight decay for teachers trained side by side."""
+"""Adam with decoupled weight decay for networks trained side by side."""
 
 from __future__ import annotations
 
@@ -29,12 +29,18 @@ class StackedAdam:
         self._second = [torch.zeros_like(parameter) for parameter in parameters]
         self._steps = 0
 
-    def step(self, gradients: Sequence[torch.Tensor], active: torch.Tensor) -> None:
-        """Moves the parts that are active, bool `[num_parts, 1, 1]`."""
+    def step(self, gradients: Sequence[torch.Tensor], active: torch.Tensor, scale: torch.Tensor | float = 1.0) -> None:
+        """Moves the parts that are active.
+
+        Args:
+            gradients: one for each parameter.
+            active: bool, of a shape that broadcasts with every parameter: `[num_parts, 1, …]`.
+            scale: of this step's learning rate; a tensor, of the shape of `active`, where parts differ.
+        """
         self._steps += 1
         first_bias, second_bias = (1 - beta**self._steps for beta in _BETAS)
-        shrink = 1 - self.learning_rate * self.weight_decay
-        rate = self.learning_rate * math.sqrt(second_bias) / first_bias
+        shrink = 1 - scale * (self.learning_rate * self.weight_decay)
+        rate = scale * (self.learning_rate * math.sqrt(second_bias) / first_bias)
         all_active = bool(active.all())
         for parameter, gradient, first, second in zip(
             self._parameters, gradients, self._first, self._second, strict=True
@@ -43,6 +49,10 @@ class StackedAdam:
             first.lerp_(gradient, 1 - _BETAS[0])
             second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
             spread = second.sqrt().add_(_EPSILON * math.sqrt(second_bias))
-            parameter.mul_(shrink).addcdiv_(first, spread, value=-rate)
+            parameter.mul_(shrink)
+            if isinstance(rate, torch.Tensor):
+                parameter.sub_((first / spread).mul_(rate))
+            else:
+                parameter.addcdiv_(first, spread, value=-rate)
             if resting is not None:
                 parameter.copy_(torch.where(active, parameter, resting))

@@ -1,0 +1,24 @@
+"""Networks for images and how they are trained: beneath teachers and students, who both use them. Needs torch."""
+
+from pate.networks.convnet import ConvNet
+from pate.networks.device import one_thread, require_device
+from pate.networks.network import Network, Tensors, logits_in_blocks, require_images
+from pate.networks.recipe import Recipe
+from pate.networks.resnet import ResNet50, read_weights
+from pate.networks.stacked_training import fit_stacked
+from pate.networks.training import fit
+
+__all__ = [
+    "ConvNet",
+    "Network",
+    "Recipe",
+    "ResNet50",
+    "Tensors",
+    "fit",
+    "fit_stacked",
+    "logits_in_blocks",
+    "one_thread",
+    "read_weights",
+    "require_device",
+    "require_images",
+]

@@ -1,0 +1,107 @@
+"""A small convolutional network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from pate.networks.network import Network, Tensors
+from pate.validation import require, require_choice, require_count
+
+NORMS = ("group", "batch")
+GROUP = 8  # channels that are normalised together
+GRID = 2  # the head sees the mean over each quarter of the image
+MOMENTUM, EPSILON = 0.1, 1e-5
+
+
+@dataclass(frozen=True)
+class ConvNet(Network):
+    """Patches, a few 3 x 3 convolutions, means over the quarters of the image, a linear head.
+
+    The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
+    nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalised, over
+    groups of 8 channels of one image ("group"), or over the batch ("batch", with running means and variances of the
+    network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
+
+    Attributes:
+        shape: of an image, (channels, height, width); height and width multiples of 2 * patch.
+        num_labels: L.
+        width: channels of the first layer, a multiple of 8.
+        blocks: convolutions after it.
+        patch: height and width of a patch, in pixels.
+        norm: "group" or "batch".
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    shape: tuple[int, ...]
+    num_labels: int
+    width: int = 32
+    blocks: int = 2
+    patch: int = 4
+    norm: str = "group"
+
+    def __post_init__(self) -> None:
+        require_network(self.width, self.blocks, self.patch, self.norm)
+        step = GRID * self.patch
+        fits = len(self.shape) == 3 and all(size % step == 0 and size > 0 for size in self.shape[1:])
+        require(fits, "inputs.shape[1:]", tuple(self.shape), f"(channels, height, width) in multiples of {step} pixels")
+
+    @property
+    def kernels(self) -> list[tuple[int, int]]:
+        """Channels out and inputs in of each layer before the head."""
+        sizes = [(self.width, self.shape[0] * self.patch**2)]
+        sizes += [(2 * self.width, 9 * (self.width if block == 0 else 2 * self.width)) for block in range(self.blocks)]
+        return sizes
+
+    def initial(self, rng: np.random.Generator) -> Tensors:
+        """He-scaled normal weights, a head of zeros."""
+        tensors: Tensors = {}
+        for layer, (channels, inputs) in enumerate(self.kernels):
+            drawn = rng.standard_normal((channels, inputs), np.float32) * np.float32(math.sqrt(2 / inputs))
+            tensors[f"layer{layer}.weight"] = torch.from_numpy(drawn)
+            tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"] = torch.ones(channels), torch.zeros(channels)
+            if self.norm == "batch":
+                tensors[f"layer{layer}.mean"] = torch.zeros(channels)
+                tensors[f"layer{layer}.var"] = torch.ones(channels)
+        tensors["head.weight"] = torch.zeros(self.num_labels, GRID**2 * self.kernels[-1][0])
+        tensors["head.bias"] = torch.zeros(self.num_labels)
+        return tensors
+
+    def is_buffer(self, name: str) -> bool:
+        """Running means and variances."""
+        return name.endswith((".mean", ".var"))
+
+    def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """See `Network.logits`."""
+        values = images
+        for layer in range(self.blocks + 1):
+            weight = tensors[f"layer{layer}.weight"]
+            side = self.patch if layer == 0 else 3
+            kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
+            stride, padding = (self.patch, 0) if layer == 0 else (1, 1)
+            values = functional.conv2d(values, kernel, stride=stride, padding=padding)
+            values = self._normalised(tensors, layer, values, training).relu()
+        quarters = functional.adaptive_avg_pool2d(values, GRID).permute(0, 2, 3, 1).flatten(1)
+        return functional.linear(quarters, tensors["head.weight"], tensors["head.bias"])
+
+    def _normalised(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
+        scale, shift = tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"]
+        if self.norm == "group":
+            return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)
+        mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
+        return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
+
+
+def require_network(width: int, blocks: int, patch: int, norm: str) -> None:
+    """Raises `InvalidValue` unless the numbers describe a network, for images of whatever size."""
+    require_count("width", width)
+    require(width % GROUP == 0, "width", width, f"a multiple of {GROUP}")
+    require_count("blocks", blocks, minimum=0)
+    require_count("patch", patch)
+    require_choice("norm", norm, NORMS)

@@ -1,0 +1,66 @@
+"""What every network offers, and the images that go into it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require
+
+Tensors = dict[str, torch.Tensor]
+"""All that a network is, by name: parameters, and buffers that training moves without a gradient."""
+
+_BLOCK = 128  # images a forward pass without gradients
+
+
+class Network(ABC):
+    """An architecture without parameters of its own: they are an argument, by name."""
+
+    @abstractmethod
+    def initial(self, rng: np.random.Generator) -> Tensors:
+        """Parameters and buffers to begin with, drawn from the generator."""
+
+    @abstractmethod
+    def is_buffer(self, name: str) -> bool:
+        """Whether no gradient belongs to the tensor of this name."""
+
+    @abstractmethod
+    def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """Log-odds `[n, num_labels]` of images in [-1, 1], `[n, channels, height, width]`; training moves buffers."""
+
+
+def require_images(inputs: Any) -> NDArray[Any]:
+    """Returns images `[n, channels, height, width]`, float32 in [0, 1] or uint8, or raises `InvalidValue`."""
+    images = np.asarray(inputs)
+    require(images.ndim == 4, "inputs.shape", images.shape, "images [n, channels, height, width]")
+    if images.dtype not in (np.float32, np.uint8):
+        raise InvalidValue(f"inputs.dtype={images.dtype}: expected float32 in [0, 1], or uint8")
+    return images
+
+
+def centred(images: torch.Tensor) -> torch.Tensor:
+    """Images of [0, 1] or 0..255 in [-1, 1], their channels innermost in memory; the constants are public."""
+    top = 255.0 if images.dtype == torch.uint8 else 1.0
+    scaled = images.float().mul_(2 / top) if images.dtype == torch.uint8 else images * 2
+    return scaled.sub_(1).contiguous(memory_format=torch.channels_last)
+
+
+def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
+    """Images with those mirrored whose flip, bool `[n]`, is set."""
+    return torch.where(flips[:, None, None, None], images.flip(3), images)
+
+
+@torch.no_grad()
+def logits_in_blocks(
+    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device, num_labels: int
+) -> NDArray[np.float32]:
+    """Log-odds of any number of images, `[n, num_labels]`, a block at a time and in float32."""
+    found = np.empty((len(images), num_labels), np.float32)
+    for first in range(0, len(images), _BLOCK):
+        block = torch.from_numpy(np.ascontiguousarray(images[first : first + _BLOCK])).to(device)
+        found[first : first + _BLOCK] = network.logits(tensors, centred(block), training=False).float().cpu().numpy()
+    return found

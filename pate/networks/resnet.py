@@ -1,0 +1,148 @@
+"""ResNet-50 as torchvision has it, with a head for our labels."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch.nn import functional
+
+from pate.networks.network import Network, Tensors, centred
+from pate.networks.torchvision import torchvision_models
+from pate.validation import InvalidValue, require_count
+
+FEATURES = 2048  # channels that the head sees
+_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and spread that published weights expect
+_HEAD = ("fc.weight", "fc.bias")
+_BLOCK = 64  # images a forward pass of the frozen backbone
+
+
+@dataclass(frozen=True)
+class ResNet50(Network):
+    """The residual network of 50 layers (He et al., 2016), each network with batch statistics of its own.
+
+    Attributes:
+        num_labels: L; 0 leaves the head out, so that `logits` are the 2,048 features.
+        weights: a file of backbone weights to begin with, or None for random ones. See `read_weights`.
+        image_size: images are resized to this height and width first; None leaves them as they are.
+
+    Raises:
+        InvalidValue: torchvision is missing, or the file cannot be read as a ResNet-50.
+    """
+
+    num_labels: int
+    weights: str | None = None
+    image_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.image_size is not None:
+            require_count("image_size", self.image_size)
+
+    @cached_property
+    def _module(self) -> torch.nn.Module:
+        """The structure alone; its parameters are always passed in."""
+        with torch.device("meta"):
+            module: torch.nn.Module = torchvision_models().resnet50(weights=None)
+        if self.num_labels == 0:
+            module.fc = torch.nn.Identity()
+        return module
+
+    def initial(self, rng: np.random.Generator) -> Tensors:
+        """Initial weights as torchvision draws them, from a seed of the generator, or those of the file; a head of zeros."""
+        seed = int(rng.integers(2**32))
+        if self.weights is None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                tensors: Tensors = dict(torchvision_models().resnet50(weights=None).state_dict())
+        else:
+            tensors = read_weights(self.weights)
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in _HEAD}
+        if self.num_labels:
+            tensors["fc.weight"] = torch.zeros(self.num_labels, FEATURES)
+            tensors["fc.bias"] = torch.zeros(self.num_labels)
+        return tensors
+
+    def is_buffer(self, name: str) -> bool:
+        """Running means and variances, and the count of batches."""
+        return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
+
+    def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """See `Network.logits`."""
+        if self.image_size is not None:
+            size = (self.image_size, self.image_size)
+            images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
+        mean, spread = (torch.tensor(values, device=images.device)[:, None, None] for values in _IMAGENET)
+        images = (images - (2 * mean - 1)) / (2 * spread)  # one channel becomes three
+        self._module.train(training)
+        logits: torch.Tensor = torch.func.functional_call(self._module, tensors, (images,))
+        return logits
+
+
+def read_weights(path: str | Path) -> Tensors:
+    """Reads a backbone: a `.safetensors` file, or what `torch.save` wrote of a state dictionary.
+
+    No code in the file is run. The head, if there is one, is left out. The file must come from PUBLIC data: what it
+    was trained on is covered by no epsilon.
+
+    Raises:
+        InvalidValue: a file that is missing, unreadable, or not a ResNet-50.
+    """
+    try:
+        if str(path).endswith(".safetensors"):
+            found: Tensors = load_file(path)
+        else:
+            found = torch.load(path, map_location="cpu", weights_only=True)
+        tensors = {
+            name.removeprefix("module."): tensor.float() for name, tensor in found.items() if "num_b" not in name
+        }
+    except (OSError, SafetensorError, RuntimeError, ValueError, AttributeError, EOFError, KeyError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights ({reason})") from error
+    except Exception as error:  # pickle.UnpicklingError, and what a damaged pickle raises
+        raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights ({type(error).__name__})") from error
+    structure = ResNet50(num_labels=0)._module.state_dict()
+    wanted = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
+    wrong = [name for name, shape in wanted.items() if name not in tensors or tensors[name].shape != shape]
+    if wrong:
+        raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights, found no good {wrong[0]} in it")
+    counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
+    return {name: tensors[name] for name in wanted} | counts
+
+
+class FrozenBackbone:
+    """Features of a backbone that is never trained; those of the last few arrays of images are remembered.
+
+    All teachers are asked about the same queries, a few at a time: without memory the backbone would see the queries
+    again for each of them.
+    """
+
+    _remembered = 2
+
+    def __init__(self, weights: str, image_size: int | None, device: torch.device) -> None:
+        self._network, self._device = ResNet50(0, weights, image_size), device
+        self._tensors = {name: tensor.to(device) for name, tensor in read_weights(weights).items()}
+        self._memory: dict[str, NDArray[np.float32]] = {}
+
+    @torch.no_grad()
+    def features(self, images: NDArray[Any], *, remember: bool = False) -> NDArray[np.float32]:
+        """The features of images `[n, channels, height, width]`, float32 `[n, 2048]`."""
+        key = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if remember else ""
+        if key in self._memory:
+            return self._memory[key]
+        found = np.empty((len(images), FEATURES), np.float32)
+        for first in range(0, len(images), _BLOCK):
+            block = centred(torch.from_numpy(np.ascontiguousarray(images[first : first + _BLOCK])).to(self._device))
+            found[first : first + _BLOCK] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
+        if remember:
+            while len(self._memory) >= self._remembered:
+                del self._memory[next(iter(self._memory))]
+            self._memory[key] = found
+        return found
