@@ -67,7 +67,9 @@ class GammaTopK(TopKMechanism):
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         radius = rng.standard_gamma(counts.shape[1] + 1.0, (len(counts), 1)) * self.noise_scale
-        return largest_in_order(counts + radius * rng.uniform(-1.0, 1.0, counts.shape), self.k)
+        noisy = radius * rng.uniform(-1.0, 1.0, counts.shape)
+        noisy += counts - counts.max(axis=1, keepdims=True)
+        return largest_in_order(noisy, self.k)
 
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples: an integral over R of laws of uniform noise."""

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, SelfComposedEvent
 from pate.mechanisms.argmax_laws import gumbel_argmax
-from pate.mechanisms.noise import NOISES
-from pate.mechanisms.peeling import peel_law
-from pate.mechanisms.ranking import largest_in_order
+from pate.mechanisms.peeling import draw_gumbel_peel, peel_law
 from pate.mechanisms.top_k import Counts, Law, TopKMechanism, bounded_range_of, utilities_of
 
 
@@ -52,9 +50,7 @@ class OneShotTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        noisy = NOISES["gumbel"].sample(counts.shape, rng)
-        noisy += utilities_of(counts, self.noise_scale)
-        return largest_in_order(noisy, self.k)
+        return draw_gumbel_peel(utilities_of(counts, self.noise_scale), self.k, rng)
 
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, SelfComposedEvent
 from pate.mechanisms.argmax_laws import gumbel_argmax
-from pate.mechanisms.noise import NOISES, Noise
+from pate.mechanisms.noise import NOISES
+from pate.mechanisms.ranking import largest_in_order
 from pate.mechanisms.top_k import Array, Counts, Law, TopKMechanism, bounded_range_of, sequences, utilities_of
 
 
@@ -51,25 +52,22 @@ class PeelingTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        return draw_peel(utilities_of(counts, self.noise_scale), self.k, NOISES["gumbel"], rng)
+        return draw_gumbel_peel(utilities_of(counts, self.noise_scale), self.k, rng)
 
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples."""
         return peel_law(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
 
 
-def draw_peel(utilities: Array, k: int, noise: Noise, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The noisy maximum k times, without those that have won: utilities `[Q, d]`, indices `[Q, k]`."""
-    left, rows = utilities.copy(), np.arange(len(utilities))
-    picks = np.empty((len(utilities), k), dtype=np.int64)
-    for place in range(k):
-        picks[:, place] = (left + noise.sample(left.shape, rng)).argmax(axis=1)
-        left[rows, picks[:, place]] = -np.inf
-    return picks
+def draw_gumbel_peel(utilities: Array, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The k rounds in one draw: the k largest with Gumbel noise added once have their law. `[Q, d]` to `[Q, k]`."""
+    noisy = NOISES["gumbel"].sample(utilities.shape, rng)
+    noisy += utilities
+    return largest_in_order(noisy, k)
 
 
 def peel_law(utilities: Array, k: int, argmax_law: Callable[[Array], Array]) -> Law:
-    """The law of `draw_peel` for utilities `[d]`, from the law of one pick."""
+    """The law of k rounds of the noisy maximum for utilities `[d]`, from the law of one pick."""
     law: Law = {(): 1.0}
     for _ in range(k):
         longer: Law = {}

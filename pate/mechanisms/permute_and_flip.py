@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.argmax_laws import exponential_argmax
-from pate.mechanisms.noise import NOISES
-from pate.mechanisms.peeling import draw_peel, peel_law
+from pate.mechanisms.peeling import peel_law
 from pate.mechanisms.top_k import Counts, Law, TopKMechanism, utilities_of
 from pate.validation import require_positive
 
@@ -50,7 +49,12 @@ class PermuteAndFlipTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        return draw_peel(utilities_of(counts, self.noise_scale), self.k, NOISES["exponential"], rng)
+        left, rows = utilities_of(counts, self.noise_scale), np.arange(len(counts))
+        picks = np.empty((len(counts), self.k), dtype=np.int64)
+        for place in range(self.k):
+            picks[:, place] = (left + rng.standard_exponential(left.shape)).argmax(axis=1)
+            left[rows, picks[:, place]] = -np.inf
+        return picks
 
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples."""

@@ -59,7 +59,7 @@ class SubsetPeeling:
         """Draws from one histogram `[d]` or each of a batch `[Q, d]`: the picked indices as bits of the same shape.
 
         Args:
-            counts: whole numbers in 0..2**53.
+            counts: whole numbers in 0..2**40.
             part: bool `[d]` or `[Q, d]`: which indices compete.
             size: how many are picked, 0..the number that compete: `[]` or `[Q]`.
             rng: fresh noise for every histogram.

@@ -91,7 +91,7 @@ class SweepTopK:
         """Draws for one histogram `[d]` or each of a batch `[Q, d]`.
 
         Raises:
-            InvalidValue: counts that are not whole numbers in 0..2**53, fewer than k of them, or `rng` is a seed.
+            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
         """
         require_generator(rng)
         checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)

@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Law = dict[tuple[int, ...], float]
 
-LARGEST_COUNT = 2**53
-"""Above it, differences of counts are not exact in floating point."""
+LARGEST_COUNT = 2**40
+"""Above it, noise beside a count has few digits left in floating point."""
 _MOST_OUTCOMES = 100_000
 
 
@@ -72,7 +72,7 @@ class TopKMechanism(ABC):
         """Draws k indices of one histogram `[d]` or of each of a batch `[Q, d]`.
 
         Raises:
-            InvalidValue: counts that are not whole numbers in 0..2**53, fewer than k of them, or `rng` is a seed.
+            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
         """
         require_generator(rng)
         checked = self._checked(counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.ranking import Ranking, falling_order, largest_in_order, stable_sort
 
 
 def test_ranks_by_hand() -> None:
@@ -37,3 +37,23 @@ def test_against_a_stable_sort() -> None:
         expected = np.zeros_like(counts, dtype=bool)
         np.put_along_axis(expected, order[:, :k], True, axis=1)
         np.testing.assert_array_equal(ranking.top(np.full(500, k)), expected)
+
+
+@pytest.mark.parametrize("largest", [3, 2**40, 2**61])
+def test_stable_sort_is_stable_whether_or_not_value_and_place_share_an_integer(largest: int) -> None:
+    values = np.array([[largest, 0, largest, 1, 0], [0, 0, 0, 0, largest]])
+    order, rising = stable_sort(values)
+    assert order.tolist() == [[1, 4, 3, 0, 2], [0, 1, 2, 3, 4]]
+    assert rising.tolist() == [[0, 0, 1, largest, largest], [0, 0, 0, 0, largest]]
+
+
+def test_falling_order_breaks_ties_by_the_lowest_index() -> None:
+    order, falling = falling_order(np.array([[5, 9, 5, 0]]))
+    assert order.tolist() == [[1, 0, 2, 3]]
+    assert falling.tolist() == [[9, 5, 5, 0]]
+
+
+def test_largest_in_order() -> None:
+    values = np.array([[0.5, 3.0, -1.0, 2.0], [4.0, 1.0, 2.0, 3.0]])
+    for k in range(1, 5):
+        assert largest_in_order(values, k).tolist() == [[1, 3, 0, 2][:k], [0, 3, 2, 1][:k]]
