@@ -63,8 +63,9 @@ class Outcome:
         dataset: the data.
         queries: the public samples that were asked.
         release: what was released.
-        histogram: int `[Q, L]`, the noiseless votes.
-        teacher_accuracies: `[T]`.
+        num_teachers: T.
+        histogram: int `[Q, L]`, the noiseless votes, or None where votes are not bits.
+        teacher_accuracies: `[T]`, or empty where votes are not bits.
         predictions: of the student and of the two models beside it, by the names of report.json.
         aggregator: as it was used.
         accountant: makes an empty accountant.
@@ -77,7 +78,8 @@ class Outcome:
     dataset: Dataset
     queries: Split
     release: Release
-    histogram: NDArray[np.int64]
+    num_teachers: int
+    histogram: NDArray[np.int64] | None
     teacher_accuracies: NDArray[np.float64]
     predictions: Mapping[str, Prediction]
     aggregator: Aggregator
@@ -87,11 +89,6 @@ class Outcome:
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
 
-    @property
-    def num_teachers(self) -> int:
-        """T."""
-        return len(self.teacher_accuracies)
-
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
         scores = {name: self._scores(prediction) for name, prediction in self.predictions.items()}
@@ -100,7 +97,7 @@ class Outcome:
             release=self._release_summary(),
             teachers=TeacherSummary(
                 num_teachers=self.num_teachers,
-                mean_accuracy=float(self.teacher_accuracies.mean()),
+                mean_accuracy=float(self.teacher_accuracies.mean()) if len(self.teacher_accuracies) else None,
                 records_per_teacher=len(self.dataset.private) / self.num_teachers,
             ),
             student=scores["student"],
@@ -117,7 +114,9 @@ class Outcome:
 
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""
-        gaps = Ranking.of(self.histogram).gaps(padded=True, num_teachers=self.num_teachers)
+        gaps = None
+        if self.histogram is not None:
+            gaps = Ranking.of(self.histogram).gaps(padded=True, num_teachers=self.num_teachers).max(axis=1)
         student, true = self.predictions["student"], self.dataset.test.labels
         test = self._stability_test
         names = self.student_curve[0].keys() if self.student_curve else ()
@@ -126,7 +125,7 @@ class Outcome:
             answered=self.release.answered,
             labels=self.release.labels,
             epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
-            gaps=gaps.max(axis=1),
+            gaps=gaps,
             gap_name="largest gap",
             histogram=self.histogram,
             num_teachers=self.num_teachers,

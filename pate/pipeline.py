@@ -6,11 +6,10 @@ was stopped continues with the same call; the release is priced and in the ledge
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,21 +17,27 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Event, Ledger, RdpAccountant
-from pate.accounting.calibration import largest_count
-from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, ChargedAggregator, ChargedRelease, NotPriorTopK, Release
-from pate.aggregators.planning import require_keepable_delta
+from pate.accounting import Ledger
+from pate.aggregators import (
+    CenteredRelease,
+    CenteredVotes,
+    ChargedAggregator,
+    ChargedRelease,
+    NotPriorTopK,
+    Release,
+)
+from pate.centring import CentredStage, read_centred, write_centred
 from pate.data import Dataset, Partition, Split
 from pate.durable import write_arrays, write_text
 from pate.outcome import Outcome, Prediction
+from pate.plan import Plan, Price, price
 from pate.randomness import Randomness
 from pate.report import Report, RunFigures, RunWriter, format_epsilon, write_card, write_html
 from pate.rounds import RoundFiles, StudentPrior, read_release, release_in_rounds
 from pate.run_folder import RunFolder
-from pate.student import Student, StudentModel
-from pate.teachers import CheckpointStore, Engine, Part, Teacher, cast_votes
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.student import LowRankStudent, StudentModel
+from pate.teachers import CheckpointStore, KernelTeacher, Part, Teacher, cast_votes
+from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
 
@@ -48,68 +53,6 @@ class Monitor(Protocol):
 
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """Announces a stage of `total` steps; the callable tells how many are done."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Everything that a run depends on.
-
-    Attributes:
-        load_dataset: reads the data set.
-        teacher: the recipe for teachers.
-        num_teachers: T.
-        engine: how teachers are trained.
-        aggregator: how votes become labels.
-        student: the recipe for the student.
-        num_queries: how many public samples are asked, the first ones of the public pool.
-        target_delta: in (0, 1).
-        target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
-        max_epsilon: only as many queries are asked as this pays for.
-        accountant: makes an empty accountant.
-        seed: None draws secrets from the operating system.
-        settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: the part of it that may be published, as text, given the aggregator as it was used.
-    """
-
-    load_dataset: Callable[[], Dataset]
-    teacher: Teacher
-    num_teachers: int
-    engine: Engine
-    aggregator: Aggregator
-    student: Student
-    num_queries: int
-    target_delta: float
-    target_epsilon: float | None = None
-    max_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = RdpAccountant
-    seed: int | None = None
-    settings: dict[str, Any]
-    public_settings: Callable[[Aggregator], str] = repr
-
-    def __post_init__(self) -> None:
-        require_count("teacher.num_teachers", self.num_teachers)
-        require_count("num_queries", self.num_queries)
-        require_probability("target_delta", self.target_delta)
-        for name in ("target_epsilon", "max_epsilon"):
-            if getattr(self, name) is not None:
-                require_positive(name, getattr(self, name))
-
-
-@dataclass(frozen=True)
-class Price:
-    """What the release will cost, known before any data is read but its shape.
-
-    Attributes:
-        aggregator: with its noise solved for.
-        num_queries: how many are asked.
-        event: the price.
-        epsilon: at the target delta.
-    """
-
-    aggregator: Aggregator
-    num_queries: int
-    event: Event
-    epsilon: float
 
 
 def train(plan: Plan, output_dir: Path, monitor: Monitor) -> Report:
@@ -146,11 +89,16 @@ class _Run:
             return self.plan.load_dataset()
 
     @cached_property
+    def num_teachers(self) -> int:
+        return self.plan.num_teachers or len(np.unique(self.dataset.private.group_ids))
+
+    @cached_property
     def price(self) -> Price:
         groups = len(np.unique(self.dataset.private.group_ids))
         rule = f"at most {groups}, the number of private groups"
-        require(self.plan.num_teachers <= groups, "num_teachers", self.plan.num_teachers, rule)
-        priced = price(self.plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
+        require(self.num_teachers <= groups, "num_teachers", self.num_teachers, rule)
+        plan = replace(self.plan, num_teachers=self.num_teachers)
+        priced = price(plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
         self.folder.claim(self.plan.settings)
         self.folder.check_data(self.dataset.digest())
         return priced
@@ -164,34 +112,56 @@ class _Run:
         """Drawn once, kept as a manifest, and checked against the data every time."""
         path, private = self.folder.path / "partition.json", self.dataset.private
         if not path.exists():
-            drawn = Partition.draw(private.group_ids, self.plan.num_teachers, self.randomness.generator("partition"))
+            drawn = Partition.draw(private.group_ids, self.num_teachers, self.randomness.generator("partition"))
             write_text(path, drawn.to_json(private))
         partition = Partition.from_json(path.read_text(), private)
-        found, wanted = partition.num_teachers, self.plan.num_teachers
+        found, wanted = partition.num_teachers, self.num_teachers
         require(found == wanted, "partition.num_teachers", found, f"{wanted}, as configured")
         return partition
 
     @cached_property
     def votes(self) -> VoteStore:
         """The votes of all teachers on all queries, trained first where they are missing."""
-        path, total = self.folder.path / "votes.npz", self.plan.num_teachers
+        path, total = self.folder.path / "votes.npz", self.num_teachers
         if path.exists():
             return VoteStore.open(path, num_teachers=total)
+        shape = {"num_queries": len(self.queries), "num_labels": self.dataset.num_labels}
+        bits = (confidences >= 0.5 for confidences in self._confidences())
+        return VoteStore.write(path, bits, num_teachers=total, **shape)
+
+    def _confidences(self) -> Iterator[NDArray[np.float32]]:
+        """What the trained teachers say of the queries, a block at a time."""
+        if isinstance(self.plan.teacher, KernelTeacher):
+            raise TypeError("kernel teachers are not trained")
         store = CheckpointStore(self.folder.path / "teachers")
-        self._train_teachers(store)
-        with self.monitor.stage("casting votes", total) as advance:
-
-            def blocks() -> Any:
-                for first, confidences in cast_votes(self.plan.teacher, store, total, self.queries.inputs):
-                    yield confidences >= 0.5
-                    advance(first + len(confidences))
-
-            shape = {"num_queries": len(self.queries), "num_labels": self.dataset.num_labels}
-            return VoteStore.write(path, blocks(), num_teachers=total, **shape)
+        self._train_teachers(self.plan.teacher, store)
+        with self.monitor.stage("casting votes", self.num_teachers) as advance:
+            for first, block in cast_votes(self.plan.teacher, store, self.num_teachers, self.queries.inputs):
+                yield block
+                advance(first + len(block))
 
     @cached_property
-    def histogram(self) -> NDArray[np.int64]:
-        return self.votes.histogram()
+    def histogram(self) -> NDArray[np.int64] | None:
+        """Counts of votes; kernel teachers do not vote in bits."""
+        return None if isinstance(self.plan.teacher, KernelTeacher) else self.votes.histogram()
+
+    @cached_property
+    def centred(self) -> CentredStage | None:
+        aggregator, kernel = self.price.aggregator, self.plan.teacher
+        if not isinstance(aggregator, CenteredVotes):
+            return None
+        return CentredStage(
+            aggregator,
+            kernel if isinstance(kernel, KernelTeacher) else None,
+            self._confidences,
+            self.dataset.private,
+            self.dataset.public,
+            self.price.num_queries,
+            self.partition,
+            self.folder.path,
+            self.randomness.generator("noise"),
+            self.ledger,
+        )
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -207,7 +177,15 @@ class _Run:
         """Charged, then drawn, then on disk; the noise's secret is destroyed last."""
         path, aggregator = self.folder.release / "release.npz", self.price.aggregator
         if path.exists():
-            release = read_release(path, aggregator, self.price.event)
+            event = self.price.event
+            if isinstance(aggregator, CenteredVotes):
+                release: Release = read_centred(path, aggregator, event)
+            else:
+                release = read_release(path, aggregator, event)
+        elif self.centred is not None:
+            with self.monitor.stage("releasing votes"):
+                release = self.centred.release()
+                write_centred(path, release)
         elif isinstance(aggregator, ChargedAggregator):
             with self.monitor.stage("releasing labels", self.price.num_queries) as advance:
                 charged = self._release_in_rounds(aggregator, advance)
@@ -217,8 +195,8 @@ class _Run:
         else:
             with self.monitor.stage("releasing labels"):
                 release = aggregator.aggregate(
-                    self.histogram,
-                    num_teachers=self.plan.num_teachers,
+                    self.votes.blocks() if aggregator.reads == "teacher_votes" else self.histogram,
+                    num_teachers=self.num_teachers,
                     rng=self.randomness.generator("noise"),
                     ledger=self.ledger,
                 )
@@ -241,10 +219,10 @@ class _Run:
 
         return release_in_rounds(
             aggregator,
-            self.histogram,
+            self.votes.histogram(),
             files=RoundFiles(self.folder.path / "rounds"),
             tell=tell,
-            num_teachers=self.plan.num_teachers,
+            num_teachers=self.num_teachers,
             rng=self.randomness.generator("noise"),
             ledger=self.ledger,
             prior=prior,
@@ -252,19 +230,33 @@ class _Run:
 
     @cached_property
     def student(self) -> StudentModel:
-        answered = self.release.answered
-        model = self._fit_student("student", self.queries.inputs[answered], self.release.labels[answered])
+        model = self._fit_on(self.release, "student")
         model.save(self.folder.release / "student")
         return model
+
+    def _fit_on(self, release: Release, name: str) -> StudentModel:
+        """The student of a release: on its scores where both know what those are, else on the labels answered."""
+        student = self.plan.student
+        if isinstance(student, LowRankStudent) and isinstance(release, CenteredRelease) and self.centred is not None:
+            with self.monitor.stage(f"training the {name.replace('_', ' ')}"):
+                return self.centred.fit(student, release)
+        answered = release.answered
+        return self._fit_student(name, self.queries.inputs[answered], release.labels[answered])
+
+    def _majority_vote_student(self) -> StudentModel:
+        """What the votes would teach without noise."""
+        if self.centred is not None:
+            return self._fit_on(self.centred.noiseless(), "majority_vote_student")
+        majority = 2 * self.votes.histogram() > self.num_teachers
+        return self._fit_student("majority_vote_student", self.queries.inputs, majority)
 
     @cached_property
     def predictions(self) -> dict[str, Prediction]:
         """What each model says of the test split; no epsilon covers the models beside the student."""
         inputs, true = self.queries.inputs, self.queries.labels
-        majority = 2 * self.histogram > self.plan.num_teachers
         models = {
             "student": self.student,
-            "majority_vote_student": self._fit_student("majority_vote_student", inputs, majority),
+            "majority_vote_student": self._majority_vote_student(),
             "non_private_student": self._fit_student("non_private_student", inputs, true),
         }
         test = self.dataset.test.inputs
@@ -276,6 +268,7 @@ class _Run:
             dataset=self.dataset,
             queries=self.queries,
             release=self.release,
+            num_teachers=self.num_teachers,
             histogram=self.histogram,
             teacher_accuracies=self._teacher_accuracies(),
             predictions=self.predictions,
@@ -308,19 +301,22 @@ class _Run:
         writer = self.events
         if figures.gaps is not None:
             writer.gaps(figures.gaps)
-        writer.teacher_accuracies(teacher_accuracies)
+        if len(teacher_accuracies):
+            writer.teacher_accuracies(teacher_accuracies)
         writer.queries(figures.answered, figures.epsilon_after_query)
         writer.report(report)
         writer.close()
         report.write(self.folder.report)
 
     def _teacher_accuracies(self) -> NDArray[np.float64]:
-        """The share of correct bits of each teacher on the queries, `[T]`."""
+        """The share of correct bits of each teacher on the queries, `[T]`; none where they do not vote in bits."""
+        if isinstance(self.plan.teacher, KernelTeacher):
+            return np.zeros(0)
         true = self.queries.labels
         return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.votes.blocks()])
 
-    def _train_teachers(self, store: CheckpointStore) -> None:
-        private, partition, total = self.dataset.private, self.partition, self.plan.num_teachers
+    def _train_teachers(self, teacher: Teacher, store: CheckpointStore) -> None:
+        private, partition, total = self.dataset.private, self.partition, self.num_teachers
         missing = len(store.missing(total))
 
         def part(teacher: int) -> Part:
@@ -338,7 +334,7 @@ class _Run:
                 advance(done)
 
             seeds = self.randomness.seeds("teachers", total)
-            self.plan.engine.train(self.plan.teacher, part, total, seeds, store, on_progress)
+            self.plan.engine.train(teacher, part, total, seeds, store, on_progress)
         self.events.flush()
 
     def _fit_student(self, name: str, inputs: NDArray[np.float32], labels: NDArray[np.bool_]) -> StudentModel:
@@ -351,42 +347,3 @@ class _Run:
         seed = self.randomness.seeds("student", 1)[0]
         with self.monitor.stage(f"training the {name.replace('_', ' ')}"):
             return self.plan.student.fit(inputs, labels, seed=seed, on_epoch=on_epoch)
-
-
-def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:
-    """Solves for the noise and for the number of queries, and prices the release.
-
-    Raises:
-        InvalidValue: more queries than public samples; a target that no noise reaches; a budget that pays for no query.
-    """
-    require(
-        plan.num_queries <= num_public,
-        "num_queries",
-        plan.num_queries,
-        f"at most {num_public}, the public pool",
-    )
-    shape = {"num_labels": num_labels, "num_teachers": plan.num_teachers}
-    aggregator = plan.aggregator
-    if plan.target_epsilon is not None:
-        aggregator = aggregator.calibrated(
-            target_epsilon=plan.target_epsilon,
-            target_delta=plan.target_delta,
-            num_queries=plan.num_queries,
-            accountant=plan.accountant,
-            **shape,
-        )
-
-    def epsilon(num_queries: int) -> float:
-        event = aggregator.event_for(num_queries=num_queries, **shape)
-        if failure_probability(event) >= plan.target_delta and plan.max_epsilon is not None:
-            return math.inf  # fewer queries may do
-        return plan.accountant().compose(event).get_epsilon(plan.target_delta)
-
-    num_queries = plan.num_queries
-    if plan.max_epsilon is not None:
-        budget = plan.max_epsilon
-        num_queries = largest_count(lambda count: count == 0 or epsilon(count) <= budget, maximum=num_queries)
-        require(num_queries > 0, "max_epsilon", budget, f"at least {epsilon(1):.4g}, the price of one query")
-    require_keepable_delta(plan.target_delta, num_queries=num_queries, num_labels=num_labels)
-    event = aggregator.event_for(num_queries=num_queries, **shape)
-    return Price(aggregator, num_queries, event, epsilon(num_queries))

@@ -3,6 +3,7 @@
 from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.boundary_max import BoundaryMax
 from pate.aggregators.boundary_top_k import BoundaryTopK
+from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
 from pate.aggregators.charged import ChargedAggregator, ChargedRelease, PriorRule, Round
 from pate.aggregators.clipped_votes import ClippedVotes
 from pate.aggregators.confident_gnmax import ConfidentGNMax
@@ -12,6 +13,7 @@ from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
 from pate.aggregators.not_prior_top_k import NotPriorTopK
 from pate.aggregators.powerset_gnmax import PowersetGNMax
+from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
 from pate.aggregators.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable_top_k import StableTopK
@@ -21,6 +23,8 @@ __all__ = [
     "Aggregator",
     "BoundaryMax",
     "BoundaryTopK",
+    "CenteredRelease",
+    "CenteredVotes",
     "ChargedAggregator",
     "ChargedRelease",
     "ClippedVotes",
@@ -31,6 +35,7 @@ __all__ = [
     "GaussianVotes",
     "NotPriorTopK",
     "PowersetGNMax",
+    "Prevalence",
     "PriorRule",
     "Release",
     "Round",

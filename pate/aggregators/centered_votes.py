@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, GaussianEvent, Ledger
+from pate.accounting import Event, GaussianEvent, Ledger, NonPrivateEvent
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
 from pate.aggregators.vote_reader import TeacherVotesAggregator
@@ -98,7 +98,7 @@ class CenteredVotes(TeacherVotesAggregator):
         require_count("num_queries", num_queries, minimum=0)
         if self.prevalence_share == 0:
             return GaussianEvent(self.noise_multiplier)
-        return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self._votes_multiplier])
+        return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
 
     def scaled(self, factor: float) -> CenteredVotes:
         """noise_multiplier multiplied by `factor`."""
@@ -110,9 +110,14 @@ class CenteredVotes(TeacherVotesAggregator):
         multiplier = self.noise_multiplier / math.sqrt(require_positive("prevalence_share", self.prevalence_share))
         return Prevalence(noise_multiplier=multiplier, adjacency=self.adjacency)
 
+    @property
+    def votes_multiplier(self) -> float:
+        """noise_multiplier of the votes alone."""
+        return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
+
     def centred_at(self, centre: Any, *, span: Array | None = None) -> CenteredVotes:
         """What releases the votes once the centre is known: the price of the votes alone."""
-        multiplier = self._votes_multiplier
+        multiplier = self.votes_multiplier
         return replace(self, noise_multiplier=multiplier, prevalence_share=0.0, centre=centre, span=span)
 
     def aggregate(
@@ -147,22 +152,25 @@ class CenteredVotes(TeacherVotesAggregator):
         first, blocks = _peeked(votes)
         return self._clipped_sum(first).total(blocks, centre=self.centre, num_teachers=num_teachers)
 
+    def noiseless(self, summary: NDArray[np.int64], *, num_teachers: int) -> CenteredRelease:
+        """The same without noise: what the votes say by themselves; no epsilon covers it."""
+        return self._released(summary, 0.0, NonPrivateEvent(), num_teachers)
+
     def _release(
         self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator
     ) -> CenteredRelease:
-        clipped = self._clipped_sum(summary.shape)
-        std = self.noise_multiplier * clipped.l2_sensitivity
-        noisy = summary + RoundedGaussian(std).sample(summary.shape, rng)
-        unit = clipped.step / num_teachers
-        centre = self._centre(summary.shape)
-        residual = np.asarray(noisy * unit, dtype=np.float64)
+        std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
+        noise = RoundedGaussian(std).sample(summary.shape, rng)
+        return self._released(summary + noise, std, event, num_teachers)
+
+    def _released(self, total: NDArray[np.int64], std: float, event: Event, num_teachers: int) -> CenteredRelease:
+        """The release of a sum in steps that carries noise of that std."""
+        unit = self._clipped_sum(total.shape).step / num_teachers
+        centre = self._centre(total.shape)
+        residual = np.asarray(total * unit, dtype=np.float64)
         labels = _matched(self._denoised(residual, std * unit) + centre, centre)
         answered = np.ones(len(labels), dtype=np.bool_)
         return CenteredRelease(labels, answered, event, self.adjacency, centre + residual, std * unit, centre)
-
-    @property
-    def _votes_multiplier(self) -> float:
-        return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
 
     def _centre(self, shape: tuple[int, ...]) -> Array:
         centre = np.asarray(self.centre, dtype=np.float64)

@@ -16,10 +16,19 @@ from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
 from pate.mechanisms import CertifiedTable
-from pate.pipeline import Monitor, Plan, train
+from pate.pipeline import Monitor, train
+from pate.plan import Plan
 from pate.report import print_report
 
-_NOISE_KEYS = ("selection_scale", "test_std", "table_order", "table_budget", "noise_std", "prior_scale")
+_NOISE_KEYS = (
+    "selection_scale",
+    "test_std",
+    "table_order",
+    "table_budget",
+    "noise_std",
+    "noise_multiplier",
+    "prior_scale",
+)
 _PRIVATE_KEYS = ("root", "path", "cache", "seed", "table")
 _NOT_PUBLISHED = ("seed", "output_dir")
 

@@ -1,0 +1,189 @@
+"""Centred votes in a run: prevalence, votes summed, release; each on disk before the next, none of it drawn twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Event, Ledger
+from pate.aggregators import CenteredRelease, CenteredVotes
+from pate.data import Partition, Split
+from pate.durable import write_arrays
+from pate.student import LowRankStudent, StudentModel
+from pate.teachers import KernelTeacher
+from pate.validation import require
+from pate.votes.directions import PublicDirections, affordable_directions
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CentredStage:
+    """What a run does between its partition and its student where votes are centred.
+
+    Teachers that were trained give confidences; kernel teachers give votes in a span of the public pool, whose number
+    of directions is `affordable_directions` unless they say otherwise.
+
+    Attributes:
+        aggregator: with its noise solved for.
+        teacher: kernel teachers, or None.
+        confidences: of the trained teachers, blocks `[c, Q, L]`; asked where there are no kernel teachers.
+        private: the private split.
+        public: the public split.
+        num_queries: the first ones of the public split are asked.
+        partition: of the private split.
+        folder: the run's, the owner's alone.
+        rng: the noise; its two children draw for the prevalence and for the votes.
+        ledger: charged before each.
+    """
+
+    aggregator: CenteredVotes
+    teacher: KernelTeacher | None
+    confidences: Callable[[], Iterable[Any]]
+    private: Split
+    public: Split
+    num_queries: int
+    partition: Partition
+    folder: Path
+    rng: np.random.Generator
+    ledger: Ledger
+
+    def release(self) -> CenteredRelease:
+        """Both charges, both draws, each once."""
+        release = self._centred.aggregate_summary(
+            self.summary, num_teachers=self.partition.num_teachers, rng=self._generators[1], ledger=self.ledger
+        )
+        num_queries, num_labels = self.summary.shape
+        event = self.aggregator.event_for(
+            num_queries=num_queries, num_labels=num_labels, num_teachers=self.partition.num_teachers
+        )
+        if not isinstance(release, CenteredRelease):
+            raise TypeError("centred votes give a centred release")
+        return replace(release, event=event)
+
+    def noiseless(self) -> CenteredRelease:
+        """What would be released without noise on the votes; no epsilon covers it."""
+        return self._centred.noiseless(self.summary, num_teachers=self.partition.num_teachers)
+
+    def fit(self, student: LowRankStudent, release: CenteredRelease) -> StudentModel:
+        """The student that knows the noise."""
+        if self._directions is not None:
+            student = replace(student, num_directions=self._directions.projection.shape[1])
+        return student.fit_scores(
+            self._queries,
+            release.scores - release.centre,
+            noise_std=release.noise_std,
+            prevalence=release.centre.mean(axis=0),
+            public_inputs=np.asarray(self.public.inputs),
+            in_span=self._directions is not None,
+        )
+
+    @cached_property
+    def prevalence(self) -> Array | None:
+        """Released, `[L]`; None where the centre is public."""
+        if self.aggregator.prevalence_share == 0:
+            return None
+        path = self.folder / "prevalence.npz"
+        if not path.exists():
+            released = self.aggregator.prevalence.release(
+                _label_shares(self.private.labels, self.partition),
+                num_teachers=self.partition.num_teachers,
+                rng=self._generators[0],
+                ledger=self.ledger,
+                records_per_teacher=self._num_groups / self.partition.num_teachers,
+            )
+            write_arrays(path, prevalence=released)
+        with np.load(path) as arrays:
+            found: Array = arrays["prevalence"]
+        return found
+
+    @cached_property
+    def summary(self) -> NDArray[np.int64]:
+        """The sum of the clipped votes, `[Q, L]`: kept, since another order of floats would be another sum."""
+        path = self.folder / "summary.npz"
+        if not path.exists():
+            votes = self.confidences() if self.teacher is None else self._kernel_votes(self.teacher)
+            write_arrays(path, summary=self._centred.gather(votes, num_teachers=self.partition.num_teachers))
+        with np.load(path) as arrays:
+            found: NDArray[np.int64] = arrays["summary"]
+        return found
+
+    @cached_property
+    def _generators(self) -> list[np.random.Generator]:
+        return self.rng.spawn(2)
+
+    @cached_property
+    def _centred(self) -> CenteredVotes:
+        span = None if self._directions is None else self._directions.span(self._queries)
+        centre = self.aggregator.centre if self.prevalence is None else self.prevalence
+        return self.aggregator.centred_at(centre, span=span)
+
+    @cached_property
+    def _num_groups(self) -> int:
+        """Public under replace-one: one group takes the place of another."""
+        return len(np.unique(self.private.group_ids))
+
+    @cached_property
+    def _queries(self) -> NDArray[np.float32]:
+        return np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
+
+    @cached_property
+    def _directions(self) -> PublicDirections | None:
+        if self.teacher is None:
+            return None
+        count = self.teacher.num_directions or affordable_directions(
+            noise_multiplier=self.aggregator.votes_multiplier,
+            num_teachers=self.partition.num_teachers,
+            num_records=self._num_groups,
+            num_labels=self.private.labels.shape[1],
+        )
+        return PublicDirections.of(np.asarray(self.public.inputs), min(count, self.num_queries))
+
+    def _kernel_votes(self, teacher: KernelTeacher) -> Iterable[Any]:
+        centre = np.asarray(self.aggregator.centre if self.prevalence is None else self.prevalence, dtype=np.float64)
+        require(centre.ndim < 2, "centre.shape", centre.shape, "one number a label for kernel teachers")
+        directions = self._directions
+        if directions is None:
+            raise TypeError("kernel teachers vote in public directions")
+        return teacher.votes(
+            np.asarray(self.private.inputs),
+            self.private.labels,
+            self.partition.teacher_of,
+            num_teachers=self.partition.num_teachers,
+            directions=directions,
+            queries=self._queries,
+            prevalence=np.broadcast_to(centre, self.private.labels.shape[1:]),
+        )
+
+
+def write_centred(path: Path, release: CenteredRelease) -> None:
+    """Everything that was released."""
+    write_arrays(
+        path,
+        labels=release.labels,
+        answered=release.answered,
+        scores=release.scores,
+        centre=release.centre,
+        noise_std=np.array(release.noise_std),
+    )
+
+
+def read_centred(path: Path, aggregator: CenteredVotes, event: Event) -> CenteredRelease:
+    """What `write_centred` wrote."""
+    with np.load(path) as arrays:
+        labels, answered, scores, centre = (arrays[name] for name in ("labels", "answered", "scores", "centre"))
+        noise_std = float(arrays["noise_std"])
+    return CenteredRelease(labels, answered, event, aggregator.adjacency, scores, noise_std, centre)
+
+
+def _label_shares(labels: NDArray[np.bool_], partition: Partition) -> Array:
+    """Each teacher's share of records with each label, `[N, L]`."""
+    shares = np.zeros((partition.num_teachers, labels.shape[1]))
+    np.add.at(shares, partition.teacher_of, labels)
+    return np.asarray(shares / partition.sizes()[:, None])

@@ -1,0 +1,158 @@
+"""A linear student that knows the noise of what it learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.student.model import StudentModel
+from pate.student.student import OnEpoch, Student, require_rows
+from pate.validation import require, require_count, require_non_negative
+from pate.votes.directions import PublicDirections
+from pate.votes.shrinkage import shrunk
+
+Array = NDArray[np.float64]
+
+_RAREST = 0.005
+
+
+class LowRankModel(StudentModel):
+    """Features of length 1, linear scores, and for each label the score from which it is predicted.
+
+    A probability is the logistic function of the score's distance to its label's threshold, in spreads of the scores:
+    its order is what counts.
+    """
+
+    kind = "low_rank"
+
+    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        scores = self._features(rows) @ self.arrays["weights"]
+        distance = (scores - self.arrays["thresholds"]) / self.arrays["spreads"]
+        return np.asarray(0.5 + 0.5 * np.tanh(distance / 2), dtype=np.float32)
+
+    def _features(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        features = (rows - self.arrays["centre"]) @ self.arrays["projection"]
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        return np.asarray(features / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class LowRankStudent(Student):
+    """Linear scores in the directions of a public pool, of low rank, with thresholds matched to a prevalence.
+
+    Rule: what was released beyond the centre is projected on the features of the queries; singular values are shrunk
+    as the known noise demands (`shrunk`); a label's threshold is the score that its prevalence's share of the public
+    pool exceeds. Nothing is tuned on released labels, nothing is random.
+
+    From bits alone (`fit`) a label's share among the rows stands for the prevalence, the rows for the pool, and the
+    spread of the bits for the noise.
+
+    Attributes:
+        num_directions: at most that many principal directions of the pool, >= 1.
+    """
+
+    num_directions: int = 128
+
+    def __post_init__(self) -> None:
+        require_count("num_directions", self.num_directions)
+
+    def fit(
+        self,
+        inputs: NDArray[np.float32],
+        labels: NDArray[np.bool_],
+        *,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> LowRankModel:
+        """See `Student.fit`."""
+        rows, labels = require_rows(inputs, labels, seed)
+        shape = np.asarray(inputs).shape[1:]
+        prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
+        if len(np.unique(rows, axis=0)) < 2:
+            return _constant(rows.shape[1], labels, shape)
+        noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
+        scores = labels - prevalence
+        model = self.fit_scores(rows, scores, noise_std=noise_std, prevalence=prevalence, public_inputs=rows)
+        never = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
+        arrays = dict(model.arrays) | {"thresholds": model.arrays["thresholds"] + never}
+        if on_epoch is not None:
+            on_epoch(0, {"loss": float(np.square(labels - model.predict(rows)).mean())})
+        return LowRankModel(arrays, 0.5, shape, len(rows), model.choices)
+
+    def fit_scores(
+        self,
+        inputs: NDArray[np.float32],
+        scores: Array,
+        *,
+        noise_std: float,
+        prevalence: Array,
+        public_inputs: NDArray[np.float32],
+        in_span: bool = False,
+    ) -> LowRankModel:
+        """Trains on released scores.
+
+        Args:
+            inputs: float32 `[Q, …]`, the queries.
+            scores: `[Q, L]`, what was released minus the centre.
+            noise_std: of each score.
+            prevalence: `[L]`, public or released.
+            public_inputs: float32 `[n, …]`, for the directions and the thresholds.
+            in_span: whether the votes were cast in `PublicDirections.span` of the queries, with `num_directions` as
+                here; else they are functions on the queries, and weights are found by regression.
+
+        Raises:
+            InvalidValue: shapes that do not match, numbers that are not finite.
+        """
+        require_non_negative("noise_std", noise_std)
+        scores, prevalence = np.asarray(scores, dtype=np.float64), np.asarray(prevalence, dtype=np.float64)
+        good = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
+        require(good, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
+        require(prevalence.shape == scores.shape[1:], "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
+        directions = PublicDirections.of(public_inputs, min(self.num_directions, len(inputs)))
+        found = shrunk(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
+        rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
+        if not in_span:
+            found = _regressed(directions.features(inputs), found)
+        of_pool = directions.features(public_inputs) @ found  # [n, L]
+        share = prevalence.clip(_RAREST, 1 - _RAREST)
+        thresholds = np.array([np.quantile(column, 1 - p) for column, p in zip(of_pool.T, share, strict=True)])
+        spreads = of_pool.std(axis=0)
+        flat = spreads <= 1e-12 * (spreads.max() or 1.0)
+        arrays: dict[str, Any] = {
+            "centre": directions.centre,
+            "projection": directions.projection,
+            "weights": found,
+            "thresholds": np.where(flat & (share < 0.5), np.inf, thresholds),
+            "spreads": np.where(flat, 1, spreads),
+        }
+        return LowRankModel(
+            {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()},
+            0.5,
+            np.asarray(inputs).shape[1:],
+            len(inputs),
+            {"directions": float(len(found)), "rank": float(rank)},
+        )
+
+
+def _regressed(features: Array, projected: Array) -> Array:
+    """Weights that give, on the features `[Q, k]`, what its projection on their span is: `[k, L]`."""
+    _, singular, right = np.linalg.svd(features, full_matrices=False)
+    kept = singular > 1e-6 * singular[0]
+    inverse = np.divide(1, singular, out=np.zeros_like(singular), where=kept)
+    return np.asarray((right.T * inverse) @ (right @ projected))
+
+
+def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]) -> LowRankModel:
+    """Predicts the labels of rows that are all alike, or none."""
+    held = labels.mean(axis=0) >= 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
+    arrays = {
+        "centre": np.zeros(num_inputs, np.float32),
+        "projection": np.zeros((num_inputs, 1), np.float32),
+        "weights": np.zeros((1, len(held)), np.float32),
+        "thresholds": np.where(held, -np.inf, np.inf).astype(np.float32),
+        "spreads": np.ones(len(held), np.float32),
+    }
+    return LowRankModel(arrays, 0.5, shape, len(labels), {})
