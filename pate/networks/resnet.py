@@ -56,7 +56,7 @@ class ResNet50(Network):
         return module
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Initial weights as torchvision draws them, from a seed of the generator, or those of the file; a head of zeros."""
+        """Weights as torchvision draws them, from a seed of the generator, or those of the file; a head of zeros."""
         seed = int(rng.integers(2**32))
         if self.weights is None:
             with torch.random.fork_rng(devices=[]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from pate.durable import replacing
 from pate.teachers.teacher import State
 from pate.validation import InvalidValue, require_count
 
+_CHUNK = "chunk-"
+
 
 @dataclass(frozen=True)
 class CheckpointStore:
@@ -20,6 +23,7 @@ class CheckpointStore:
     Formal guarantees:
         * `save` replaces a file in one step, after its bytes and before its name reach the disk: a killed
           run leaves the old file or the new one.
+        * `save_chunk` does the same for several teachers at once: after a kill `recover` finds all of them or none.
         * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
@@ -48,6 +52,23 @@ class CheckpointStore:
         with replacing(path) as file:
             file.write(save(dict(sorted(state.items()))))
 
+    def save_chunk(self, states: Mapping[int, State]) -> None:
+        """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
+        if len(states) == 1:
+            for teacher, state in states.items():
+                self.save(teacher, state)
+        elif states:
+            path = Path(self.folder) / f"{_CHUNK}{min(states):06d}-{max(states):06d}.safetensors"
+            named = {f"{teacher}/{name}": array for teacher, state in states.items() for name, array in state.items()}
+            with replacing(path) as file:
+                file.write(save(dict(sorted(named.items()))))
+            self._take_apart(path)
+
+    def recover(self) -> None:
+        """Finishes what a killed `save_chunk` began. Only while nobody else writes to the folder."""
+        for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
+            self._take_apart(path)
+
     def load(self, teacher: int) -> State:
         """Reads a teacher.
 
@@ -60,6 +81,21 @@ class CheckpointStore:
             found = f"{self._path(teacher)} ({error})".replace("\n", " ")
             raise InvalidValue(f"teacher={teacher}: expected a checkpoint in {found}") from error
         return state
+
+    def _take_apart(self, path: Path) -> None:
+        """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
+        try:
+            arrays = load_file(path)
+        except (SafetensorError, OSError):
+            arrays = {}
+        states: dict[int, State] = {}
+        for name, array in arrays.items():
+            index, _, key = name.partition("/")
+            states.setdefault(int(index), {})[key] = array
+        for teacher, state in states.items():
+            if not self.has(teacher):
+                self.save(teacher, state)
+        path.unlink(missing_ok=True)
 
     def _path(self, teacher: int) -> Path:
         return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"

@@ -8,7 +8,7 @@ from typing import Any
 
 from pate.networks.device import one_thread
 from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.teacher import Part, Teacher
+from pate.teachers.teacher import Part, State, Teacher
 from pate.validation import require, require_count
 
 Info = Mapping[str, Any]
@@ -24,7 +24,9 @@ class Engine(ABC):
     Formal guarantees:
         * Teachers are trained in chunks fixed by their index: chunk c holds teachers c*C … (c+1)*C-1. A
           chunk with a missing member is trained again as a whole, so a killed run, started again, ends with
-          the same bytes as one that was not. Files already there are not touched.
+          the same bytes as one that was not. Files already there are not touched. Teachers that are trained
+          `alone` are chunks of one.
+        * A chunk's teachers reach the disk in one step: nothing that was trained to its end is trained again.
         * Engines with equal chunk size give equal bytes on one kind of machine: each chunk is computed on
           one thread, in whatever process. With another chunk size teachers agree up to rounding.
         * Whatever ends a run (a signal, a dead worker, an error in one teacher), the teachers reported
@@ -62,10 +64,16 @@ def unfinished_chunks(
 ) -> list[tuple[range, list[int]]]:
     """The chunks that lack a teacher, and which of their members that are."""
     require_count("num_teachers", num_teachers)
+    store.recover()
     require(len(seeds) == num_teachers, "len(seeds)", len(seeds), f"{num_teachers}, one for each teacher")
     missing = set(store.missing(num_teachers))
     chunks = [range(first, min(first + chunk_size, num_teachers)) for first in range(0, num_teachers, chunk_size)]
     return [(chunk, sorted(missing.intersection(chunk))) for chunk in chunks if missing.intersection(chunk)]
+
+
+def chunk_size_for(teacher: Teacher, chunk_size: int) -> int:
+    """1 for teachers that gain nothing from company, so that a kill costs no more than it must."""
+    return 1 if teacher.alone else chunk_size
 
 
 def train_chunk(
@@ -77,15 +85,24 @@ def train_chunk(
     store: CheckpointStore,
 ) -> list[tuple[int, Info]]:
     """Trains one chunk on one thread and saves those of its members that are wanted."""
+    states = train_states(teacher, parts, seeds, chunk, wanted)
+    store.save_chunk(states)
+    return [(index, info_of(state, len(parts[index - chunk.start]))) for index, state in states.items()]
+
+
+def train_states(
+    teacher: Teacher, parts: Sequence[Part], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
+) -> dict[int, State]:
+    """Trains one chunk on one thread; returns those of its members that are wanted, by their index."""
     with one_thread():
         states = teacher.fit_many(parts, seeds)
-    trained: list[tuple[int, Info]] = []
-    for index in wanted:
-        state, part = states[index - chunk.start], parts[index - chunk.start]
-        store.save(index, state)
-        curve = state["loss_curve"]
-        trained.append((index, {"records": len(part), "loss": float(curve[-1]), "loss_curve": curve}))
-    return trained
+    return {index: states[index - chunk.start] for index in wanted}
+
+
+def info_of(state: State, records: int) -> Info:
+    """What is told of a trained teacher."""
+    curve = state["loss_curve"]
+    return {"records": records, "loss": float(curve[-1]), "loss_curve": curve}
 
 
 def train_here(
@@ -98,7 +115,8 @@ def train_here(
     on_progress: OnProgress | None,
 ) -> None:
     """Trains chunk after chunk in this process."""
-    for chunk, wanted in unfinished_chunks(num_teachers, chunk_size, seeds, store):
+    size = chunk_size_for(teacher, chunk_size)
+    for chunk, wanted in unfinished_chunks(num_teachers, size, seeds, store):
         chunk_parts, chunk_seeds = [parts(index) for index in chunk], [seeds[index] for index in chunk]
         for index, info in train_chunk(teacher, chunk_parts, chunk_seeds, chunk, wanted, store):
             if on_progress is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -11,11 +14,23 @@ from joblib import cpu_count
 from joblib.externals.loky import get_reusable_executor
 
 from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.engine import Engine, Info, OnProgress, train_chunk, unfinished_chunks
+from pate.teachers.engine import (
+    Engine,
+    Info,
+    OnProgress,
+    chunk_size_for,
+    info_of,
+    train_chunk,
+    unfinished_chunks,
+)
 from pate.teachers.teacher import Part, Teacher
 from pate.validation import require_count
 
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
+_WATCH_S = 0.1
+
+_Chunk = tuple[range, list[int]]
+_Running = dict["Future[list[tuple[int, Info]]]", _Chunk]
 
 
 @dataclass(frozen=True)
@@ -23,21 +38,25 @@ class ProcessesEngine(Engine):
     """Trains a chunk of teachers in each of several processes, one thread each.
 
     Each record is sent to one worker, through a pipe, never through a file; workers save their teachers
-    themselves. A script needs no `if __name__ == "__main__"` guard.
+    themselves. A script needs no `if __name__ == "__main__"` guard. A worker that dies costs the teachers in
+    work at that moment, and the run goes on with new workers; workers of a run that was killed end themselves.
 
     Attributes:
         num_workers: processes; None for as many as there are cores to this process.
         chunk_size: teachers in a batch; with that of `StackedEngine` the checkpoints are the same bytes.
+        max_deaths: how many times workers may die before the run gives up.
 
     Raises:
-        InvalidValue: an attribute below 1.
+        InvalidValue: an attribute outside its range.
     """
 
     num_workers: int | None = None
     chunk_size: int = 16
+    max_deaths: int = 2
 
     def __post_init__(self) -> None:
         require_count("chunk_size", self.chunk_size)
+        require_count("max_deaths", self.max_deaths, minimum=0)
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
 
@@ -51,37 +70,81 @@ class ProcessesEngine(Engine):
         on_progress: OnProgress | None = None,
     ) -> None:
         """See `Engine.train`; progress is reported in the order in which chunks end."""
-        chunks = unfinished_chunks(num_teachers, self.chunk_size, seeds, store)
-        num_workers = min(self.num_workers or cpu_count(), max(len(chunks), 1))
-        executor = get_reusable_executor(num_workers, env=_ONE_THREAD)
-        running: set[Future[list[tuple[int, Info]]]] = set()
+        size = chunk_size_for(teacher, self.chunk_size)
+        chunks = unfinished_chunks(num_teachers, size, seeds, store)
+        for deaths in range(self.max_deaths + 1):
+            try:
+                self._train(teacher, parts, seeds, store, chunks, on_progress)
+                return
+            except BrokenProcessPool as error:
+                left = unfinished_chunks(num_teachers, size, seeds, store)
+                if deaths == self.max_deaths:
+                    saved = num_teachers - len(store.missing(num_teachers))
+                    raise RuntimeError(
+                        f"a worker process died (killed, or out of memory: try fewer than {self._workers(left)} "
+                        f"workers); {saved} of {num_teachers} teachers are safe in {store.folder}, start again for "
+                        "the rest"
+                    ) from error
+                _report_saved(chunks, parts, store, on_progress)
+                chunks = left
+
+    def _workers(self, chunks: Sequence[_Chunk]) -> int:
+        return min(self.num_workers or cpu_count(), max(len(chunks), 1))
+
+    def _train(
+        self,
+        teacher: Teacher,
+        parts: Callable[[int], Part],
+        seeds: Sequence[int],
+        store: CheckpointStore,
+        chunks: list[_Chunk],
+        on_progress: OnProgress | None,
+    ) -> None:
+        """Trains the chunks, removing each from the list once its teachers are reported."""
+        num_workers = self._workers(chunks)
+        executor = get_reusable_executor(
+            num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
+        )
+        running: _Running = {}
+
+        def collect() -> None:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                result = future.result()
+                chunks.remove(running.pop(future))
+                for index, info in result:
+                    if on_progress is not None:
+                        on_progress(index, info)
+
         try:
-            for chunk, wanted in chunks:
+            for chunk, wanted in list(chunks):
                 if len(running) > num_workers:  # one chunk waits, the others are in work
-                    running = _collect(running, on_progress)
+                    collect()
                 chunk_parts, chunk_seeds = [parts(i) for i in chunk], [seeds[i] for i in chunk]
                 arguments = (teacher, chunk_parts, chunk_seeds, chunk, wanted, store)
-                running.add(executor.submit(train_chunk, *arguments))
+                running[executor.submit(train_chunk, *arguments)] = (chunk, wanted)
             while running:
-                running = _collect(running, on_progress)
-        except BrokenProcessPool as error:
-            saved = num_teachers - len(store.missing(num_teachers))
-            raise RuntimeError(
-                f"a worker process died (killed, or out of memory: try fewer than {num_workers} workers); "
-                f"{saved} of {num_teachers} teachers are safe in {store.folder}, start again for the rest"
-            ) from error
+                collect()
         finally:
             if running:  # it failed; idle workers, kept for a next call, end by themselves after ten seconds
                 executor.shutdown(wait=True, kill_workers=True)
 
 
-def _collect(
-    running: set[Future[list[tuple[int, Info]]]], on_progress: OnProgress | None
-) -> set[Future[list[tuple[int, Info]]]]:
-    """Waits until a chunk ends, reports its teachers, returns the chunks that are left."""
-    done, left = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        for index, info in future.result():
-            if on_progress is not None:
-                on_progress(index, info)
-    return left
+def _report_saved(
+    chunks: Sequence[_Chunk], parts: Callable[[int], Part], store: CheckpointStore, on_progress: OnProgress | None
+) -> None:
+    """Reports teachers that were saved by workers whose answers were lost."""
+    for _, wanted in chunks:
+        for index in wanted:
+            if on_progress is not None and store.has(index):
+                on_progress(index, info_of(store.load(index), len(parts(index))))
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ends this worker soon after the run that it works for, so that it never trains what the next run trains too."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()

@@ -1,0 +1,118 @@
+"""Chunks of teachers spread over a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pate.teachers.checkpoint import CheckpointStore
+from pate.teachers.engine import (
+    Engine,
+    OnProgress,
+    chunk_size_for,
+    info_of,
+    train_states,
+    unfinished_chunks,
+)
+from pate.teachers.teacher import Part, Teacher
+from pate.validation import InvalidValue, require_count, require_non_negative
+
+_ENVIRONMENT = {"env_vars": {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}}
+
+
+@dataclass(frozen=True)
+class RayEngine(Engine):
+    """Trains chunks of teachers as tasks of Ray (optional: `pip install 'pate[ray]'`).
+
+    This process alone writes checkpoints, so nodes need no shared disk: each chunk's teachers are saved here as soon
+    as they are trained. A worker or node that dies costs the teachers it was training, which Ray starts again
+    elsewhere. Records travel through Ray's object store, which writes to its nodes' disks where memory is short: all
+    nodes must be trusted with private data.
+
+    Attributes:
+        address: of an existing cluster ("auto" for one this machine belongs to); None starts one on this machine for
+            the length of the call, or uses the one that the program is connected to.
+        chunk_size: teachers in a batch; equal sizes give equal bytes, as with the other engines.
+        num_cpus: that a task asks for; > 0.
+        num_gpus: that a task asks for; a fraction lets several tasks share one.
+        max_retries: how many times a task that was lost is started again.
+        max_in_flight: tasks whose records are with Ray at one time.
+
+    Raises:
+        InvalidValue: an attribute outside its range.
+    """
+
+    address: str | None = None
+    chunk_size: int = 16
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    max_retries: int = 8
+    max_in_flight: int = 64
+
+    def __post_init__(self) -> None:
+        require_count("chunk_size", self.chunk_size)
+        require_count("max_retries", self.max_retries, minimum=0)
+        require_count("max_in_flight", self.max_in_flight)
+        require_non_negative("num_cpus", self.num_cpus)
+        require_non_negative("num_gpus", self.num_gpus)
+
+    def train(
+        self,
+        teacher: Teacher,
+        parts: Callable[[int], Part],
+        num_teachers: int,
+        seeds: Sequence[int],
+        store: CheckpointStore,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """See `Engine.train`; progress is reported in the order in which chunks end."""
+        chunks = unfinished_chunks(num_teachers, chunk_size_for(teacher, self.chunk_size), seeds, store)
+        if not chunks:
+            return
+        ray = _ray()
+        started_here = not ray.is_initialized()
+        if started_here:
+            ray.init(self.address, include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
+        try:
+            task = ray.remote(train_states).options(
+                num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
+            )
+            recipe, running = ray.put(teacher), dict[Any, list[int]]()
+
+            def collect() -> None:
+                done, _ = ray.wait(list(running))
+                for reference in done:
+                    sizes = running.pop(reference)
+                    states = ray.get(reference)
+                    store.save_chunk(states)
+                    for (index, state), size in zip(states.items(), sizes, strict=True):
+                        if on_progress is not None:
+                            on_progress(index, info_of(state, size))
+
+            for chunk, wanted in chunks:
+                if len(running) >= self.max_in_flight:
+                    collect()
+                chunk_parts, chunk_seeds = [parts(index) for index in chunk], [seeds[index] for index in chunk]
+                reference = task.remote(recipe, chunk_parts, chunk_seeds, chunk, wanted)
+                running[reference] = [len(chunk_parts[index - chunk.start]) for index in wanted]
+            while running:
+                collect()
+        except ray.exceptions.WorkerCrashedError as error:
+            saved = num_teachers - len(store.missing(num_teachers))
+            raise RuntimeError(
+                f"a worker of Ray died {self.max_retries + 1} times; {saved} of {num_teachers} teachers are safe in "
+                f"{store.folder}, start again for the rest"
+            ) from error
+        finally:
+            if started_here:
+                ray.shutdown()
+
+
+def _ray() -> Any:
+    """The package, or one line on how to get it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InvalidValue("engine=ray: expected Ray to be installed: pip install 'pate[ray]'") from error
+    return ray
