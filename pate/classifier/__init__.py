@@ -1,0 +1,7 @@
+"""PATE as a scikit-learn estimator: `from pate import PATEClassifier`."""
+
+from pate.classifier.classifier import PATEClassifier
+from pate.classifier.randomness import SeededNoise
+from pate.classifier.repeats import RepeatedRelease
+
+__all__ = ["PATEClassifier", "RepeatedRelease", "SeededNoise"]

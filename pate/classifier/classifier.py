@@ -1,0 +1,223 @@
+"""PATE as a scikit-learn estimator."""
+
+# ruff: noqa: N803 -- X is what scikit-learn calls it
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pate.accounting import Accountant, Adjacency, Ledger, RdpAccountant
+from pate.aggregators import Aggregator
+from pate.aggregators.planning import require_keepable_delta
+from pate.classifier.ensemble import release_votes, votes_of_teachers
+from pate.classifier.pools import Pools
+from pate.classifier.randomness import streams_of
+from pate.classifier.repeats import warn_of_repeats
+from pate.classifier.tasks import task_of
+from pate.validation import require, require_count, require_probability
+
+
+class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A student of private records: teachers vote on public samples, the votes are released, a student is fitted.
+
+    `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts, fits a clone of `estimator` to
+    each, releases their votes on the public samples through `aggregator`, and fits `student` to what was released.
+    `y` is one class a record, `[n]`, or 0 and 1 for each label, `[n, L]`.
+
+    Formal guarantees:
+        * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
+          replacement of one private record, or of one group of them where `groups` are given. It holds no teacher, no
+          vote and no part.
+        * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
+        * Not covered: public inputs, the number of records, the set of classes (give `classes` where it is not public),
+          and whatever was done to the data before `fit`: scaling or feature selection fitted on private records is a
+          release of its own. Inside `estimator` it is covered: `make_pipeline(StandardScaler(), LogisticRegression())`.
+        * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
+          scores on held-out private records are covered by no epsilon.
+
+    Edge cases: without an answered query the student predicts no label, or the first class. A fit with `random_state`
+    is that of `pate-train` with this `seed`, and warns: its noise protects nobody who knows the seed.
+
+    Args:
+        estimator: the teachers, cloned; None for `LogisticRegression(max_iter=300)`.
+        student: fitted to public samples and released labels; None for a clone of `estimator`.
+        n_teachers: T, public.
+        aggregator: how votes are released; None for `GaussianVotes`, and for one class a sample
+            `FixedTopK(k=1, ...)`, the exponential mechanism.
+        epsilon: the aggregator's noise is solved for so that the release costs this; None takes the noise as it is.
+        target_delta: in (0, 1).
+        n_queries: how many public samples are asked about, the first ones; None for all.
+        adjacency: replace_one or add_remove; an aggregator that is given must say the same.
+        accountant: makes an empty accountant; None for Renyi's.
+        classes: all classes, public; None takes those that occur in y, as public knowledge. One class a sample only.
+        public_fraction: declares that share of the rows of X public, in (0, 1): the last ones. Their inputs are not
+            protected, their labels are not read. For tools that call `fit(X, y)` and nothing else.
+        ledger: path of a ledger file that every fit is charged to, that of a clone or in another process too.
+        n_jobs: processes that fit teachers, as in joblib.
+        random_state: None for noise from the operating system, or a seed.
+
+    Attributes:
+        epsilon_: price of this fit's release at `delta_`.
+        delta_: `target_delta`.
+        adjacency_: what the price is for.
+        spent_epsilon_: total of the ledger after this fit; `epsilon_` without one.
+        release_: labels `[Q, L]`, answered `[Q]`, event.
+        aggregator_: as it was used.
+        student_: the fitted model of released labels.
+        classes_: as scikit-learn has it: `[C]`, or 0 and 1 for each label.
+        n_features_in_: d.
+
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> inputs = np.random.default_rng(0).standard_normal((3000, 4))
+    >>> model = PATEClassifier(RidgeClassifier(), n_teachers=100, epsilon=4.0)
+    >>> model = model.fit(inputs[:2000], inputs[:2000, 0] > 0, X_public=inputs[2000:2200])
+    >>> bool(model.epsilon_ <= 4.0), model.score(inputs[2200:], inputs[2200:, 0] > 0) > 0.8
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        student: Any = None,
+        n_teachers: int = 100,
+        aggregator: Aggregator | None = None,
+        epsilon: float | None = 8.0,
+        target_delta: float = 1e-6,
+        n_queries: int | None = None,
+        adjacency: str = "replace_one",
+        accountant: Callable[[], Accountant] | None = None,
+        classes: Any = None,
+        public_fraction: float | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.student = student
+        self.n_teachers = n_teachers
+        self.aggregator = aggregator
+        self.epsilon = epsilon
+        self.target_delta = target_delta
+        self.n_queries = n_queries
+        self.adjacency = adjacency
+        self.accountant = accountant
+        self.classes = classes
+        self.public_fraction = public_fraction
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
+        """Fits teachers, releases their votes, fits the student.
+
+        Args:
+            X: private inputs `[n, d]`, taken as float32.
+            y: private labels, classes `[n]` or 0 and 1 `[n, L]`.
+            X_public: public inputs `[Q, d]`.
+            groups: `[n]`, what must stay with one teacher and is protected as one: a person's records. scikit-learn's
+                searches pass it on only with metadata routing (`set_fit_request(X_public=True, groups=True)`).
+
+        Raises:
+            InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
+        """
+        pools = self._validated(X, y, X_public, groups)
+        aggregator = self._calibrated(num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
+        accountant, total = self.accountant or RdpAccountant, self.n_teachers
+        shape = {"num_labels": self._task.num_labels, "num_teachers": total}
+        event = aggregator.event_for(num_queries=len(pools.queries), **shape)
+        epsilon = accountant().compose(event).get_epsilon(self.target_delta)
+        how: dict[str, Any] = {"adjacency": aggregator.adjacency, "accountant": accountant}
+        ledger = Ledger(self.ledger, target_delta=self.target_delta, **how)
+        streams = streams_of(self.random_state)
+        if self.ledger is None:
+            warn_of_repeats(pools.inputs, epsilon)
+        votes = votes_of_teachers(
+            self._task, self._teacher, pools, num_teachers=total, streams=streams, num_jobs=self.n_jobs
+        )
+        release = release_votes(aggregator, votes, num_teachers=total, streams=streams, ledger=ledger)
+        rows, seed = self._task.usable(release), streams.seeds("student", 1)[0]
+        self.student_ = self._task.fit(self._student, pools.queries[rows], release.labels[rows], seed=seed)
+        self.aggregator_, self.release_, self.adjacency_ = aggregator, release, release.adjacency
+        self.epsilon_, self.delta_, self.spent_epsilon_ = epsilon, self.target_delta, ledger.epsilon
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Classes `[m]`, or 0 and 1 `[m, L]`."""
+        return self._task.decode(self.student_.bits(self._inputs(X)))
+
+    @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of the classes `[m, C]`, or of each label `[m, L]`; where the student has them."""
+        return np.asarray(self.student_.probabilities(self._inputs(X)))
+
+    def __sklearn_tags__(self) -> Any:
+        """Says that y may have several labels a sample."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    @property
+    def _teacher(self) -> Any:
+        return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
+
+    @property
+    def _student(self) -> Any:
+        return self._teacher if self.student is None else self.student
+
+    def _inputs(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self, "student_")
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float32))
+
+    def _validated(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None) -> Pools:
+        """Private records and public samples; sets what a fit knows of their form."""
+        inputs, labels = validate_data(self, X, y, multi_output=True, dtype=np.float32)
+        dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
+        self._task, targets = task_of(dense, self.classes)
+        self.classes_ = self._task.classes
+        public = None if X_public is None else validate_data(self, X_public, reset=False, dtype=np.float32)
+        pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
+        if self.n_queries is None:
+            return pools
+        asked = require_count("n_queries", self.n_queries)
+        require(asked <= len(pools.queries), "n_queries", asked, f"at most {len(pools.queries)}, the public samples")
+        return replace(pools, queries=pools.queries[:asked])
+
+    def _calibrated(self, *, num_queries: int, num_groups: int) -> Aggregator:
+        """The aggregator with its noise; every parameter of the price is checked here, before anything is fitted."""
+        require_count("n_teachers", self.n_teachers)
+        require(
+            self.n_teachers <= num_groups, "n_teachers", self.n_teachers, f"at most {num_groups}, the private groups"
+        )
+        require_probability("target_delta", self.target_delta)
+        adjacency, num_labels = Adjacency.parse(self.adjacency), self._task.num_labels
+        require_keepable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
+        aggregator = self.aggregator
+        if aggregator is None:
+            aggregator = self._task.default_aggregator(adjacency)
+            require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
+        require(
+            aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, f"{adjacency}, as here"
+        )
+        if self.epsilon is None:
+            return aggregator
+        return aggregator.calibrated(
+            target_epsilon=self.epsilon,
+            target_delta=self.target_delta,
+            num_queries=num_queries,
+            num_labels=num_labels,
+            num_teachers=self.n_teachers,
+            accountant=self.accountant or RdpAccountant,
+        )

@@ -1,0 +1,67 @@
+"""Which samples are private and which are public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require, require_probability
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """The private records and the public samples of a fit.
+
+    Attributes:
+        inputs: float32 `[n, d]`, private.
+        targets: bool `[n, L]`, private.
+        groups: int64 `[n]`: records of one group stay together.
+        queries: float32 `[Q, d]`, public.
+    """
+
+    inputs: NDArray[np.float32]
+    targets: NDArray[np.bool_]
+    groups: NDArray[np.int64]
+    queries: NDArray[np.float32]
+
+    @classmethod
+    def cut(
+        cls,
+        inputs: NDArray[np.float32],
+        targets: NDArray[np.bool_],
+        groups: Any,
+        public: NDArray[np.float32] | None,
+        fraction: float | None,
+    ) -> Pools:
+        """Takes public samples as given, or the last rows where they are declared public.
+
+        Which rows these are depends on their number alone, so that whoever declares it knows whose inputs are public.
+
+        Raises:
+            InvalidValue: no public samples or two kinds of them; groups of another length, or in both pools.
+        """
+        ids = _group_ids(groups, len(inputs))
+        if (public is None) == (fraction is None):
+            rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
+            raise InvalidValue(f"X_public={'None' if public is None else 'given'}: expected {rule}")
+        if public is not None:
+            return cls(inputs, targets, ids, public)
+        require(len(inputs) > 1, "n_samples", len(inputs), "at least 2, of which one is public")
+        share = require_probability("public_fraction", fraction)  # type: ignore[arg-type]
+        kept = len(inputs) - max(int(share * len(inputs)), 1)
+        shared = np.intersect1d(ids[:kept], ids[kept:])
+        rule = "no group with private and public rows (public_fraction takes the last ones)"
+        require(not len(shared), "groups", shared[:1].tolist(), rule)
+        return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
+
+
+def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
+    """A number for each record's group; without groups every record is one."""
+    if groups is None:
+        return np.arange(num_records)
+    named = np.asarray(groups)
+    require(named.shape == (num_records,), "groups.shape", named.shape, f"({num_records},), one group for each record")
+    return np.unique(named, return_inverse=True)[1].astype(np.int64)

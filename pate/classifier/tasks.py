@@ -1,0 +1,183 @@
+"""What is predicted: several labels a sample, or one class; both as bits `[n, L]`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.aggregators import Aggregator, FixedTopK, GaussianVotes, Release
+from pate.teachers.sklearn import FittedLabels, seeded
+from pate.teachers.teacher import Part
+from pate.validation import InvalidValue, require
+
+Bits = NDArray[np.bool_]
+Rows = NDArray[np.float32]
+
+
+class FittedModel(ABC):
+    """A teacher or a student."""
+
+    @abstractmethod
+    def bits(self, inputs: Rows) -> Bits:
+        """What it says of each input, `[n, L]`."""
+
+    @abstractmethod
+    def probabilities(self, inputs: Rows) -> NDArray[np.float64]:
+        """Of each label or class, `[n, L]`."""
+
+
+class Task(ABC):
+    """Labels as bits and back, and how an estimator is fitted to them."""
+
+    num_labels: int
+
+    @property
+    @abstractmethod
+    def classes(self) -> Any:
+        """As scikit-learn's `classes_`."""
+
+    @abstractmethod
+    def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
+        """What is used where nothing is chosen; its noise is still to be solved for."""
+
+    @abstractmethod
+    def usable(self, release: Release) -> Bits:
+        """The queries that a student can learn from, `[Q]`."""
+
+    @abstractmethod
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
+        """A clone of the estimator, fitted; without rows, a model that knows nothing."""
+
+    @abstractmethod
+    def decode(self, bits: Bits) -> NDArray[Any]:
+        """Predictions in the form of the labels that were given."""
+
+
+@dataclass(frozen=True)
+class ManyLabels(Task):
+    """Any number of labels a sample."""
+
+    num_labels: int
+
+    @property
+    def classes(self) -> list[NDArray[np.int64]]:
+        """0 and 1 for each label."""
+        return [np.arange(2) for _ in range(self.num_labels)]
+
+    def default_aggregator(self, adjacency: Adjacency) -> GaussianVotes:
+        """Every label's noisy majority, which also serves where teachers are few and disagree."""
+        return GaussianVotes(noise_std=1.0, adjacency=adjacency)
+
+    def usable(self, release: Release) -> Bits:
+        """All answers."""
+        return release.answered
+
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
+        """One model for each label, or one for all where the estimator takes several targets."""
+        if not len(inputs):
+            return _LabelModel(FittedLabels(np.zeros(self.num_labels), np.arange(0), []))
+        return _LabelModel(FittedLabels.fit(estimator, Part(inputs, bits), seed))
+
+    def decode(self, bits: Bits) -> NDArray[np.int64]:
+        """0 and 1, `[n, L]`."""
+        return bits.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class OneClass(Task):
+    """One class a sample; a teacher votes for one."""
+
+    classes: NDArray[Any]
+
+    @property
+    def num_labels(self) -> int:  # type: ignore[override]
+        """The number of classes."""
+        return len(self.classes)
+
+    def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
+        """The exponential mechanism: less noise than GNMax for the same price, and no promise about teachers."""
+        return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
+
+    def usable(self, release: Release) -> Bits:
+        """Answers that name one class: an aggregator for many labels may name none or several."""
+        return np.asarray(release.answered & (release.labels.sum(axis=1) == 1))
+
+    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
+        """The estimator on the classes that occur; where one occurs, it is repeated."""
+        codes = bits.argmax(axis=1)
+        present = np.unique(codes)
+        model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
+        return _ClassModel(self.num_labels, present, model)
+
+    def decode(self, bits: Bits) -> NDArray[Any]:
+        """The names of the classes, `[n]`."""
+        return np.asarray(self.classes[bits.argmax(axis=1)])
+
+
+@dataclass(frozen=True, eq=False)
+class _LabelModel(FittedModel):
+    """One model for each label."""
+
+    fitted: FittedLabels
+
+    def bits(self, inputs: Rows) -> Bits:
+        return np.asarray(self.fitted.confidences(inputs) >= 0.5)
+
+    def probabilities(self, inputs: Rows) -> NDArray[np.float64]:
+        return self.fitted.confidences(inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassModel(FittedModel):
+    """One model for all classes; none where fewer than two occurred."""
+
+    num_classes: int
+    present: NDArray[np.int64]
+    model: Any
+
+    def bits(self, inputs: Rows) -> Bits:
+        first = self.present[0] if len(self.present) else 0
+        codes = np.full(len(inputs), first) if self.model is None else self.model.predict(inputs)
+        return np.asarray(np.asarray(codes)[:, None] == np.arange(self.num_classes))
+
+    def probabilities(self, inputs: Rows) -> NDArray[np.float64]:
+        if not len(self.present):
+            return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
+        probabilities = np.zeros((len(inputs), self.num_classes))
+        probabilities[:, self.present] = 1.0 if self.model is None else self.model.predict_proba(inputs)
+        return probabilities
+
+
+def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
+    """The task that labels are for, and the labels as bits `[n, L]`.
+
+    Args:
+        y: `[n]` classes, or 0 and 1 `[n, L]`.
+        classes: all classes, public; None takes those that occur in y.
+
+    Raises:
+        InvalidValue: fewer than two classes, or one that is not among `classes`; classes for many labels.
+    """
+    from sklearn.utils import column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind == "multilabel-indicator":
+        require(classes is None, "classes", classes, "None where y has a column for each label")
+        strange = np.setdiff1d(y, (0, 1))
+        require(not len(strange), "y", strange[:1].tolist(), "0 and 1 where y has a column for each label")
+        return ManyLabels(y.shape[1]), y.astype(np.bool_)
+    if kind not in ("binary", "multiclass"):
+        raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]")
+    vector = column_or_1d(y, warn=True)
+    known = np.unique(vector if classes is None else np.asarray(classes))
+    require(len(known) > 1, "classes", known.tolist(), "at least two classes")
+    strange = np.setdiff1d(vector, known)
+    require(not len(strange), "y", strange[:1].tolist(), f"one of the classes {known.tolist()}")
+    return OneClass(known), vector[:, None] == known
