@@ -13,6 +13,7 @@ from omegaconf import MISSING, OmegaConf
 from pate.aggregators import (
     BoundaryMax,
     BoundaryTopK,
+    CenteredVotes,
     ClippedVotes,
     ConfidentGNMax,
     ConfidentVotes,
@@ -35,13 +36,14 @@ _AGGREGATORS: dict[str, type] = {
     "boundary_max": BoundaryMax,
     "peeling": FixedTopK,
     "gaussian_votes": GaussianVotes,
+    "centered_votes": CenteredVotes,
     "confident_votes": ConfidentVotes,
     "clipped_votes": ClippedVotes,
     "powerset_gnmax": PowersetGNMax,
     "gnmax": GNMax,
     "confident_gnmax": ConfidentGNMax,
 }
-_SET_ELSEWHERE = {"aggregator": ("adjacency",)}
+_SET_ELSEWHERE = {"aggregator": ("adjacency", "span")}
 
 
 @dataclass
@@ -147,16 +149,24 @@ def register_configs(*, training: bool = True) -> None:
     store.store(group="schema", name="compare", node=CompareConfig)
     for group, classes in (groups() if training else {"aggregator": _AGGREGATORS}).items():
         for name, cls in classes.items():
-            extra: list[tuple[str, Any, Any]] = [("num_teachers", int, 400)] if group == "teacher" else []
+            extra: list[tuple[str, Any, Any]] = [_number_of(cls)] if group == "teacher" else []
             node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
             store.store(group=f"schema/{group}", name=name, node=node)
+
+
+def _number_of(teacher: type) -> tuple[str, Any, Any]:
+    """How many teachers; of kernel teachers by default one for each private group."""
+    from pate.teachers import KernelTeacher
+
+    return ("num_teachers", int | None, None) if teacher is KernelTeacher else ("num_teachers", int, 400)
 
 
 def groups() -> dict[str, dict[str, type]]:
     """The classes behind each group, by the name of their schema."""
     from pate.data import CelebA, DigitsGrid, WordNet40, Yeast
-    from pate.student import LinearStudent, MLPStudent
+    from pate.student import LinearStudent, LowRankStudent, MLPStudent
     from pate.teachers import (
+        KernelTeacher,
         LinearTeacher,
         MLPTeacher,
         ProcessesEngine,
@@ -168,9 +178,9 @@ def groups() -> dict[str, dict[str, type]]:
     return {
         "aggregator": _AGGREGATORS,
         "data": {"wordnet": WordNet40, "digits_grid": DigitsGrid, "yeast": Yeast, "celeba": CelebA},
-        "teacher": {"linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
+        "teacher": {"kernel": KernelTeacher, "linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
         "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
-        "student": {"linear": LinearStudent, "mlp": MLPStudent},
+        "student": {"linear": LinearStudent, "low_rank": LowRankStudent, "mlp": MLPStudent},
     }
 
 
