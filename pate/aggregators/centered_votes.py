@@ -77,10 +77,10 @@ class CenteredVotes(TeacherVotesAggregator):
 
     noise_multiplier: float
     prevalence_share: float = 0.1
-    centre: Any = 0.5
+    centre: Any = field(default=0.5, repr=False)
     clip: float | None = None
     clip_factor: float = 1.0
-    span: Any = field(default=None)
+    span: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -79,7 +79,7 @@ class LowRankStudent(Student):
         never = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
         arrays = dict(model.arrays) | {"thresholds": model.arrays["thresholds"] + never}
         if on_epoch is not None:
-            on_epoch(0, {"loss": float(np.square(labels - model.predict(rows)).mean())})
+            on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
         return LowRankModel(arrays, 0.5, shape, len(rows), model.choices)
 
     def fit_scores(
