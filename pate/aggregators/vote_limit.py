@@ -30,7 +30,7 @@ def vote_blocks(votes: Any, *, num_teachers: int) -> Iterator[Block]:
 
 def bits_of(block: Block) -> Bits:
     """Votes of a block: bits as they are, confidences of at least a half."""
-    return block if block.dtype == np.bool_ else np.asarray(block >= 0.5)
+    return np.asarray(block if block.dtype == np.bool_ else block >= 0.5, dtype=np.bool_)
 
 
 def limited(block: Block, most: int) -> Bits:

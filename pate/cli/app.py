@@ -27,7 +27,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     A disk that is full or a file that cannot be read is one line and exit code 1; Ctrl-C is one line and exit code
     130. Anything else is a fault of ours and keeps its traceback.
     """
-    register_configs(training=config_name != "account")
+    register_configs(training=config_name not in ("account", "audit"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(_unheard(task))
     try:

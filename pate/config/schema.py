@@ -107,6 +107,35 @@ class AccountConfig(SharedConfig):
 
 
 @dataclass
+class AuditConfig:
+    """pate-audit.
+
+    Attributes:
+        votes: the file.
+        layout: auto, or one of teacher_votes, histogram, classes, pairs.
+        num_teachers: N, where the file does not say.
+        aggregator: the one on top; None for the plain one.
+        noise_std: of the release that was made, for all aggregators that have it; the other parameters likewise.
+        format: text or json.
+    """
+
+    votes: str = MISSING
+    layout: str = "auto"
+    num_teachers: int | None = None
+    aggregator: Any = None
+    noise_std: float | None = None
+    screening_std: float | None = None
+    threshold_share: float | None = None
+    vote_clip: int | None = None
+    max_size: int | None = None
+    accountant: Any = MISSING
+    adjacency: str = "replace_one"
+    target_delta: float = 1e-6
+    format: str = "text"
+    allowed_targets: list[str] = field(default_factory=list)
+
+
+@dataclass
 class CompareConfig:
     """pate-compare.
 
@@ -146,6 +175,7 @@ def register_configs(*, training: bool = True) -> None:
     store = ConfigStore.instance()
     store.store(group="schema", name="train", node=TrainConfig)
     store.store(group="schema", name="account", node=AccountConfig)
+    store.store(group="schema", name="audit", node=AuditConfig)
     store.store(group="schema", name="compare", node=CompareConfig)
     for group, classes in (groups() if training else {"aggregator": _AGGREGATORS}).items():
         for name, cls in classes.items():

@@ -1,0 +1,145 @@
+"""Votes that somebody else collected: arrays in the layouts that are in use, checked and counted."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require, require_choice, require_count, require_histogram
+from pate.votes.histogram import histogram
+from pate.votes.store import VoteStore
+
+LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
+_NAMES = ("votes", "teacher_votes", "counts", "arr_0")
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedVotes:
+    """Counts of votes from a file, and what they say of the teachers.
+
+    Attributes:
+        layout: teacher_votes `[N, Q, L]` (bits, or confidences in [0, 1] of which a half is a vote), histogram
+            `[Q, L]`, classes `[Q, C]` (one vote a teacher, as pate_2018 keeps them) or pairs `[Q, L, 2]` (teachers
+            against and for each label, as private-multi-winner-voting keeps them).
+        counts: int64 `[Q, L]`.
+        num_teachers: N.
+        max_votes: the most labels that one teacher votes for in a query; None where counts do not say.
+    """
+
+    layout: str
+    counts: NDArray[np.int64]
+    num_teachers: int
+    max_votes: int | None
+
+    @classmethod
+    def read(cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None) -> ImportedVotes:
+        """Reads an .npy or .npz file, or a vote file of this package.
+
+        Args:
+            path: the file; of an .npz with several arrays, the one named votes, teacher_votes or counts.
+            layout: auto takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes, integers `[Q, L, 2]`
+                whose pairs have one sum as pairs, integers `[Q, C]` whose rows have one sum (which, if num_teachers is
+                given, must be that) as classes, and other integers `[Q, L]` as histogram.
+            num_teachers: needed for a histogram; elsewhere checked.
+
+        Raises:
+            InvalidValue: no such file, another format, or impossible votes.
+        """
+        require_choice("layout", layout, LAYOUTS)
+        if num_teachers is not None:
+            require_count("num_teachers", num_teachers)
+        array = _load(Path(path))
+        found = _layout_of(array, num_teachers) if layout == "auto" else layout
+        counted = {"teacher_votes": _of_teachers, "pairs": _of_pairs, "classes": _of_classes}.get(found)
+        votes = _of_histogram(array, num_teachers) if counted is None else counted(array)
+        if num_teachers is not None:
+            require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, f"{votes.num_teachers}, in votes")
+        return votes
+
+
+def _load(path: Path) -> NDArray[Any]:
+    require(path.is_file(), "votes", path, "an existing .npy or .npz file")
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            if {"packed", "num_labels"} <= set(loaded):
+                return VoteStore.open(path).teacher_votes()
+            names = [name for name in _NAMES if name in loaded] or list(loaded)[:1]
+            require(bool(names), "votes", path, "a file with an array of votes")
+            return np.asarray(loaded[names[0]])
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
+        if isinstance(error, InvalidValue):
+            raise
+        raise InvalidValue(f"votes={path}: expected an .npy or .npz file of numbers") from error
+
+
+def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
+    """The layout that an array can only have, or has most likely; see `ImportedVotes.read`."""
+    require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
+    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+    if array.ndim == 2:
+        return "classes" if array.shape[1] > 1 and _one_sum(array, num_teachers) else "histogram"
+    if array.dtype == np.bool_ or array.max() <= 1:
+        return "teacher_votes"
+    return "pairs" if array.shape[2] == 2 and _one_sum(array, num_teachers) else "teacher_votes"
+
+
+def _one_sum(array: NDArray[Any], expected: int | None) -> bool:
+    sums = array.sum(axis=-1)
+    return bool((sums == (sums.flat[0] if expected is None else expected)).all())
+
+
+def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
+    require(array.ndim == 3, "votes.shape", array.shape, "[num_teachers, num_queries, num_labels]")
+    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+    if array.dtype != np.bool_:
+        whole = np.issubdtype(array.dtype, np.integer)
+        inside = (array == 0) | (array == 1) if whole else (array >= 0) & (array <= 1)
+        rule = "votes 0 or 1" if whole else "confidences in [0, 1]"
+        require(bool(inside.all()), "votes", array[~inside][:1], rule)
+        array = np.asarray(array >= 0.5)
+    return ImportedVotes("teacher_votes", histogram(array), len(array), int(array.sum(axis=2).max()))
+
+
+def _of_pairs(array: NDArray[Any]) -> ImportedVotes:
+    require(array.ndim == 3 and array.shape[2] == 2, "votes.shape", array.shape, "[num_queries, num_labels, 2]")
+    whole = _whole(array)
+    require(_one_sum(whole, None), "votes", "…", "pairs of counts with one sum, the number of teachers")
+    total = require_count("num_teachers", int(whole[0, 0].sum()))
+    return ImportedVotes("pairs", _checked(whole[:, :, 1], total), total, None)
+
+
+def _of_classes(array: NDArray[Any]) -> ImportedVotes:
+    require(array.ndim == 2, "votes.shape", array.shape, "[num_queries, num_classes]")
+    whole = _whole(array)
+    require(_one_sum(whole, None), "votes", "…", "rows with one sum, the number of teachers")
+    total = require_count("num_teachers", int(whole[0].sum()))
+    return ImportedVotes("classes", _checked(whole, total), total, 1)
+
+
+def _of_histogram(array: NDArray[Any], num_teachers: int | None) -> ImportedVotes:
+    rule = "a number, counts of votes do not say how many teachers there were"
+    if num_teachers is None:
+        raise InvalidValue(f"num_teachers=None: expected {rule}")
+    return ImportedVotes("histogram", _checked(_whole(array), num_teachers), num_teachers, None)
+
+
+def _checked(counts: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:
+    return require_histogram("votes", counts, num_teachers=num_teachers, rank=2).astype(np.int64)
+
+
+def _whole(array: NDArray[Any]) -> NDArray[np.integer]:
+    """Counts that were saved as floats, as integers."""
+    if np.issubdtype(array.dtype, np.floating):
+        broken = ~(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))
+        require(not broken.any(), "votes", array[broken][:1], "whole numbers")
+        return np.asarray(array.astype(np.int64))
+    require(bool(np.issubdtype(array.dtype, np.integer)), "votes.dtype", array.dtype, "counts of votes")
+    return array
