@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pate.data import Dataset, LoadsInStages
-from pate.pipeline import Advance, Monitor
+
+if TYPE_CHECKING:
+    from pate.pipeline import Advance, Monitor  # with torch, which not everything that is shown needs
 
 
 class ConsoleMonitor:

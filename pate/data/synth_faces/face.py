@@ -16,7 +16,7 @@ _HAIR: dict[str, Colour] = {
     "Brown_Hair": (118, 72, 38),
     "Gray_Hair": (172, 172, 176),
 }
-_AUBURN: Colour = (92, 40, 24)
+_AUBURN: Colour = (160, 52, 36)
 _WHITE: Colour = (250, 250, 250)
 _DARK: Colour = (28, 24, 24)
 _GOLD: Colour = (240, 205, 60)
@@ -153,15 +153,15 @@ class Face:
             pen.line([(47, 48), (53, 48)], _DARK, 2)
 
     def _nose(self, pen: Pen) -> None:
-        shade = mixed(self._skin, _DARK, 0.3)
-        half = 3.0 + 3.5 * self.has["Big_Nose"] + 1.0 * self.whims[12]
+        shade = mixed(self._skin, _DARK, 0.42)
+        half = 2.6 + 4.6 * self.has["Big_Nose"] + 1.0 * self.whims[12]
         if self.has["Pointy_Nose"]:
             pen.shape([(50, 48), (50 - half, 61), (50 + half, 61)], shade)
         else:
-            pen.disc(50, 59, half, 2.8, shade)
+            pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
 
     def _mouth(self, pen: Pen) -> None:
-        colour = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (130, 60, 60), 0.5)
+        colour = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (104, 36, 40), 0.6)
         wide, thick = 9.0 + 2.0 * self.whims[13], 2.2 + 2.6 * self.has["Big_Lips"]
         bend = 4.5 if self.has["Smiling"] else -0.8
         if self.has["Mouth_Slightly_Open"]:
@@ -173,12 +173,12 @@ class Face:
         pen.line([*points, (50 + wide, ends)], colour, thick)
 
     def _age(self, pen: Pen) -> None:
-        shade = mixed(self._skin, _DARK, 0.38)
+        shade = mixed(self._skin, _DARK, 0.5)
         if not self.has["Young"]:
-            for y in (30, 33.5):
-                pen.line([(40, y), (60, y)], shade, 1.2)
+            for y in (30, 34):
+                pen.line([(39, y), (61, y)], shade, 1.6)
             for side in (-1, 1):
-                pen.line([(50 + side * 7, 61), (50 + side * 12, 70)], shade, 1.4)
+                pen.line([(50 + side * 8, 61), (50 + side * 13, 70)], shade, 1.8)
         if not self.has["Attractive"]:
             for x, y in ((35 + 4 * self.whims[14], 58), (62 + 4 * self.whims[15], 60), (54, 76)):
                 pen.disc(x, y, 1.3, 1.3, mixed(shade, _ROSE, 0.4))

@@ -97,10 +97,11 @@ class FaceCopy:
                 raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {strange[0]}")
             self._note(folder, 0)
         content = json.loads(marker.read_text())
-        done = int(content.pop("blocks_written"))
-        rule = f"{asdict(self)} as before in this folder"
-        require(content == {"synthetic": True, **asdict(self)}, f"{folder}", content, rule)
-        return done
+        wanted = {"synthetic": True, **asdict(self)}
+        found = ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key])
+        if found:
+            raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {found}")
+        return int(content["blocks_written"])
 
     def _note(self, folder: Path, blocks_written: int) -> None:
         content = {"synthetic": True, **asdict(self), "blocks_written": blocks_written}

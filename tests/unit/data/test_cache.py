@@ -1,0 +1,139 @@
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data.cache import PixelCache
+from pate.data.stages import unwatched
+from pate.validation import InvalidValue
+
+COUNT = 1500
+SHAPE = (COUNT, 1, 2, 3)
+ROWS, STAMPS = np.arange(COUNT), np.arange(COUNT) + 1
+
+KILLED = f"""
+import os, signal, sys
+import numpy as np
+from pathlib import Path
+from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, images
+from pate.data.cache import PixelCache
+from pate.data.stages import unwatched
+def make(rows):
+    if rows[0] >= 1024:
+        os.kill(os.getpid(), {int(signal.SIGKILL)})
+    return images(rows)
+PixelCache(Path(sys.argv[1]), SHAPE, "making").fill(ROWS, STAMPS, make, unwatched)
+"""
+
+
+def images(rows: np.ndarray) -> np.ndarray:
+    return (rows[:, None, None, None] * 7 + np.arange(6).reshape(1, 2, 3)).astype(np.uint8)
+
+
+class Maker:
+    """Makes images and remembers which."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.made: list[int] = []
+        self.stop_at = stop_at
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        if self.stop_at is not None and self.stop_at in rows:
+            raise InvalidValue(f"image={self.stop_at}: expected a readable image")
+        self.made.extend(rows.tolist())
+        return images(rows)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> PixelCache:
+    return PixelCache(tmp_path / "cache", SHAPE, "making")
+
+
+def test_images_are_made_once_and_mapped(cache: PixelCache) -> None:
+    maker = Maker()
+    first = cache.fill(ROWS, STAMPS, maker, unwatched)
+    again = cache.fill(ROWS, STAMPS, maker, unwatched)
+    assert first.tolist() == again.tolist() == images(ROWS).tolist()
+    assert maker.made == ROWS.tolist()
+    assert isinstance(again, np.memmap)
+    assert not again.flags.writeable
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+
+
+def test_only_what_is_wanted_and_what_has_changed_is_made(cache: PixelCache) -> None:
+    maker, stamps = Maker(), STAMPS.copy()
+    cache.fill(np.array([3, 1400]), stamps, maker, unwatched)
+    stamps[3] += 1
+    mapped = cache.fill(np.array([3, 5, 1400]), stamps, maker, unwatched)
+    assert maker.made == [3, 1400, 3, 5]
+    assert mapped[[3, 5, 1400]].tolist() == images(np.array([3, 5, 1400])).tolist()
+
+
+def test_an_image_that_cannot_be_made_loses_nothing(cache: PixelCache) -> None:
+    with pytest.raises(InvalidValue, match=r"^image=1030: expected a readable image$"):
+        cache.fill(ROWS, STAMPS, Maker(stop_at=1030), unwatched)
+    rest = Maker()
+    assert cache.fill(ROWS, STAMPS, rest, unwatched).tolist() == images(ROWS).tolist()
+    assert rest.made == list(range(1024, COUNT))
+
+
+def test_killed_and_continued_it_ends_with_the_same_bytes(cache: PixelCache, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    rest = Maker()
+    cache.fill(ROWS, STAMPS, rest, unwatched)
+    assert rest.made == list(range(1024, COUNT))
+    whole = PixelCache(tmp_path / "whole", SHAPE, "making")
+    whole.fill(ROWS, STAMPS, Maker(), unwatched)
+    for name in ("images.u8", "stamps.i64"):
+        assert (cache.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(cache: PixelCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes half an image of the second chunk, then no more."""
+    write: Callable[[int, bytes, int], int] = os.pwrite
+
+    def full(file: int, data: bytes, place: int) -> int:
+        if len(data) <= 6 and place >= 6 * 700 and os.fstat(file).st_size == 6 * COUNT:
+            if len(data) == 6:
+                return write(file, data[:3], place)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data, place)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"):
+            cache.fill(ROWS, STAMPS, Maker(), unwatched)
+    rest = Maker()
+    assert cache.fill(ROWS, STAMPS, rest, unwatched).tolist() == images(ROWS).tolist()
+    assert rest.made == list(range(512, COUNT))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written \(Not a directory\)$"
+    with pytest.raises(InvalidValue, match=rule):
+        PixelCache(tmp_path / "file" / "cache", SHAPE, "making").fill(ROWS, STAMPS, Maker(), unwatched)
+
+
+def test_the_stage_is_told_what_is_missing_and_skipped_where_nothing_is(cache: PixelCache) -> None:
+    told: list[object] = []
+
+    @contextmanager
+    def stage(name: str, total: int) -> Iterator[Callable[[int], None]]:
+        told.append((name, total))
+        yield told.append
+
+    cache.fill(ROWS[:100], STAMPS, Maker(), unwatched)
+    cache.fill(ROWS, STAMPS, Maker(), stage)
+    assert told == [("making", 1400), 512, 1024, 1400]
+    cache.fill(ROWS, STAMPS, Maker(), stage)
+    assert len(told) == 4
