@@ -193,7 +193,7 @@ def _number_of(teacher: type) -> tuple[str, Any, Any]:
 
 def groups() -> dict[str, dict[str, type]]:
     """The classes behind each group, by the name of their schema."""
-    from pate.data import CelebA, DigitsGrid, WordNet40, Yeast
+    from pate.data import CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast
     from pate.student import LinearStudent, LowRankStudent, MLPStudent
     from pate.teachers import (
         KernelTeacher,
@@ -207,7 +207,13 @@ def groups() -> dict[str, dict[str, type]]:
 
     return {
         "aggregator": _AGGREGATORS,
-        "data": {"wordnet": WordNet40, "digits_grid": DigitsGrid, "yeast": Yeast, "celeba": CelebA},
+        "data": {
+            "wordnet": WordNet40,
+            "digits_grid": DigitsGrid,
+            "yeast": Yeast,
+            "celeba": CelebA,
+            "synth_faces": SynthFaces,
+        },
         "teacher": {"kernel": KernelTeacher, "linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
         "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
         "student": {"linear": LinearStudent, "low_rank": LowRankStudent, "mlp": MLPStudent},
