@@ -18,7 +18,7 @@ from pate.comparison import ComparisonPlan, Entrant, compare
 from pate.comparison.console import print_frontier
 from pate.config import CONFIG_FOLDER, build, build_aggregator
 from pate.config.location import members
-from pate.validation import InvalidValue, require_choice
+from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = ("data", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant")
 _PASSED_ON = ("teacher", "student")
@@ -55,19 +55,22 @@ def compare_from_config(config: DictConfig) -> None:
 
 
 def _names(asked: Any) -> tuple[str, ...]:
-    """The entrants asked for: a name of either group; all stands for those of the group entrant."""
-    if asked == "all":
-        return members("entrant")
+    """The entrants asked for: a name of either group, or NAME@T for T teachers."""
     names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
     if not names:
-        raise InvalidValue(f"aggregators={asked}: expected all, or a list of names; --help lists them")
+        raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
     known = tuple(sorted({*members("aggregator"), *members("entrant")}))
-    return tuple(require_choice("aggregators", str(name), known) for name in names)
+    for name in map(str, names):
+        group, at, num_teachers = name.partition("@")
+        require_choice("aggregators", group, known)
+        require(not at or num_teachers.isdecimal(), "aggregators", name, "NAME, or NAME@T with T teachers")
+    return tuple(map(str, names))
 
 
-def _entrant(name: str, config: DictConfig, given: list[str]) -> Entrant:
+def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
     """An aggregator with the teachers and the student of the command line, or with those that its own file names."""
-    own = _own_overrides(name)
+    name, _, num_teachers = named.partition("@")
+    own = [*_own_overrides(name), *([f"teacher.num_teachers={num_teachers}"] if num_teachers else [])]
     groups = {text.partition("=")[0] for text in own}
     shared = [text for text in given if text.partition("=")[0] not in groups and _root(text) not in groups]
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]

@@ -14,14 +14,15 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators.planning import require_keepable_delta
-from pate.comparison.ensemble import Ensemble
+from pate.comparison.ensemble import Ensemble, num_groups
 from pate.comparison.entrant import Entrant, digest
 from pate.comparison.frontier import Frontier
 from pate.comparison.page import write_page
 from pate.comparison.picture import write_png
 from pate.comparison.run import METRICS, Run, write_runs
-from pate.comparison.trial import Baseline, Cell, Field, Trial
-from pate.comparison.tuning import Target
+from pate.comparison.source import Source
+from pate.comparison.trial import Baseline, Cell, Trial
+from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
 from pate.pipeline import Monitor
 from pate.report import multilabel_metrics
@@ -38,7 +39,7 @@ class ComparisonPlan:
 
     Attributes:
         load_dataset: reads the data set.
-        entrants: who competes, each under another name.
+        entrants: who competes, each under another key.
         engine: how teachers are trained.
         student: the recipe of the non-private baseline.
         num_queries: how many public samples are asked, the first ones of the public pool.
@@ -80,7 +81,7 @@ class ComparisonPlan:
             require(require_positive("shares", share) <= 1, "shares", share, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
-        names = tuple(entrant.name for entrant in self.entrants)
+        names = tuple(entrant.key for entrant in self.entrants)
         for name, values in {"aggregators": names, "epsilons": self.epsilons, "seeds": self.seeds}.items():
             shown = ", ".join(map(str, values))
             require(len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once")
@@ -110,7 +111,7 @@ class _Comparison:
         """All stages in order, then the files."""
         self._check()
         self.folder.claim(self.plan.settings)
-        self.folder.check_data(self.dataset_digest)
+        self.folder.check_data(self.source.digest)
         for ensemble in self._distinct:
             self._prepare(ensemble)
         runs = self._runs()
@@ -135,18 +136,18 @@ class _Comparison:
             return self.plan.load_dataset()
 
     @cached_property
-    def dataset_digest(self) -> str:
-        return self.dataset.digest()
+    def source(self) -> Source:
+        return Source.of(self.plan.load_dataset, self.dataset, self.plan.num_queries)
 
     @cached_property
     def ensembles(self) -> dict[str, Ensemble]:
         """By entrant; entrants with equal teachers share one."""
         made = {}
         for entrant in self.plan.entrants:
-            settings = [entrant.settings["teacher"], entrant.num_teachers, self.plan.ensemble_seed]
-            name = f"{entrant.num_teachers}-{digest([settings, self.plan.num_queries])}"
-            path = self.folder.path / "ensembles" / name
-            made[entrant.name] = Ensemble(path, entrant.teacher, entrant.num_teachers, self.plan.ensemble_seed)
+            num_teachers = entrant.num_teachers or num_groups(self.dataset)
+            settings = [entrant.settings["teacher"], num_teachers, self.plan.ensemble_seed, self.plan.num_queries]
+            path = self.folder.path / "ensembles" / f"{kind(entrant.teacher)}-{num_teachers}-{digest(settings)}"
+            made[entrant.key] = Ensemble(path, entrant.teacher, num_teachers, self.plan.ensemble_seed)
         return made
 
     @property
@@ -173,44 +174,40 @@ class _Comparison:
     def _runs(self) -> list[Run]:
         """Baselines, then all entrants; what is not on disk is shared out among processes."""
         work: list[Baseline | Trial] = [*self._baselines(), *self.trials]
-        queries = self.dataset.public.take(slice(0, self.plan.num_queries))
-        shared = Field(queries, self.dataset.test)
         done = {index: runs for index, item in enumerate(work) if (runs := item.done()) is not None}
         left = [index for index in range(len(work)) if index not in done]
         total, steps = sum(item.num_steps for item in work), sum(work[index].num_steps for index in done)
         with self.monitor.stage("releases and students", total) as advance:
             advance(steps)
-            for index, runs in self._shared_out(work, left, shared):
+            for index, runs in self._shared_out(work, left):
                 done[index] = runs
                 steps += work[index].num_steps
                 advance(steps, runs[0].aggregator)
         return [self._prior(), *(run for index in range(len(work)) for run in done[index])]
 
-    def _shared_out(
-        self, work: list[Baseline | Trial], left: list[int], shared: Field
-    ) -> Iterator[tuple[int, list[Run]]]:
-        """Results as they come. Data goes to workers through pipes, never through a file of joblib's."""
+    def _shared_out(self, work: list[Baseline | Trial], left: list[int]) -> Iterator[tuple[int, list[Run]]]:
+        """Results as they come, from processes that read the data for themselves."""
         num_workers = min(self.plan.num_workers or cpu_count(), max(len(left), 1))
-        tasks = [delayed(_results)(index, work[index], shared) for index in left]
-        how = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
+        tasks = [delayed(_results)(index, work[index], self.source) for index in left]
+        how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
         with parallel_config("loky", inner_max_num_threads=1):
             yield from Parallel(num_workers, **how)(tasks)
 
     def _trial(self, entrant: Entrant, epsilon: float) -> Trial:
-        plan, ensemble = self.plan, self.ensembles[entrant.name]
+        plan, ensemble = self.plan, self.ensembles[entrant.key]
         target = Target(
             epsilon=epsilon,
             delta=plan.target_delta,
             accountant=plan.accountant,
             num_queries=plan.num_queries,
             num_labels=self.dataset.num_labels,
-            num_teachers=entrant.num_teachers,
+            num_teachers=ensemble.num_teachers,
         )
         adjacency, accountant = str(entrant.aggregator.adjacency), plan.accountant().name
         priced = [version("pate"), entrant.settings["aggregator"], adjacency, accountant, epsilon, plan.target_delta]
         priced += list(target.shape.values())
-        seen = [priced, self.dataset_digest, ensemble.folder.name, entrant.settings["student"]]
-        name = f"{entrant.name}-{epsilon:g}"
+        seen = [priced, self.source.digest, ensemble.folder.name, entrant.settings["student"]]
+        name = f"{entrant.key}-{epsilon:g}"
         return Trial(
             entrant,
             target,
@@ -225,7 +222,7 @@ class _Comparison:
                 accountant=accountant,
                 num_queries=plan.num_queries,
                 teacher=kind(entrant.teacher),
-                num_teachers=entrant.num_teachers,
+                num_teachers=ensemble.num_teachers,
                 student=kind(entrant.student),
             ),
         )
@@ -234,10 +231,10 @@ class _Comparison:
         """What was solved for, in words, by entrant and epsilon."""
         found: dict[str, list[tuple[float, str]]] = {}
         for trial in self.trials:
-            tuning = trial.tuning()
-            values = [f"{name} {_text(value)}" for name, value in tuning.parameters.items()]
-            text = ", ".join(values) if tuning.aggregator else tuning.reason
-            found.setdefault(trial.entrant.name, []).append((trial.target.epsilon, text))
+            kept = read_tuning(trial.tuning_path)
+            values = [f"{name} {_text(value)}" for name, value in kept.parameters.items()] if kept else []
+            text = kept.reason if kept and kept.reason else ", ".join(values)
+            found.setdefault(trial.entrant.key, []).append((trial.target.epsilon, text))
         return found
 
     def _cells(self, name: str, seeds: tuple[int, ...], seen: Any) -> tuple[Cell, ...]:
@@ -247,13 +244,13 @@ class _Comparison:
 
     def _baselines(self) -> list[Baseline]:
         """The student of the true labels, and that of each ensemble's majority."""
-        plan, queries = self.plan, self.dataset.public.labels[: self.plan.num_queries]
-        seen = [version("pate"), self.dataset_digest, plan.num_queries, plan.settings.get("student")]
+        plan = self.plan
+        seen = [version("pate"), self.source.digest, plan.num_queries, plan.settings.get("student")]
         blank = Run(aggregator="non_private_student", num_queries=plan.num_queries, student=kind(plan.student))
-        (cell,) = self._cells("non_private_student", plan.seeds[:1], seen)
-        made = [Baseline(plan.student, queries, cell, blank)]
-        for ensemble in self._distinct:
-            (cell,) = self._cells("majority_vote_student", plan.seeds[:1], [*seen, ensemble.folder.name])
+        (cell,) = self._cells("non_private_student", (plan.ensemble_seed,), seen)
+        made = [Baseline(plan.student, None, cell, blank)]
+        for ensemble in filter(lambda ensemble: ensemble.is_trained, self._distinct):
+            (cell,) = self._cells("majority_vote_student", (plan.ensemble_seed,), [*seen, ensemble.folder.name])
             about: dict[str, Any] = {"teacher": kind(ensemble.teacher), "num_teachers": ensemble.num_teachers}
             blank = Run(
                 aggregator="majority_vote_student", num_queries=plan.num_queries, student=kind(plan.student), **about
@@ -279,10 +276,10 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _results(index: int, item: Baseline | Trial, shared: Field) -> tuple[int, list[Run]]:
+def _results(index: int, item: Baseline | Trial, source: Source) -> tuple[int, list[Run]]:
     """One piece of work, in a worker; a refusal names what it was about."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
-            return index, item.runs(shared)
+            return index, item.runs(source)
     except InvalidValue as error:
         raise InvalidValue(f"{item.blank.aggregator}, {error}") from error

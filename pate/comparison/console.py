@@ -33,7 +33,7 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         if note := next((point.note for point in line.points if point.note), ""):
             count = sum(bool(point.note) for point in line.points)
             console.print(
-                Text(f"{line.name}: out of reach at {count} epsilons: {note}", style="yellow"), soft_wrap=True
+                Text(f"{line.title}: out of reach at {count} epsilons: {note}", style="yellow"), soft_wrap=True
             )
     console.print(Text(f"{NOT_COVERED} {SEEDED_WARNING.capitalize()}.", style="yellow"), soft_wrap=True)
     for name in ("frontier.html", "frontier.png", "comparison.csv"):
@@ -60,7 +60,7 @@ def _goals(frontier: Frontier) -> Table:
     for name in goal_names(frontier):
         table.add_column(name, justify="right")
     for line in frontier.ranked:
-        table.add_row(Text(line.name), *goal_cells(frontier, line))
+        table.add_row(Text(line.title), *goal_cells(frontier, line))
     return table
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pate.data import Dataset, Partition
 from pate.durable import write_text
 from pate.randomness import Randomness
-from pate.teachers import CheckpointStore, Engine, Part, Teacher, cast_votes
-from pate.validation import require
+from pate.teachers import CheckpointStore, Engine, KernelTeacher, Part, Teacher, cast_votes
+from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
 
@@ -32,13 +32,18 @@ class Ensemble:
     """
 
     folder: Path
-    teacher: Teacher
+    teacher: Teacher | KernelTeacher
     num_teachers: int
     seed: int
 
+    @property
+    def is_trained(self) -> bool:
+        """Kernel teachers are not: their votes are made where they are read."""
+        return isinstance(self.teacher, Teacher)
+
     def check(self, dataset: Dataset) -> None:
         """Refuses more teachers than there are private groups."""
-        groups = len(np.unique(dataset.private.group_ids))
+        groups = num_groups(dataset)
         rule = f"at most {groups}, the number of private groups"
         require(self.num_teachers <= groups, "teacher.num_teachers", self.num_teachers, rule)
 
@@ -46,12 +51,13 @@ class Ensemble:
         self, dataset: Dataset, num_queries: int, engine: Engine, advance: Callable[[int], None] = lambda done: None
     ) -> None:
         """Trains what is missing and casts the votes, once; told how many teachers are done."""
-        if self._votes_path.exists():
+        partition, teacher = self.partition(dataset), self.teacher
+        if self._votes_path.exists() or not isinstance(teacher, Teacher):
             advance(self.num_teachers)
             return
         store, total = CheckpointStore(self.folder / "teachers"), self.num_teachers
         randomness = Randomness(self.folder, self.seed)
-        partition, private, done = self._partition(dataset), dataset.private, total - len(store.missing(total))
+        private, done = dataset.private, total - len(store.missing(total))
 
         def part(teacher: int) -> Part:
             rows = private.take(partition.indices(teacher))
@@ -63,23 +69,30 @@ class Ensemble:
             advance(done)
 
         advance(done)
-        engine.train(self.teacher, part, total, randomness.seeds("teachers", total), store, on_progress)
+        engine.train(teacher, part, total, randomness.seeds("teachers", total), store, on_progress)
         queries = dataset.public.inputs[:num_queries]
         shape = {"num_queries": num_queries, "num_labels": dataset.num_labels}
         bits = (block >= 0.5 for block in self.confidences(queries))
         VoteStore.write(self._votes_path, bits, num_teachers=total, **shape)
 
     def histogram(self) -> NDArray[np.int64]:
-        """Counts of votes, `[Q, L]`."""
+        """Counts of votes, `[Q, L]`.
+
+        Raises:
+            InvalidValue: there are none of these teachers.
+        """
         return VoteStore.open(self._votes_path, num_teachers=self.num_teachers).histogram()
 
     def confidences(self, queries: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
         """What each teacher says of the queries, blocks `[c, Q, L]` in [0, 1]; the teachers are on disk."""
+        if not isinstance(self.teacher, Teacher):
+            name = type(self.teacher).__name__
+            raise InvalidValue(f"teacher={name}: expected teachers that are trained, for aggregators that count votes")
         store = CheckpointStore(self.folder / "teachers")
         for _, block in cast_votes(self.teacher, store, self.num_teachers, queries):
             yield block
 
-    def _partition(self, dataset: Dataset) -> Partition:
+    def partition(self, dataset: Dataset) -> Partition:
         """Drawn once, kept as a manifest, and checked against the data every time."""
         path = self.folder / "partition.json"
         if not path.exists():
@@ -91,3 +104,8 @@ class Ensemble:
     @property
     def _votes_path(self) -> Path:
         return self.folder / "votes.npz"
+
+
+def num_groups(dataset: Dataset) -> int:
+    """The units of privacy in the private split: as many teachers as there can be."""
+    return len(np.unique(dataset.private.group_ids))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pate.aggregators import Aggregator
 from pate.student import Student
-from pate.teachers import Teacher
+from pate.teachers import KernelTeacher, Teacher
 from pate.validation import require, require_count
 
 
@@ -18,25 +18,31 @@ class Entrant:
     """An aggregator and what belongs to it.
 
     Attributes:
-        name: in all tables.
+        name: in all tables, beside the number of teachers.
         aggregator: with any noise; the comparison solves for it.
         teacher: the recipe for the teachers that it asks.
-        num_teachers: T, public.
+        num_teachers: T, public; None for one private group a teacher.
         student: the recipe for the student.
         settings: plain values that say all of the above, by `aggregator`, `teacher` and `student`.
     """
 
     name: str
     aggregator: Aggregator
-    teacher: Teacher
-    num_teachers: int
+    teacher: Teacher | KernelTeacher
+    num_teachers: int | None
     student: Student
     settings: dict[str, Any]
 
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()
         require(plain, "aggregators", self.name, "names of letters, digits, - and _")  # they name files
-        require_count("teacher.num_teachers", self.num_teachers)
+        if self.num_teachers is not None:
+            require_count("teacher.num_teachers", self.num_teachers)
+
+    @property
+    def key(self) -> str:
+        """What no two entrants of a comparison share."""
+        return f"{self.name}@{self.num_teachers}"
 
 
 def digest(values: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Line:
     """An entrant over all epsilons.
 
     Attributes:
-        name: the entrant's.
+        name: the aggregator's.
         teacher: the kind of its teachers.
         num_teachers: how many.
         student: the kind of its student.
@@ -49,9 +50,9 @@ class Line:
     points: tuple[Point, ...]
 
     @property
-    def best(self) -> float:
-        """The largest mean; minus infinity without any."""
-        return max((point.mean for point in self.points if point.mean is not None), default=-np.inf)
+    def title(self) -> str:
+        """With the number of teachers: the same aggregator may be there with others."""
+        return f"{self.name} ({self.num_teachers:,})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +92,11 @@ class Frontier:
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
         """The entrants by another metric."""
-        found: dict[str, dict[float, list[Run]]] = {}
+        found: dict[tuple[Any, ...], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
-                found.setdefault(run.aggregator, {}).setdefault(run.epsilon, []).append(run)
-        return tuple(_line(name, by_epsilon, metric) for name, by_epsilon in found.items())
+                found.setdefault(run.line, {}).setdefault(run.epsilon, []).append(run)
+        return tuple(_line(by_epsilon, metric) for by_epsilon in found.values())
 
     def baseline(self, name: str, metric: str | None = None) -> float:
         """The score of a baseline that there is one of."""
@@ -126,10 +127,10 @@ class Frontier:
         return tuple(sorted(self.lines, key=rank))
 
 
-def _line(name: str, by_epsilon: dict[float, list[Run]], metric: str) -> Line:
+def _line(by_epsilon: dict[float, list[Run]], metric: str) -> Line:
     first = next(iter(by_epsilon.values()))[0]
     points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
-    return Line(name, first.teacher or "", first.num_teachers or 0, first.student or "", points)
+    return Line(first.aggregator, first.teacher or "", first.num_teachers or 0, first.student or "", points)
 
 
 def _point(epsilon: float, runs: list[Run], metric: str) -> Point:

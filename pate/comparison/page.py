@@ -107,18 +107,18 @@ def _goals(frontier: Frontier) -> str:
         f"The smallest epsilon tried at which the mean {METRIC_NAMES[frontier.metric]} reaches a share of the "
         "non-private student's gain over the prior; the best first."
     )
-    rows = [(line.name, goal_cells(frontier, line), None) for line in frontier.ranked]
-    return elements.table(caption, ["aggregator", *goal_names(frontier)], rows, Mark.UNCOVERED)
+    rows = [(line.title, goal_cells(frontier, line), None) for line in frontier.ranked]
+    return elements.table(caption, ["aggregator (teachers)", *goal_names(frontier)], rows, Mark.UNCOVERED)
 
 
 def _scores(frontier: Frontier, metric: str) -> str:
     """One metric: a row an aggregator, a column an epsilon."""
-    by_name = {line.name: line for line in frontier.lines_of(metric)}
+    by_title = {line.title: line for line in frontier.lines_of(metric)}
     rows = [
-        (line.name, [score(_at(by_name[line.name], epsilon)) for epsilon in frontier.epsilons], None)
+        (line.title, [score(_at(by_title[line.title], epsilon)) for epsilon in frontier.epsilons], None)
         for line in frontier.ranked
     ]
-    head = ["aggregator", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
+    head = ["aggregator (teachers)", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
     caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, mean and standard deviation."
     return elements.table(caption, head, rows, Mark.UNCOVERED)
 
@@ -136,12 +136,17 @@ def baseline_name(run: Run) -> str:
 
 def _entrants(frontier: Frontier) -> str:
     """Teachers, student, and mean answers by epsilon."""
-    head = ["aggregator", "teachers", "student", *(f"answered at {epsilon:g}" for epsilon in frontier.epsilons)]
+    head = [
+        "aggregator (teachers)",
+        "teachers",
+        "student",
+        *(f"answered at {epsilon:g}" for epsilon in frontier.epsilons),
+    ]
     rows = []
     for line in frontier.ranked:
         answers = [_at(line, epsilon).num_answered for epsilon in frontier.epsilons]
         cells = [elements.DASH if answered is None else f"{answered:.0f}" for answered in answers]
-        rows.append((line.name, [f"{line.num_teachers:,} {line.teacher}", line.student, *cells], None))
+        rows.append((line.title, [line.teacher, line.student, *cells], None))
     return elements.table("Teachers, student and mean number of answers.", head, rows, Mark.UNCOVERED)
 
 

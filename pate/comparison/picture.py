@@ -27,7 +27,7 @@ _COLUMNS = 2
 def frontier_picture(frontier: Frontier, metric: str) -> Picture:
     """One metric over epsilon, error bars of one standard deviation, the prior and the non-private student as lines."""
     name, lines = METRIC_NAMES[metric], _in_order(frontier, metric)
-    ends = [f"{line.name} {text}" for line in lines if (text := _ends(line))]
+    ends = [f"{line.title} {text}" for line in lines if (text := _ends(line))]
     low, high = (frontier.baseline(key, metric) for key in ("prior", "non_private_student"))
     return Picture(
         name=f"frontier-{metric}",
@@ -72,7 +72,7 @@ def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> P
 def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     """Without a single score the line is in the legend all the same, and says so."""
     found = [(point.epsilon, point.mean, point.std or 0.0) for point in line.points if point.mean is not None]
-    label = f"{line.name} ({line.num_teachers:,})" if found else f"{line.name}: out of reach"
+    label = line.title if found else f"{line.title}: out of reach"
     epsilons, means, bars = zip(*found, strict=True) if found else ((), (), ())
     axes.errorbar(epsilons, means, bars, label=label, capsize=1.8, elinewidth=0.8, markersize=3.6, **look)
 
@@ -89,8 +89,8 @@ def _look(index: int, colour: Callable[[str], Any]) -> dict[str, Any]:
 
 def _in_order(frontier: Frontier, metric: str) -> list[Line]:
     """The order of the goals, so that an aggregator looks the same in all pictures."""
-    by_name = {line.name: line for line in frontier.lines_of(metric)}
-    return [by_name[line.name] for line in frontier.ranked]
+    by_title = {line.title: line for line in frontier.lines_of(metric)}
+    return [by_title[line.title] for line in frontier.ranked]
 
 
 def _height(frontier: Frontier) -> float:

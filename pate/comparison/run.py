@@ -60,6 +60,11 @@ class Run:
     note: str = ""
 
     @property
+    def line(self) -> tuple[str, str | None, int | None]:
+        """Whose run it is: the same aggregator with other teachers competes with itself."""
+        return self.aggregator, self.teacher, self.num_teachers
+
+    @property
     def is_baseline(self) -> bool:
         """Whether no epsilon covers it."""
         return self.epsilon is None

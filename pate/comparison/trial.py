@@ -1,4 +1,4 @@
-"""One release and the student that learns from it, scored; each on disk as soon as it is done."""
+"""Releases and the students that learn from them, scored; each on disk as soon as it is done."""
 
 from __future__ import annotations
 
@@ -8,34 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.aggregators import Aggregator, ChargedAggregator, NotPriorTopK, Release, TeacherVotesAggregator
+from pate.comparison.answers import Answers, answers
 from pate.comparison.ensemble import Ensemble
 from pate.comparison.entrant import Entrant
 from pate.comparison.run import Run
-from pate.comparison.tuning import Target, Tuning, tuned
+from pate.comparison.source import Source
+from pate.comparison.tuning import Target, read_tuning, tuned
 from pate.data import Split
 from pate.durable import write_text
 from pate.randomness import Randomness
 from pate.report import multilabel_metrics
-from pate.rounds import StudentPrior
-from pate.student import Student
-
-Bits = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Field:
-    """What all entrants share.
-
-    Attributes:
-        queries: the public samples that are asked.
-        test: what students are scored on.
-    """
-
-    queries: Split
-    test: Split
+from pate.student import Student, StudentModel
+from pate.validation import InvalidValue
 
 
 @dataclass(frozen=True)
@@ -87,57 +72,32 @@ class Trial:
 
     def done(self) -> list[Run] | None:
         """The results, if all of them are on disk."""
+        if (kept := read_tuning(self.tuning_path)) is not None and kept.reason:
+            return [replace(self.blank, note=kept.reason)]
         runs = [run for run in (cell.read() for cell in self.cells) if run is not None]
         return runs if len(runs) == len(self.cells) else None
 
-    def tuning(self) -> Tuning:
-        """The parameters for the epsilon."""
-        return tuned(self.entrant.aggregator, self.target, self.tuning_path)
-
-    def runs(self, field: Field) -> list[Run]:
+    def runs(self, source: Source) -> list[Run]:
         """The results; where no noise reaches the epsilon, one that says so."""
         if (done := self.done()) is not None:
             return done
-        tuning = self.tuning()
+        tuning = tuned(self.entrant.aggregator, self.target, self.tuning_path)
         if tuning.aggregator is None:
             return [replace(self.blank, note=tuning.reason)]
-        asked = _Votes(tuning.aggregator, self.ensemble, field.queries.inputs)
         blank = replace(self.blank, priced_epsilon=tuning.epsilon)
-        return [cell.read() or cell.write(self._run(asked, field, cell.seed, blank)) for cell in self.cells]
-
-    def _run(self, asked: _Votes, field: Field, seed: int, blank: Run) -> Run:
-        """With the noise and the student of `pate-train seed=…`."""
-        randomness = Randomness(self.ensemble.folder, seed)
-        student_seed = randomness.seeds("student", 1)[0]
-        release = asked.release(randomness.generator("noise"), self.entrant.student, student_seed)
-        answered = release.answered
-        inputs, labels = field.queries.inputs[answered], release.labels[answered]
-        scored = scores(self.entrant.student, inputs, labels, field.test, student_seed)
-        correct = float((labels == field.queries.labels[answered]).mean()) if answered.any() else None
-        counted: dict[str, Any] = {"num_answered": release.num_answered, "label_accuracy": correct}
-        return replace(blank, seed=seed, **counted, **scored)
-
-
-class _Votes:
-    """The votes as an aggregator reads them, gathered once for all seeds."""
-
-    def __init__(self, aggregator: Aggregator, ensemble: Ensemble, inputs: NDArray[np.float32]) -> None:
-        self.aggregator, self.num_teachers, self.inputs = aggregator, ensemble.num_teachers, inputs
-        self.gathered: NDArray[Any]
-        if isinstance(aggregator, TeacherVotesAggregator):
-            self.gathered = aggregator.gather(ensemble.confidences(inputs), num_teachers=ensemble.num_teachers)
-        else:
-            self.gathered = ensemble.histogram()
-
-    def release(self, rng: np.random.Generator, student: Student, student_seed: int) -> Release:
-        how: dict[str, Any] = {"num_teachers": self.num_teachers, "rng": rng}
-        if isinstance(self.aggregator, TeacherVotesAggregator):
-            return self.aggregator.aggregate_summary(self.gathered, **how)
-        if isinstance(self.aggregator, ChargedAggregator):
-            never_empty = isinstance(self.aggregator, NotPriorTopK) and not self.aggregator.padded
-            prior = StudentPrior(student, self.inputs, student_seed, never_empty=never_empty)
-            return self.aggregator.aggregate(self.gathered, prior=prior, **how)
-        return self.aggregator.aggregate(self.gathered, **how)
+        try:
+            way = answers(
+                tuning.aggregator,
+                self.entrant.student,
+                self.ensemble,
+                source,
+                scratch=self.tuning_path.parent / "scratch" / self.tuning_path.stem,
+                target_delta=self.target.delta,
+                accountant=self.target.accountant,
+            )
+            return [cell.read() or cell.write(_run(way, cell.seed, blank)) for cell in self.cells]
+        except InvalidValue as error:  # votes that it is not made for
+            return [cell.write(replace(blank, seed=cell.seed, note=str(error))) for cell in self.cells]
 
 
 @dataclass(frozen=True)
@@ -146,13 +106,13 @@ class Baseline:
 
     Attributes:
         student: the recipe.
-        labels: what it learns of the queries: bool `[Q, L]`, or the ensemble whose majority says so.
+        ensemble: whose majority it learns; None for the true labels.
         cell: where its result is kept.
         blank: a run with what is known before.
     """
 
     student: Student
-    labels: Bits | Ensemble
+    ensemble: Ensemble | None
     cell: Cell
     blank: Run
     num_steps: int = 1
@@ -162,20 +122,29 @@ class Baseline:
         found = self.cell.read()
         return None if found is None else [found]
 
-    def runs(self, field: Field) -> list[Run]:
+    def runs(self, source: Source) -> list[Run]:
         """Its result."""
         if (done := self.done()) is not None:
             return done
-        labels, true = self.labels, field.queries.labels
-        if isinstance(labels, Ensemble):
-            labels = 2 * labels.histogram() > labels.num_teachers
+        queries, ensemble = source.queries, self.ensemble
+        labels = queries.labels if ensemble is None else 2 * ensemble.histogram() > ensemble.num_teachers
         seed = Randomness(self.cell.path.parent, self.cell.seed).seeds("student", 1)[0]
-        scored = scores(self.student, field.queries.inputs, labels, field.test, seed)
-        correct = float((labels == true).mean())
-        return [self.cell.write(replace(self.blank, num_answered=len(true), label_accuracy=correct, **scored))]
+        model = self.student.fit(queries.inputs, labels, seed=seed)
+        correct = float((labels == queries.labels).mean())
+        known: dict[str, Any] = {"num_answered": len(labels), "label_accuracy": correct}
+        return [self.cell.write(replace(self.blank, **known, **_scores(model, source.test)))]
 
 
-def scores(student: Student, inputs: NDArray[np.float32], labels: Bits, test: Split, seed: int) -> dict[str, Any]:
+def _run(way: Answers, seed: int, blank: Run) -> Run:
+    """One release and its student."""
+    release, model = way.learned(seed)
+    correct = release.labels == way.source.queries.labels
+    accuracy = float(correct[release.answered].mean()) if release.num_answered else None
+    known: dict[str, Any] = {"num_answered": release.num_answered, "label_accuracy": accuracy}
+    return replace(blank, seed=seed, **known, **_scores(model, way.source.test))
+
+
+def _scores(model: StudentModel, test: Split) -> dict[str, Any]:
     """The five metrics of a student on the test split."""
-    model = student.fit(inputs, labels, seed=seed)
-    return dict(multilabel_metrics(model.predict(test.inputs), model.predict_proba(test.inputs), test.labels))
+    bits, probabilities = model.predict(test.inputs), model.predict_proba(test.inputs)
+    return dict(multilabel_metrics(bits, probabilities.astype(np.float64), test.labels))

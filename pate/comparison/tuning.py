@@ -65,17 +65,22 @@ def tuned(aggregator: Aggregator, target: Target, path: Path) -> Tuning:
 
     What is read back is priced again: a file cannot make a release cheaper than it is.
     """
-    if path.exists():
-        kept = json.loads(path.read_text())
-        if kept["reason"]:
-            return Tuning(None, {}, None, kept["reason"])
-        parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
-        return _priced(replace(aggregator, **parameters), parameters, target)
+    if (kept := read_tuning(path)) is not None:
+        return kept if kept.reason else _priced(replace(aggregator, **kept.parameters), kept.parameters, target)
     tuning = _solved(aggregator, target)
     if all(_is_plain(value) for value in tuning.parameters.values()):
-        kept = {"parameters": tuning.parameters, "reason": tuning.reason, "epsilon": tuning.epsilon}
-        write_text(path, json.dumps(kept, indent=2) + "\n")
+        values = {"parameters": tuning.parameters, "reason": tuning.reason, "epsilon": tuning.epsilon}
+        write_text(path, json.dumps(values, indent=2) + "\n")
     return tuning
+
+
+def read_tuning(path: Path) -> Tuning | None:
+    """What was kept, for show: without an aggregator, and not priced again. None where nothing was."""
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text())
+    parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
+    return Tuning(None, parameters, kept["epsilon"], kept["reason"])
 
 
 def _solved(aggregator: Aggregator, target: Target) -> Tuning:

@@ -1,0 +1,223 @@
+"""Whole comparisons on a small data set: resumed, reused, the same as single runs; no entrant breaks the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import Aggregator, GaussianVotes, GNMax, NotPriorTopK, StableTopK
+from pate.comparison import ComparisonPlan, Entrant, Frontier, compare, read_runs
+from pate.comparison.trial import Cell
+from pate.pipeline import train
+from pate.student import LinearStudent
+from pate.teachers import LinearTeacher, StackedEngine
+from pate.validation import InvalidValue
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+
+VOTES = GaussianVotes(noise_std=1.0)
+HOPELESS = StableTopK(selection_scale=4.0, test_std=6.0, failure_prob=1e-3)
+CHECKED = NotPriorTopK(
+    prior_scale=3.0, prior_margin=-5.0, first_queries=10, target_hits=30, selection_scale=3.0, table_order=4.0,
+    table_budget=0.5, failure_prob=1e-9, round_size=10,
+)  # fmt: skip
+
+
+def entrant(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> Entrant:
+    return Entrant(
+        name=name,
+        aggregator=aggregator,
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=num_teachers,
+        student=LinearStudent(),
+        settings={"aggregator": repr(aggregator), "teacher": "linear", "student": "linear"},
+    )
+
+
+def plan(*entrants: Entrant, **changes: Any) -> ComparisonPlan:
+    values: dict[str, Any] = {
+        "load_dataset": small_dataset,
+        "entrants": entrants or (entrant("votes", VOTES),),
+        "engine": StackedEngine(),
+        "student": LinearStudent(),
+        "num_queries": NUM_QUERIES,
+        "target_delta": 1e-5,
+        "epsilons": (5.0, 50.0),
+        "seeds": (0, 1),
+        "num_workers": 1,
+        "settings": {"name": "small"},
+    }
+    return ComparisonPlan(**(values | changes))
+
+
+def run(folder: Path, *entrants: Entrant, **changes: Any) -> Frontier:
+    return compare(plan(*entrants, **changes), folder, SilentMonitor())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("comparison") / "run"
+    entrants = (entrant("votes", VOTES), entrant("votes", VOTES, 12), entrant("hopeless", HOPELESS))
+    run(folder, *entrants, entrant("gnmax", GNMax(noise_std=1.0)), entrant("checked", CHECKED))
+    return folder
+
+
+def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
+    runs = read_runs(finished / "comparison.csv")
+    names = [(item.aggregator, item.num_teachers) for item in runs]
+    assert names[:4] == [
+        ("prior", None),
+        ("non_private_student", None),
+        ("majority_vote_student", 24),
+        ("majority_vote_student", 12),
+    ]
+    assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:4])
+    assert names.count(("votes", 24)) == names.count(("votes", 12)) == 4
+    for item in runs[4:12]:
+        assert (item.num_answered, item.num_queries, item.adjacency) == (NUM_QUERIES, NUM_QUERIES, "replace_one")
+        assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)  # type: ignore[operator]
+        assert None not in (item.accuracy, item.micro_f1, item.label_accuracy, item.mean_average_precision)
+
+
+def test_what_cannot_be_reached_or_read_is_a_row_that_says_so(finished: Path) -> None:
+    runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
+    assert "uses up target_delta" in runs["hopeless"].note
+    assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (None, None, None)
+    assert "expected at most 24, 24 teachers with max_votes=1" in runs["gnmax"].note
+    assert runs["checked"].note == ""
+
+
+def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> None:
+    assert finished.stat().st_mode & 0o777 == 0o700
+    assert "No epsilon covers this comparison" in (finished / "frontier.html").read_text()
+    assert (finished / "frontier.png").stat().st_size > 10_000
+    assert list(finished.rglob("scratch")) == []
+
+
+def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
+    """The ensemble of seed 4 and the noise of seed 4: the same student, to the last digit."""
+    run(tmp_path / "compare", entrant("table", TABLE), seeds=(4,), ensemble_seed=4)
+    (single,) = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 50]
+    given = {"aggregator": TABLE, "target_epsilon": 50.0, "seed": 4}
+    report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
+    assert single.priced_epsilon == report.privacy.epsilon
+    assert single.num_answered == report.release.num_answered
+    assert single.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)  # type: ignore[union-attr]
+    assert single.accuracy == pytest.approx(report.student.accuracy, abs=1e-9)  # type: ignore[union-attr]
+
+
+TABLE = StableTopK(selection_scale=2.0, test="table", table_order=5.0, table_budget=0.1, failure_prob=1e-8)
+
+
+def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    monkeypatch.setattr(StackedEngine, "train", None)
+    monkeypatch.setattr(GaussianVotes, "_draw", None)
+    assert run(tmp_path).runs == first.runs
+    assert run(tmp_path, epsilons=(50.0,), seeds=(1,)).runs == tuple(
+        item for item in first.runs if item.is_baseline or (item.epsilon, item.seed) == (50.0, 1)
+    )
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == kept
+
+
+def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(tmp_path / "whole")
+    write, count = Cell.write, 0
+
+    def stopped(self: Cell, *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 5:
+            raise KeyboardInterrupt
+        return write(self, *arguments)
+
+    monkeypatch.setattr(Cell, "write", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "killed")
+    assert len(list((tmp_path / "killed" / "runs").glob("*.json"))) == 4
+    assert run(tmp_path / "killed").runs == whole.runs
+    texts = [(tmp_path / name / "comparison.csv").read_bytes() for name in ("whole", "killed")]
+    assert texts[0] == texts[1]
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    alone, shared = (run(tmp_path / str(n), num_workers=n, epsilons=(50.0,)) for n in (1, 2))
+    assert alone.runs == shared.runs
+
+
+def test_all_entrants_have_the_same_votes_and_seeds(tmp_path: Path) -> None:
+    """Two names for one aggregator: one ensemble, and equal results."""
+    frontier = run(tmp_path, entrant("one", VOTES), entrant("other", VOTES))
+    assert len(list((tmp_path / "ensembles").iterdir())) == 1
+    one, other = (
+        [replace(item, aggregator="") for item in frontier.runs if item.aggregator == n] for n in ("one", "other")
+    )
+    assert one == other
+
+
+def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other data, the same parameters."""
+
+    def other() -> Any:
+        data = small_dataset()
+        return replace(data, private=replace(data.private, labels=~data.private.labels))
+
+    run(tmp_path / "a", epsilons=(50.0,), seeds=(0,))
+    run(tmp_path / "b", epsilons=(50.0,), seeds=(0,), load_dataset=other)
+    first, second = (sorted((tmp_path / name / "calibrations").glob("*.json")) for name in ("a", "b"))
+    assert [path.name for path in first] == [path.name for path in second]
+    assert [path.read_text() for path in first] == [path.read_text() for path in second]
+
+
+REFUSED: dict[str, tuple[Callable[[], ComparisonPlan], str]] = {
+    "no aggregator": (lambda: replace(plan(), entrants=()), "aggregators=\\[\\]: expected at least one"),
+    "one twice": (
+        lambda: plan(entrant("a", VOTES), entrant("a", VOTES)),
+        "aggregators=.*: expected at least one, each",
+    ),
+    "no epsilon": (lambda: plan(epsilons=()), "epsilons=\\[\\]: expected at least one"),
+    "a negative epsilon": (lambda: plan(epsilons=(-1.0,)), "epsilons=-1.0: expected a number > 0"),
+    "no seed": (lambda: plan(seeds=()), "seeds=\\[\\]: expected at least one"),
+    "a negative seed": (lambda: plan(seeds=(-1,)), "seeds=-1: expected a whole number >= 0"),
+    "no such metric": (lambda: plan(metric="micro_f2"), "metric=micro_f2: expected one of .*did you mean micro_f1"),
+    "a share above 1": (lambda: plan(shares=(1.5,)), "shares=1.5: expected numbers in"),
+    "no workers": (lambda: plan(num_workers=0), "num_workers=0: expected a whole number >= 1"),
+    "a bad delta": (lambda: plan(target_delta=2.0), "target_delta=2.0: expected a number in"),
+    "a path": (lambda: plan(entrant("../a", VOTES)), "aggregators=../a: expected names of letters"),
+    "no teachers": (lambda: plan(entrant("a", VOTES, 0)), "num_teachers=0: expected a whole number >= 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_plans_that_cannot_work(name: str) -> None:
+    make, message = REFUSED[name]
+    with pytest.raises(InvalidValue, match=message):
+        make()
+
+
+def test_refusals_before_anything_is_trained(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="num_queries=900: expected at most 140, the public pool"):
+        run(tmp_path, num_queries=900)
+    with pytest.raises(InvalidValue, match="num_teachers=5000: expected at most 960"):
+        run(tmp_path, entrant("votes", VOTES, 5000))
+    with pytest.raises(InvalidValue, match="target_delta=1e-20: expected at least"):
+        run(tmp_path, target_delta=1e-20)
+    assert not (tmp_path / "ensembles").exists()
+
+
+def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, epsilons=(50.0,), seeds=(0,))
+    with pytest.raises(InvalidValue, match="expected a new folder or this run's own"):
+        run(tmp_path, settings={"name": "other"})
+
+    def other() -> Any:
+        data = small_dataset()
+        return replace(data, public=replace(data.public, labels=np.zeros((140, NUM_LABELS), dtype=bool)))
+
+    with pytest.raises(InvalidValue, match="expected the data that this run began with"):
+        run(tmp_path, load_dataset=other)

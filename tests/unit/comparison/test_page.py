@@ -1,0 +1,79 @@
+"""The page, the picture and the console: self-contained, escaped, and they say what no epsilon covers."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from rich.console import Console
+
+from pate.comparison import Frontier
+from pate.comparison.console import print_frontier
+from pate.comparison.page import NOT_COVERED, render_page
+from pate.comparison.picture import frontier_picture, write_png
+from tests.unit.report.test_html import Page
+
+PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
+
+
+def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
+    html = render_page(frontier, PARAMETERS)
+    page = Page(html)
+    assert page.open == []
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag in ("script", "link", "img", "iframe", "object", "base", "form"):
+        assert page.named(tag) == [], tag
+    assert "http" not in html
+    assert "never<b>" not in html
+    assert "noise_std &lt;1&gt;" in html
+    assert set(re.findall(r"url\((.)", html)) <= {"#"}
+
+
+def test_page_reads_well_on_a_phone_in_the_dark_and_on_paper(frontier: Frontier) -> None:
+    html = render_page(frontier, PARAMETERS)
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
+    assert "@media screen and (prefers-color-scheme: dark)" in html
+    assert "@media print" in html
+    assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colours become variables"
+
+
+def test_page_says_what_no_epsilon_covers_and_that_noise_was_seeded(frontier: Frontier) -> None:
+    text = " ".join(Page(render_page(frontier, PARAMETERS)).texts("p"))
+    assert NOT_COVERED in text
+    assert "seeded noise protects nobody who knows the seed" in text
+    assert "Synthetic data" in text
+    assert "the same 2 seeds" in text
+
+
+def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
+    rows = Page(render_page(frontier, PARAMETERS)).texts("tr")
+    assert any(row.startswith("early (400)") and "0.300 ± 0.000" in row and "0.550 ± 0.000" in row for row in rows)
+    assert any(row.startswith("never<b> (400)") and row.count("out of reach") == 2 for row in rows)
+    assert any("50% of the gain (0.400)" in row and "80% of the gain (0.520)" in row for row in rows)
+    assert any(row.startswith("majority vote student, 400 linear teachers") for row in rows)
+
+
+def test_picture_tells_its_numbers_in_words(frontier: Frontier) -> None:
+    alt = frontier_picture(frontier, "micro_f1").alt
+    assert "the prior with 0.200 and the non-private student with 0.600" in alt
+    assert "early (2,000) from 0.450 at 1 to 0.500 at 8" in alt
+
+
+def test_png_is_drawn_whole_and_the_same_again(frontier: Frontier, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.png", tmp_path / "b.png"
+    write_png(first, frontier)
+    write_png(second, frontier)
+    assert first.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=160)
+    print_frontier(frontier, tmp_path, console=console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "0.450 ± 0.000" in text
+    assert "never<b> (400): out of reach at 2 epsilons: target_epsilon=1: expected more" in text
+    assert NOT_COVERED in text
+    assert str(tmp_path / "comparison.csv") in text

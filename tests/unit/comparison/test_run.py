@@ -1,0 +1,48 @@
+"""comparison.csv: its columns, what is empty, what is read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pate.comparison import METRICS, Frontier, Run, read_runs, write_runs
+from pate.validation import InvalidValue
+
+PROMISED = [
+    *("aggregator", "adjacency", "epsilon", "delta", "accountant", "seed", "num_queries", "num_answered"),
+    *("label_accuracy", "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"),
+]
+
+
+def test_columns_begin_with_those_that_are_promised(frontier: Frontier, tmp_path: Path) -> None:
+    path = tmp_path / "comparison.csv"
+    write_runs(path, frontier.runs)
+    lines = path.read_text().splitlines()
+    assert lines[0].split(",")[: len(PROMISED)] == PROMISED
+    assert len(lines) == 1 + len(frontier.runs)
+    assert lines[1].startswith("prior,,,,,,600,,")
+    assert lines[4].startswith("late,replace_one,1.0,1e-06,rdp,0,600,300,")
+
+
+def test_what_is_written_is_read(frontier: Frontier, tmp_path: Path) -> None:
+    path = tmp_path / "comparison.csv"
+    write_runs(path, frontier.runs)
+    assert tuple(read_runs(path)) == frontier.runs
+
+
+def test_metrics_are_those_of_the_report() -> None:
+    assert set(METRICS) <= set(PROMISED)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"comparison=.*nothing.csv: expected a comparison.csv"):
+        read_runs(tmp_path / "nothing.csv")
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidValue, match=r"comparison=.*other.csv: expected the columns aggregator, adjacency"):
+        read_runs(path)
+    write_runs(path, [Run(aggregator="x", num_queries=3)])
+    path.write_text(path.read_text().replace(",3,", ",three,"))
+    with pytest.raises(InvalidValue, match=r"comparison.num_queries=three: expected int"):
+        read_runs(path)
