@@ -140,7 +140,7 @@ class CompareConfig:
     """pate-compare.
 
     Attributes:
-        aggregators: all, or a list of names of the groups aggregator and entrant.
+        aggregators: names of the groups aggregator and entrant, each with @ and a number of teachers, or without.
         epsilons: the budgets.
         seeds: how many, or a list.
         ensemble_seed: of partition and teachers.
@@ -155,7 +155,7 @@ class CompareConfig:
     engine: Any = MISSING
     accountant: Any = MISSING
     student: Any = MISSING
-    aggregators: Any = "all"
+    aggregators: Any = MISSING
     epsilons: Any = MISSING
     seeds: Any = 5
     ensemble_seed: int = 0
