@@ -1,0 +1,75 @@
+"""docs/proofs/gnmax.md, step by step."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from pate.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent
+from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.verification import neighbours
+
+ORDERS = np.array([1.5, 3.0, 12.0])
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.log((p[:, None] ** ORDERS * q[:, None] ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_statistics_of_the_screening_move_by_at_most_1(adjacency: str) -> None:
+    pairs = neighbours(3, 4, adjacency)  # type: ignore[arg-type]
+    first, second = pairs.pairs
+    for statistic in (lambda h: h.max(axis=1), lambda h: np.maximum(h, 4 - h).min(axis=1)):
+        assert np.abs(statistic(first) - statistic(second)).max() == 1
+
+
+def test_the_largest_unseen_noise_stands_for_noise_on_each() -> None:
+    """One seen set with 2 votes and five unseen ones: the probability that each wins, both ways."""
+    each = quad(lambda x: norm.pdf(x - 2) * ndtr(x) ** 5, -12, 14)[0]
+    exponentials = np.random.default_rng(0).standard_exponential(200_000)
+    largest = norm.ppf(np.exp(-exponentials / 5))
+    seen = 2 + np.random.default_rng(1).standard_normal(200_000)
+    assert (seen > largest).mean() == pytest.approx(each, abs=0.005)
+
+
+def test_for_many_unseen_sets_the_logarithm_of_the_tail_is_log_e_minus_log_n() -> None:
+    for log_ratio in (-34.0, -40.0):
+        tail = -np.expm1(-np.exp(log_ratio))
+        assert np.log(tail) == pytest.approx(log_ratio, rel=1e-15)
+
+
+def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
+    """Three queries with one bit as answer, at most one answer: all outcomes, on all pairs of histograms."""
+
+    def session(counts: tuple[int, ...], most: int) -> np.ndarray:
+        law = {(): 1.0}
+        for count in counts:
+            passing, one = ndtr(count - 1.0), ndtr((count - 1.0) / 0.8)
+            extended: dict[tuple[str, ...], float] = {}
+            for path, p in law.items():
+                if sum(step != "-" for step in path) == most:
+                    extended[(*path, "-")] = extended.get((*path, "-"), 0.0) + p
+                    continue
+                for step, q in (("-", 1 - passing), ("1", passing * one), ("0", passing * (1 - one))):
+                    extended[(*path, step)] = extended.get((*path, step), 0.0) + p * q
+            law = extended
+        return np.array([law[path] for path in sorted(law)])
+
+    def price(answers: int) -> np.ndarray:
+        screened = SelfComposedEvent(GaussianEvent(1.0), 3)
+        event = ComposedEvent((screened, SelfComposedEvent(GaussianEvent(0.8), answers)))
+        return rdp_curve(count_leaves(event), ORDERS)
+
+    largest = np.zeros(len(ORDERS))
+    for first in product(range(3), repeat=3):
+        for second in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 2] for h in first]):
+            largest = np.maximum(largest, divergence(session(first, 1), session(second, 1)))
+    assert (largest <= price(1)).all()
+    assert (largest > 0.4 * price(1)).any()
+    assert (price(1) < price(3)).all()
