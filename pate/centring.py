@@ -146,7 +146,8 @@ class CentredStage:
         return PublicDirections.of(np.asarray(self.public.inputs), min(count, self.num_queries))
 
     def _kernel_votes(self, teacher: KernelTeacher) -> Iterable[Any]:
-        centre = np.asarray(self.aggregator.centre if self.prevalence is None else self.prevalence, dtype=np.float64)
+        given = 0.5 if self.aggregator.centre is None else self.aggregator.centre
+        centre = np.asarray(given if self.prevalence is None else self.prevalence, dtype=np.float64)
         require(centre.ndim < 2, "centre.shape", centre.shape, "one number a label for kernel teachers")
         directions = self._directions
         if directions is None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, GaussianEvent, Ledger, NonPrivateEvent
+from pate.accounting import Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
 from pate.aggregators.vote_reader import TeacherVotesAggregator
@@ -23,6 +23,7 @@ from pate.votes.shrinkage import shrunk
 Array = NDArray[np.float64]
 
 _SMALLEST_SHARE = 1e-3
+_HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class CenteredVotes(TeacherVotesAggregator):
     Attributes:
         noise_multiplier: noise std over sensitivity, of everything that is released, > 0.
         prevalence_share: in [0, 1); 0 where the centre is public.
-        centre: public, `[Q, L]`, `[L]` or a number; read with `prevalence_share` 0 only.
+        centre: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the centre have around it.
         clip_factor: > 0.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
@@ -77,7 +78,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     noise_multiplier: float
     prevalence_share: float = 0.1
-    centre: Any = field(default=0.5, repr=False)
+    centre: Any = field(default=None, repr=False)
     clip: float | None = None
     clip_factor: float = 1.0
     span: Any = field(default=None, repr=False)
@@ -91,11 +92,18 @@ class CenteredVotes(TeacherVotesAggregator):
             require_positive("clip", self.clip)
         require_positive("clip_factor", self.clip_factor)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CenteredVotes) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One Gaussian event for the prevalence and the votes; the numbers of queries and labels do not count."""
         for name, value in (("num_labels", num_labels), ("num_teachers", num_teachers)):
             require_count(name, value)
-        require_count("num_queries", num_queries, minimum=0)
+        if require_count("num_queries", num_queries, minimum=0) == 0:
+            return NoOpEvent()
         if self.prevalence_share == 0:
             return GaussianEvent(self.noise_multiplier)
         return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
@@ -150,7 +158,7 @@ class CenteredVotes(TeacherVotesAggregator):
         if isinstance(votes, list | tuple):
             votes = np.asarray(votes)
         first, blocks = _peeked(votes)
-        return self._clipped_sum(first).total(blocks, centre=self.centre, num_teachers=num_teachers)
+        return self._clipped_sum(first).total(blocks, centre=self._centre(first), num_teachers=num_teachers)
 
     def noiseless(self, summary: NDArray[np.int64], *, num_teachers: int) -> CenteredRelease:
         """The same without noise: what the votes say by themselves; no epsilon covers it."""
@@ -168,12 +176,16 @@ class CenteredVotes(TeacherVotesAggregator):
         unit = self._clipped_sum(total.shape).step / num_teachers
         centre = self._centre(total.shape)
         residual = np.asarray(total * unit, dtype=np.float64)
-        labels = _matched(self._denoised(residual, std * unit) + centre, centre)
+        labels = _matched(self._denoised(residual, std * unit) + centre, residual, centre)
         answered = np.ones(len(labels), dtype=np.bool_)
         return CenteredRelease(labels, answered, event, self.adjacency, centre + residual, std * unit, centre)
 
+    @property
+    def _text(self) -> str:
+        return self._identity(num_labels=1, num_teachers=1)
+
     def _centre(self, shape: tuple[int, ...]) -> Array:
-        centre = np.asarray(self.centre, dtype=np.float64)
+        centre = np.asarray(_HALF if self.centre is None else self.centre, dtype=np.float64)
         try:
             return np.broadcast_to(centre, shape).copy()
         except ValueError as error:
@@ -193,11 +205,11 @@ class CenteredVotes(TeacherVotesAggregator):
         return np.asarray(self.span @ shrunk(self.span.T @ residual, noise_std=std))
 
 
-def _matched(scores: Array, centre: Array) -> NDArray[np.bool_]:
-    """The highest scores of each label, as many as the centre expects."""
+def _matched(scores: Array, residual: Array, centre: Array) -> NDArray[np.bool_]:
+    """The highest scores of each label, as many as the centre expects; among equals the residual decides."""
     labels = np.zeros(scores.shape, dtype=np.bool_)
     expected = np.rint(centre.clip(0, 1).sum(axis=0)).astype(np.int64)
-    order = np.argsort(-scores, axis=0, kind="stable")
+    order = np.lexsort((-residual, -scores), axis=0)
     chosen = np.arange(len(scores))[:, None] < expected
     np.put_along_axis(labels, order, chosen, axis=0)
     return labels
@@ -214,5 +226,6 @@ def _peeked(votes: Any) -> tuple[tuple[int, int], Any]:
     if isinstance(first, FactoredVotes):
         return (len(first.span), first.weights.shape[2]), blocks
     shape = np.shape(first)
-    require(len(shape) == 3 and min(shape) > 0, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")
+    require(len(shape) == 3, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")
+    require(min(shape) > 0, "votes.shape", shape, "at least one teacher, query and label")
     return (shape[1], shape[2]), blocks

@@ -111,8 +111,8 @@ class ClippedSum:
 
     def _residuals(self, block: NDArray[Any], centre: Array) -> Array:
         require(block.ndim == 3, "votes.shape", block.shape, f"[num_teachers, {self.shape[0]}, {self.shape[1]}]")
-        real = block.dtype.kind in "biuf"
-        require(real, "votes.dtype", block.dtype, "real numbers or bool")
+        real = block.dtype.kind in "bf"
+        require(real, "votes.dtype", block.dtype, "bool votes or floats")
         require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
         return np.asarray(block - centre)
 

@@ -12,6 +12,7 @@ from pate.aggregators import (
     Aggregator,
     BoundaryMax,
     BoundaryTopK,
+    CenteredVotes,
     ClippedVotes,
     ConfidentGNMax,
     ConfidentVotes,
@@ -38,12 +39,16 @@ class Case:
         aggregator: under replace-one; calm on `CLEAR`, in doubt on `UNSURE`.
         refuses: whether it can abstain.
         halts: whether it refuses everything after some hits.
+        any_real: whether votes may be any real numbers, not confidences alone.
+        flat: whether all queries are one release, which costs the same however many they are.
     """
 
     name: str
     aggregator: Aggregator
     refuses: bool = True
     halts: bool = False
+    any_real: bool = False
+    flat: bool = False
 
     @property
     def reads_teachers(self) -> bool:
@@ -97,6 +102,9 @@ CASES = (
     Case("confident_gnmax", ConfidentGNMax(screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40)),
     Case("clipped_l1", ClippedVotes(noise_std=3.0, vote_clip=3), refuses=False),
     Case("clipped_l2", ClippedVotes(noise_std=3.0, vote_clip=3, norm="l2"), refuses=False),
+    Case(
+        "centered", CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0), refuses=False, any_real=True, flat=True
+    ),
     Case("powerset", PowersetGNMax(noise_std=6.0), refuses=False),
     Case("powerset_of_few", PowersetGNMax(noise_std=6.0, max_size=2), refuses=False),
     Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),

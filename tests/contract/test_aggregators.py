@@ -130,7 +130,7 @@ def test_impossible_votes_are_refused_before_anything_is_spent(case: Case, votes
     ("votes", "message"),
     [
         (np.zeros((40, 2, 4), dtype=int), r"votes\.dtype=int64: expected bool"),
-        (np.full((40, 2, 4), np.nan), r"votes=.*nan.*: expected .* \[0, 1\]"),
+        (np.full((40, 2, 4), np.nan), r"votes=.*(nan.*: expected .* \[0, 1\]|NaN.*: expected finite)"),
         (np.full((40, 2, 4), 1.01), r"votes=.*1\.01.*: expected .* \[0, 1\]"),
         (np.zeros((2, 4), dtype=bool), r"votes\.shape=\(2, 4\): expected \["),
         (np.zeros((40, 0, 4), dtype=bool), r"votes\.shape=\(40, 0, 4\): expected at least one"),
@@ -140,6 +140,8 @@ def test_impossible_votes_are_refused_before_anything_is_spent(case: Case, votes
 def test_impossible_votes_of_teachers_are_refused_before_anything_is_spent(
     case: Case, votes: Any, message: str
 ) -> None:
+    if case.any_real and votes.dtype == float and votes.max() == 1.01:
+        pytest.skip("real numbers of any size are its votes")
     ledger = Ledger(target_delta=1e-4)
     with pytest.raises(InvalidValue, match=message) as caught:
         case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
@@ -261,7 +263,7 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
 def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
     aggregator = at_scale(case)
     assert epsilon_of(aggregator.scaled(2.0)) < epsilon_of(aggregator) < epsilon_of(aggregator.scaled(0.5))
-    assert epsilon_of(aggregator, num_queries=300) < epsilon_of(aggregator)
+    assert (epsilon_of(aggregator, num_queries=300) < epsilon_of(aggregator)) != case.flat
     assert epsilon_of(aggregator, num_queries=0) == 0
 
 

@@ -268,6 +268,8 @@ CASES = (
 )
 
 WITHOUT_LAW = {
+    "CenteredVotes": "real numbers; its sum and its noise in test_centered_votes.py",
+    "Prevalence": "real numbers; its steps in test_centered_votes.py",
     "ClippedVotes": "reads each teacher's votes; all ensembles in test_clipped_votes.py",
     "PowersetGNMax": "reads each teacher's votes; all ensembles in test_powerset_gnmax.py",
     "NotPriorTopK": "a session over many queries; its calls in test_target_charging.py",
