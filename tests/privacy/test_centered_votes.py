@@ -1,0 +1,132 @@
+"""Centred votes: how far one teacher can move what is summed, against the claimed sensitivity; prices by adjacency."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
+from pate.aggregators import CenteredVotes, Prevalence
+from pate.votes.clipping import ClippedSum
+from pate.votes.directions import PublicDirections
+from pate.votes.factored import FactoredVotes
+
+Array = NDArray[np.float64]
+ADJACENCIES = tuple(Adjacency)
+SHAPES = ((1, 1), (1, 3), (2, 2), (3, 2))
+
+
+def contributions(shape: tuple[int, int], centre: Array | float, clip: float, candidates: Array) -> Array:
+    """What each candidate's votes count for by themselves, in steps: `[n, Q L]`."""
+    clipped = ClippedSum(clip, shape)
+    return np.array([clipped.total(votes[None], centre=centre, num_teachers=1).ravel() for votes in candidates])
+
+
+def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Corners, scaled corners, tiny and huge votes, and random ones: `[n, Q, L]`."""
+    size = math.prod(shape)
+    corners = np.array(list(product((-1.0, 0.0, 1.0), repeat=size))) if size <= 4 else rng.choice(3, (200, size)) - 1.0
+    scaled = [corners * factor for factor in (1e-9, 0.3, 1.0, 7.0, 1e9)]
+    return np.concatenate([*scaled, rng.normal(size=(50, size))]).reshape(-1, *shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_change_of_one_teacher_moves_the_sum_further_than_claimed(shape: tuple[int, int], adjacency: str) -> None:
+    """All pairs of adversarial votes. The control: 10% less does not hold."""
+    rng = np.random.default_rng(math.prod(shape))
+    for clip, centre in ((0.37, 0.5), (1.0, 0.0), (2.5, rng.random(shape))):
+        parts = contributions(shape, centre, clip, adversaries(shape, rng) + centre)
+        lengths = np.linalg.norm(parts, axis=1)
+        furthest = lengths.max()
+        if adjacency == Adjacency.REPLACE_ONE:
+            furthest = max(np.linalg.norm(parts - part, axis=1).max() for part in parts)
+        claimed = ClippedSum(clip, shape, Adjacency.parse(adjacency)).l2_sensitivity
+        assert furthest <= claimed
+        assert furthest > 0.9 * claimed
+
+
+def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
+    """Sums of 30 teachers, one of them replaced by the opposite of what it said, or removed."""
+    rng, shape, clip = np.random.default_rng(0), (4, 3), 0.5
+    votes = rng.random((30, *shape))
+    for teacher in range(30):
+        other = votes.copy()
+        other[teacher] = 1 - votes[teacher]
+        clipped = ClippedSum(clip, shape)
+        moved = clipped.total(votes, centre=0.5, num_teachers=30) - clipped.total(other, centre=0.5, num_teachers=30)
+        assert 0.9 * clipped.l2_sensitivity < np.linalg.norm(moved) <= clipped.l2_sensitivity
+        fewer = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
+        left = fewer.total(np.delete(votes, teacher, axis=0), centre=0.5, num_teachers=30)
+        moved = fewer.total(votes, centre=0.5, num_teachers=30) - left
+        assert 0.9 * fewer.l2_sensitivity < np.linalg.norm(moved) <= fewer.l2_sensitivity
+
+
+def test_factored_votes_move_no_further() -> None:
+    rng, shape = np.random.default_rng(1), (6, 4)
+    span = PublicDirections.of(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
+    clipped = ClippedSum(1.0, shape)
+    rest = rng.normal(size=(9, 3, 4))
+    totals = []
+    for weights in (*rng.normal(size=(40, 3, 4)), *10 ** rng.uniform(-9, 9, size=(10, 3, 4))):
+        for sign in (1, -1):
+            block = FactoredVotes(span, np.concatenate([rest, sign * weights[None]]))
+            totals.append(clipped.total(block, centre=0.5, num_teachers=10))
+    flat = np.array(totals).reshape(len(totals), -1)
+    furthest = max(np.linalg.norm(flat - one, axis=1).max() for one in flat)
+    assert 0.9 * clipped.l2_sensitivity < furthest <= clipped.l2_sensitivity
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> None:
+    """The std in steps over the furthest move is the noise multiplier that is charged; less is not enough."""
+    shape, num_teachers, multiplier = (5, 3), 10, 3.0
+    aggregator = CenteredVotes(
+        noise_multiplier=multiplier, prevalence_share=0.0, centre=0.5, clip=0.7, adjacency=adjacency
+    )
+    rng = np.random.default_rng(0)
+    release: Any = aggregator.aggregate(rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng)
+    clipped = ClippedSum(0.7, shape, adjacency)
+    in_steps = release.noise_std * num_teachers / clipped.step
+    clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
+    assert in_steps / (clips * 0.7 / clipped.step) >= multiplier
+    assert in_steps / (clips * 0.7 / clipped.step) < 1.001 * multiplier
+    assert release.event == GaussianEvent(multiplier)
+
+
+def test_prevalence_and_votes_add_up_to_the_price() -> None:
+    aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
+    parts = [
+        aggregator.prevalence.event,
+        aggregator.centred_at(0.5).event_for(num_queries=1, num_labels=1, num_teachers=1),
+    ]
+    squares = sum(1 / part.noise_multiplier**2 for part in parts)  # type: ignore[attr-defined]
+    assert squares == pytest.approx(1 / 25.0, rel=1e-9)
+    together = ExactAccountant()
+    for part in parts:
+        together.compose(part)
+    whole = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
+    assert together.get_epsilon(1e-6) == pytest.approx(ExactAccountant().compose(whole).get_epsilon(1e-6), rel=1e-9)
+    assert ExactAccountant().compose(whole).get_epsilon(1e-6) >= gaussian_epsilon(0.2, target_delta=1e-6)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_steps_of_the_prevalence_move_no_further_than_charged(adjacency: Adjacency) -> None:
+    """Counts of lengths, exhaustively over where a teacher's length falls."""
+    prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
+    share_of_lengths, first, second = prevalence._multipliers
+    assert 1 / share_of_lengths**2 + 1 / first**2 + 1 / second**2 == pytest.approx(0.25)
+    moves = {Adjacency.REPLACE_ONE: math.sqrt(2), Adjacency.ADD_REMOVE: 1.0}[adjacency]
+    places = np.eye(5)
+    furthest = max(
+        np.linalg.norm(one - other)
+        for one in places
+        for other in (places if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5)))
+    )
+    assert furthest == pytest.approx(moves)
+    assert math.sqrt(prevalence._moves) == pytest.approx(furthest)
