@@ -66,7 +66,7 @@ def test_impossible_widths_are_refused(std: float) -> None:
 
 @pytest.mark.parametrize("rng", [0, None])
 def test_a_seed_is_no_generator(rng: Any) -> None:
-    with pytest.raises(InvalidValue, match="expected a numpy.random.Generator"):
+    with pytest.raises(InvalidValue, match=r"expected a numpy\.random\.Generator"):
         RoundedGaussian(1.0).sample((2,), rng)
 
 
