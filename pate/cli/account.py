@@ -50,6 +50,8 @@ def _request(config: DictConfig) -> Request:
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
         write_table=config.write_table,
+        votes=config.votes,
+        prior=config.prior,
     )
 
 

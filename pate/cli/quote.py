@@ -10,11 +10,13 @@ from typing import Any
 
 from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, StableTopK
+from pate.aggregators import Aggregator, ChargedAggregator, StableTopK
+from pate.aggregators.hit_planning import HitPlan, plan_hits
 from pate.aggregators.lone_gap import gap_to_release
 from pate.aggregators.planning import largest_num_queries, require_keepable_delta
 from pate.mechanisms import CertifiedTable, StabilityTest
 from pate.validation import InvalidValue, require, require_count, require_probability
+from pate.votes.imported import ImportedVotes, read_sets
 
 Maker = Callable[[], Accountant]
 
@@ -51,6 +53,8 @@ class Quote:
         lone_gap_at_50: the smallest gap that is both chosen among gaps of 0 and passed with probability 1/2.
         accountants: what the others say, where they were asked.
         table: where the test's table was written, and what it costs at which order.
+        plain_epsilon: what the same queries cost without a session of charged calls; None for other aggregators.
+        hits: what to expect of such a session on the votes of a file.
     """
 
     epsilon: float
@@ -71,6 +75,8 @@ class Quote:
     lone_gap_at_50: int | None = None
     accountants: tuple[Price, ...] = ()
     table: dict[str, Any] | None = None
+    plain_epsilon: float | None = None
+    hits: HitPlan | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""
@@ -89,6 +95,8 @@ class Request:
         target_epsilon: solve for the noise that meets it.
         max_epsilon: solve for the number of queries that it pays for.
         write_table: where to write the test's table.
+        votes: a file of votes to plan a session of charged calls on.
+        prior: a file of what these votes are compared with.
     """
 
     aggregator: Aggregator
@@ -101,6 +109,8 @@ class Request:
     target_epsilon: float | None = None
     max_epsilon: float | None = None
     write_table: str | None = None
+    votes: str | None = None
+    prior: str | None = None
 
     def __post_init__(self) -> None:
         require_probability("target_delta", self.target_delta)
@@ -116,10 +126,10 @@ class Request:
 
     def quote(self) -> Quote:
         """Solves for what is open, prices it, and writes the table where one is asked for."""
-        votes = self._votes
+        shape = self._shape
         aggregator, num_queries = self._solved()
         require_keepable_delta(self.target_delta, num_queries=num_queries, num_labels=self.num_labels)
-        event = aggregator.event_for(num_queries=num_queries, **votes)
+        event = aggregator.event_for(num_queries=num_queries, **shape)
         price = _price(self.accountant, event, self.target_delta)
         others = [_asked(name, make, event, self.target_delta) for name, make in self.others.items()]
         parameters, before = _parameters(aggregator), _parameters(self.aggregator)
@@ -141,16 +151,17 @@ class Request:
             best_order=price.best_order,
             accountants=(price, *(other for other in others if other.accountant != price.accountant)) if others else (),
             table=self._written(aggregator, event),
+            **self._session(aggregator, num_queries),
             **self._gaps(aggregator),
         )
 
     @property
-    def _votes(self) -> dict[str, int]:
+    def _shape(self) -> dict[str, int]:
         return {"num_labels": self.num_labels, "num_teachers": self.num_teachers}
 
     def _solved(self) -> tuple[Aggregator, int]:
         """The aggregator with its noise and the number of queries, whichever was asked for."""
-        budget: dict[str, Any] = {"target_delta": self.target_delta, "accountant": self.accountant, **self._votes}
+        budget: dict[str, Any] = {"target_delta": self.target_delta, "accountant": self.accountant, **self._shape}
         if self.max_epsilon is not None:
             return self.aggregator, largest_num_queries(self.aggregator, max_epsilon=self.max_epsilon, **budget)
         if self.target_epsilon is None:
@@ -175,12 +186,38 @@ class Request:
         table.save(self.write_table)
         return {"path": self.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
+    def _session(self, aggregator: Aggregator, num_queries: int) -> dict[str, Any]:
+        """What plain composition would cost, and the plan on a file of votes, for a session of charged calls."""
+        if not isinstance(aggregator, ChargedAggregator):
+            name = type(aggregator).__name__
+            require(self.votes is None, "votes", self.votes, f"none for {name}, which pays for every query")
+            return {}
+        plain = aggregator.plain_event(num_queries=num_queries, **self._shape)
+        spendable = failure_probability(plain) < self.target_delta
+        price = _price(self.accountant, plain, self.target_delta).epsilon if spendable else math.inf
+        return {"plain_epsilon": price, "hits": self._hits(aggregator)}
+
+    def _hits(self, aggregator: ChargedAggregator) -> HitPlan | None:
+        if self.votes is None:
+            return None
+        votes = ImportedVotes.read(self.votes, num_teachers=self.num_teachers)
+        found = votes.counts.shape[1]
+        require(found == self.num_labels, "num_labels", self.num_labels, f"{found}, as in {self.votes}")
+        return plan_hits(
+            aggregator,
+            votes.counts,
+            num_teachers=self.num_teachers,
+            target_delta=self.target_delta,
+            prior=None if self.prior is None else read_sets(self.prior),
+            accountant=self.accountant,
+        )
+
     def _gaps(self, aggregator: Aggregator) -> dict[str, Any]:
         """The gaps at which a set passes the test, or is chosen and passes; None where T teachers cannot."""
         test = _test(aggregator, self.num_teachers)
         gaps = {} if test is None else {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
         if isinstance(aggregator, StableTopK):
-            gaps["lone_gap_at_50"] = gap_to_release(aggregator, 0.5, **self._votes)
+            gaps["lone_gap_at_50"] = gap_to_release(aggregator, 0.5, **self._shape)
         return gaps
 
 

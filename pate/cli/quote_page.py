@@ -31,6 +31,9 @@ def print_quote(quote: Quote, console: Console | None = None) -> None:
         if rows:
             console.print(Text(f"\n{title}", style="bold"))
             console.print(_grid(rows))
+    if quote.plain_epsilon is not None:
+        console.print(Text("\nsession of charged calls", style="bold"))
+        console.print(_grid(_session_rows(quote, quote.plain_epsilon)))
     if quote.accountants:
         less = f" less {_small(quote.failure_prob)} for failures" if quote.failure_prob > 0 else ""
         title = f"\nside by side, at delta = {format_delta(quote.delta)}{less}: each is a bound"
@@ -98,6 +101,23 @@ def _gap_rows(quote: Quote) -> list[tuple[str, Text]]:
             ("lone gap that is chosen and passes", Text(f"{lone} with probability 1/2, all other gaps being 0"))
         )
     return rows
+
+
+def _session_rows(quote: Quote, plain_epsilon: float) -> list[tuple[str, Text]]:
+    """What the same queries cost without charging by hits, and what to expect on votes that were looked at."""
+    pays = "the session costs less" if quote.epsilon < plain_epsilon else "plain composition costs less"
+    verdict = f"epsilon <= {_epsilon(plain_epsilon)} for the same queries and noise: {pays}"
+    rows = [("plain composition", Text(verdict, style="" if quote.epsilon < plain_epsilon else "yellow"))]
+    if quote.hits is None:
+        return [*rows, ("hits", Text("votes=FILE, public or synthetic, says how many to expect", style="dim"))]
+    plan, target = quote.hits, quote.aggregator["target_hits"]
+    from_when = f"from {plan.break_even_queries} queries on" if plan.break_even_queries else "for no number of queries"
+    return [
+        *rows,
+        ("hits in these votes", Text(f"{plan.expected_hits:.1f} expected, {plan.hit_rate:.2%} of the queries")),
+        ("asked", Text(f"{plan.expected_asked} queries until {target} hits, or all")),
+        ("cheaper than plain", Text(f"{from_when} with as many hits as they have and the same noise")),
+    ]
 
 
 def _grid(rows: list[tuple[str, Text]]) -> Table:

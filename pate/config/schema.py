@@ -95,6 +95,8 @@ class AccountConfig(SharedConfig):
         max_epsilon: solve for the number of queries that it pays for, in place of num_queries.
         accountants: all, or a list of names: their prices side by side.
         write_table: write the stability test's table here.
+        votes: a file of public or synthetic votes, to plan a session of charged calls on.
+        prior: a file of the sets of labels that such votes are compared with.
         format: text or json.
     """
 
@@ -103,6 +105,8 @@ class AccountConfig(SharedConfig):
     max_epsilon: float | None = None
     accountants: Any = None
     write_table: str | None = None
+    votes: str | None = None
+    prior: str | None = None
     format: str = "text"
 
 
@@ -140,7 +144,7 @@ class CompareConfig:
     """pate-compare.
 
     Attributes:
-        aggregators: names of the groups aggregator and entrant, each with @ and a number of teachers, or without.
+        aggregators: names of the groups aggregator and experiment, each with @ and a number of teachers, or without.
         epsilons: the budgets.
         seeds: how many, or a list.
         ensemble_seed: of partition and teachers.
@@ -194,12 +198,15 @@ def _number_of(teacher: type) -> tuple[str, Any, Any]:
 def groups() -> dict[str, dict[str, type]]:
     """The classes behind each group, by the name of their schema."""
     from pate.data import CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast
-    from pate.student import LinearStudent, LowRankStudent, MLPStudent
+    from pate.student import CNNStudent, LinearStudent, LowRankStudent, MLPStudent, ResNet50Student
     from pate.teachers import (
+        CNNTeacher,
         KernelTeacher,
         LinearTeacher,
         MLPTeacher,
         ProcessesEngine,
+        RayEngine,
+        ResNet50Teacher,
         SequentialEngine,
         SklearnTeacher,
         StackedEngine,
@@ -214,9 +221,27 @@ def groups() -> dict[str, dict[str, type]]:
             "celeba": CelebA,
             "synth_faces": SynthFaces,
         },
-        "teacher": {"kernel": KernelTeacher, "linear": LinearTeacher, "mlp": MLPTeacher, "sklearn": SklearnTeacher},
-        "engine": {"sequential": SequentialEngine, "processes": ProcessesEngine, "stacked": StackedEngine},
-        "student": {"linear": LinearStudent, "low_rank": LowRankStudent, "mlp": MLPStudent},
+        "teacher": {
+            "cnn": CNNTeacher,
+            "kernel": KernelTeacher,
+            "linear": LinearTeacher,
+            "mlp": MLPTeacher,
+            "resnet50": ResNet50Teacher,
+            "sklearn": SklearnTeacher,
+        },
+        "engine": {
+            "sequential": SequentialEngine,
+            "processes": ProcessesEngine,
+            "ray": RayEngine,
+            "stacked": StackedEngine,
+        },
+        "student": {
+            "cnn": CNNStudent,
+            "linear": LinearStudent,
+            "low_rank": LowRankStudent,
+            "mlp": MLPStudent,
+            "resnet50": ResNet50Student,
+        },
     }
 
 

@@ -62,8 +62,21 @@ class ImportedVotes:
         return votes
 
 
-def _load(path: Path) -> NDArray[Any]:
-    require(path.is_file(), "votes", path, "an existing .npy or .npz file")
+def read_sets(path: Path | str) -> NDArray[np.bool_]:
+    """Sets of labels from an .npy or .npz file: bool `[Q, L]`, or whole numbers 0 and 1.
+
+    Raises:
+        InvalidValue: no such file, another format or shape.
+    """
+    array = _load(Path(path), name="prior")
+    require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
+    bits = (array == 0) | (array == 1)
+    require(bool(bits.all()), "prior", array[~bits][:1], "bits")
+    return array.astype(np.bool_)
+
+
+def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
+    require(path.is_file(), name, path, "an existing .npy or .npz file")
     try:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
@@ -71,13 +84,13 @@ def _load(path: Path) -> NDArray[Any]:
                 return loaded
             if {"packed", "num_labels"} <= set(loaded):
                 return VoteStore.open(path).teacher_votes()
-            names = [name for name in _NAMES if name in loaded] or list(loaded)[:1]
-            require(bool(names), "votes", path, "a file with an array of votes")
+            names = [known for known in (name, *_NAMES) if known in loaded] or list(loaded)[:1]
+            require(bool(names), name, path, "a file with an array")
             return np.asarray(loaded[names[0]])
     except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
         if isinstance(error, InvalidValue):
             raise
-        raise InvalidValue(f"votes={path}: expected an .npy or .npz file of numbers") from error
+        raise InvalidValue(f"{name}={path}: expected an .npy or .npz file of numbers") from error
 
 
 def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
