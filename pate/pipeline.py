@@ -346,4 +346,5 @@ class _Run:
 
         seed = self.randomness.seeds("student", 1)[0]
         with self.monitor.stage(f"training the {name.replace('_', ' ')}"):
-            return self.plan.student.fit(inputs, labels, seed=seed, on_epoch=on_epoch)
+            pool = self.dataset.public.take(slice(self.price.num_queries, None)).inputs
+            return self.plan.student.fit_with_pool(inputs, labels, pool=pool, seed=seed, on_epoch=on_epoch)

@@ -14,13 +14,12 @@ from pate.validation import require, require_choice, require_count
 
 NORMS = ("group", "batch")
 GROUP = 8  # channels that are normalised together
-GRID = 2  # the head sees the mean over each quarter of the image
 MOMENTUM, EPSILON = 0.1, 1e-5
 
 
 @dataclass(frozen=True)
 class ConvNet(Network):
-    """Patches, a few 3 x 3 convolutions, means over the quarters of the image, a linear head.
+    """Patches, a few 3 x 3 convolutions, means over the cells of a grid, a linear head.
 
     The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
     nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalised, over
@@ -28,11 +27,13 @@ class ConvNet(Network):
     network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
 
     Attributes:
-        shape: of an image, (channels, height, width); height and width multiples of 2 * patch.
+        shape: of an image, (channels, height, width); height and width multiples of patch * grid.
         num_labels: L.
         width: channels of the first layer, a multiple of 8.
         blocks: convolutions after it.
         patch: height and width of a patch, in pixels.
+        grid: rows and columns of cells that the head sees the means of: many where images are aligned, as faces are,
+            few where a thing may be anywhere.
         norm: "group" or "batch".
 
     Raises:
@@ -44,11 +45,12 @@ class ConvNet(Network):
     width: int = 32
     blocks: int = 2
     patch: int = 4
+    grid: int = 4
     norm: str = "group"
 
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.norm)
-        step = GRID * self.patch
+        require_network(self.width, self.blocks, self.patch, self.grid, self.norm)
+        step = self.grid * self.patch
         fits = len(self.shape) == 3 and all(size % step == 0 and size > 0 for size in self.shape[1:])
         require(fits, "inputs.shape[1:]", tuple(self.shape), f"(channels, height, width) in multiples of {step} pixels")
 
@@ -69,7 +71,7 @@ class ConvNet(Network):
             if self.norm == "batch":
                 tensors[f"layer{layer}.mean"] = torch.zeros(channels)
                 tensors[f"layer{layer}.var"] = torch.ones(channels)
-        tensors["head.weight"] = torch.zeros(self.num_labels, GRID**2 * self.kernels[-1][0])
+        tensors["head.weight"] = torch.zeros(self.num_labels, self.grid**2 * self.kernels[-1][0])
         tensors["head.bias"] = torch.zeros(self.num_labels)
         return tensors
 
@@ -87,8 +89,8 @@ class ConvNet(Network):
             stride, padding = (self.patch, 0) if layer == 0 else (1, 1)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
             values = self._normalised(tensors, layer, values, training).relu()
-        quarters = functional.adaptive_avg_pool2d(values, GRID).permute(0, 2, 3, 1).flatten(1)
-        return functional.linear(quarters, tensors["head.weight"], tensors["head.bias"])
+        cells = functional.adaptive_avg_pool2d(values, self.grid).permute(0, 2, 3, 1).flatten(1)
+        return functional.linear(cells, tensors["head.weight"], tensors["head.bias"])
 
     def _normalised(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
         scale, shift = tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"]
@@ -98,10 +100,11 @@ class ConvNet(Network):
         return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
 
 
-def require_network(width: int, blocks: int, patch: int, norm: str) -> None:
+def require_network(width: int, blocks: int, patch: int, grid: int, norm: str) -> None:
     """Raises `InvalidValue` unless the numbers describe a network, for images of whatever size."""
     require_count("width", width)
     require(width % GROUP == 0, "width", width, f"a multiple of {GROUP}")
     require_count("blocks", blocks, minimum=0)
     require_count("patch", patch)
+    require_count("grid", grid)
     require_choice("norm", norm, NORMS)

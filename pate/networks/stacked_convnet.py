@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from pate.networks.convnet import EPSILON, GRID, GROUP, MOMENTUM, ConvNet
+from pate.networks.convnet import EPSILON, GROUP, MOMENTUM, ConvNet
 from pate.networks.network import Tensors
 
 
@@ -35,9 +35,9 @@ def stacked_logits(
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
         values = _normalised(network, tensors, layer, values, valid, training).relu()
     networks, count, rows, columns, channels = values.shape
-    grid = values.view(networks, count, GRID, rows // GRID, GRID, columns // GRID, channels)
-    quarters = grid.mean(dim=(3, 5)).flatten(2)  # [T, n, quarters * channels]
-    return torch.baddbmm(tensors["head.bias"][:, None], quarters, tensors["head.weight"].transpose(1, 2))
+    grid = network.grid
+    cells = values.view(networks, count, grid, rows // grid, grid, columns // grid, channels).mean(dim=(3, 5))
+    return torch.baddbmm(tensors["head.bias"][:, None], cells.flatten(2), tensors["head.weight"].transpose(1, 2))
 
 
 class Neighbourhoods(torch.autograd.Function):

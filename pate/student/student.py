@@ -49,6 +49,26 @@ class Student(ABC):
             InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
         """
 
+    def fit_with_pool(
+        self,
+        inputs: NDArray[np.float32],
+        labels: NDArray[np.bool_],
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """Trains on answered queries and on public samples that were not asked; a student may have no use for them.
+
+        Args:
+            inputs: as in `fit`.
+            labels: as in `fit`.
+            pool: float32 `[m, …]` or what reads like it, public and unlabelled; m may be 0.
+            seed: as in `fit`.
+            on_epoch: as in `fit`.
+        """
+        return self.fit(inputs, labels, seed=seed, on_epoch=on_epoch)
+
 
 def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Returns the inputs flattened to float32 `[n, d]` and the labels, or raises `InvalidValue`."""

@@ -36,7 +36,8 @@ class CNNTeacher(Teacher):
     Attributes:
         width: channels of the first layer, a multiple of 8; the others have twice as many.
         blocks: convolutions after the first layer.
-        patch: height and width of the first layer's patches, in pixels; images are multiples of 2 * patch.
+        patch: height and width of the first layer's patches, in pixels; images are multiples of patch * grid.
+        grid: rows and columns of cells whose means the last layer sees: many for aligned images, few for others.
         norm: "group", or "batch" with running means and variances of the teacher's own records.
         epochs: passes over a teacher's records.
         batch_size: records a step, at most.
@@ -55,6 +56,7 @@ class CNNTeacher(Teacher):
     width: int = 32
     blocks: int = 2
     patch: int = 4
+    grid: int = 4
     norm: str = "group"
     epochs: int = 12
     batch_size: int = 32
@@ -67,7 +69,7 @@ class CNNTeacher(Teacher):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.norm)
+        require_network(self.width, self.blocks, self.patch, self.grid, self.norm)
         require_probability("threshold", self.threshold)
         require_device(self.device)
         _ = self._recipe
@@ -120,7 +122,7 @@ class CNNTeacher(Teacher):
         return Recipe(*optimiser, flip=self.flip, precision=self.precision)
 
     def _network(self, shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet(tuple(shape), num_labels, self.width, self.blocks, self.patch, self.norm)
+        return ConvNet(tuple(shape), num_labels, self.width, self.blocks, self.patch, self.grid, self.norm)
 
 
 def _targets(part: Part) -> NDArray[np.float32]:
