@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pate.data import CelebA, Partition
+from pate.data.celeba import celeba
 from pate.validation import InvalidValue
 
 Edit = Callable[[str, str, str], None]
@@ -80,6 +82,54 @@ def test_a_wrong_number_of_rows_is_told_or_refused(
     assert re.match(rule, caplog.records[0].getMessage())
     with pytest.raises(InvalidValue, match=rule + r"data\.missing=skip goes on"):
         CelebA(root=text_copy, missing="error").load()
+
+
+def test_a_damaged_photograph_is_named_and_nothing_is_lost(text_copy: Path) -> None:
+    damaged = text_copy / "img_align_celeba" / "000006.jpg"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:200])
+    with pytest.raises(InvalidValue, match=r"^image=\S+000006\.jpg: expected a readable image; fetch it again, or "):
+        CelebA(root=text_copy, image_size=4).load()
+    damaged.write_bytes(whole)
+    mended = CelebA(root=text_copy, image_size=4).load()
+    damaged.unlink()
+    assert CelebA(root=text_copy, image_size=4).load().public.record_ids.tolist() == [5]
+    assert np.asarray(mended.public.inputs).mean() * 255 == pytest.approx(135, abs=1)
+
+
+def test_a_photograph_that_was_replaced_is_decoded_again(text_copy: Path) -> None:
+    first = CelebA(root=text_copy, image_size=4).load()
+    Image.new("RGB", (18, 22), (250, 250, 250)).save(text_copy / "img_align_celeba" / "000007.jpg")
+    again = CelebA(root=text_copy, image_size=4).load()
+    assert again.test.inputs[:1].min() * 255 == pytest.approx(250, abs=1)
+    assert again.test.inputs[1:].tolist() == first.test.inputs[1:].tolist()
+
+
+def test_photographs_are_decoded_once_for_each_size_and_crop(
+    text_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [CelebA(root=text_copy, **change) for change in ({"image_size": 4}, {"image_size": 5}, {"crop": 8})]
+    digests = {copy.load().digest() for copy in copies}
+    assert len(digests) == len(list((text_copy / "pate_cache").iterdir())) == 3
+    monkeypatch.setattr(celeba, "decode_images", None)
+    assert {copy.load().digest() for copy in copies} == digests
+    monkeypatch.undo()
+    elsewhere = CelebA(root=text_copy, image_size=4, cache=tmp_path / "elsewhere").load()
+    assert elsewhere.digest() in digests
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
+
+
+def test_a_copy_that_is_synthetic_says_so(text_copy: Path) -> None:
+    (text_copy / "synth_faces.json").write_text("{}")
+    assert not CelebA(root=text_copy, image_size=4).load().real
+
+
+@pytest.mark.parametrize("blanks", [" \r\n", "   \n", "\t\n", "\n\n"])
+def test_stray_blanks_and_line_ends_are_no_values(text_copy: Path, blanks: str) -> None:
+    plain = CelebA(root=text_copy, image_size=4).load()
+    for path in text_copy.glob("*.txt"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_text().replace("\n", blanks).replace(" ", "  ").encode())
+    assert CelebA(root=text_copy, image_size=4, missing="error").load().digest() == plain.digest()
 
 
 def test_a_complete_copy_warns_of_nothing(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
