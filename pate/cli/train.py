@@ -29,7 +29,7 @@ _NOISE_KEYS = (
     "noise_multiplier",
     "prior_scale",
 )
-_PRIVATE_KEYS = ("root", "path", "cache", "seed", "table")
+_PRIVATE_KEYS = ("root", "path", "cache", "seed", "table", "weights", "address")
 _NOT_PUBLISHED = ("seed", "output_dir")
 
 
