@@ -1,4 +1,7 @@
-"""Privacy faults found in public code for multi-label PATE, each shown not to be here."""
+"""Privacy faults found in public code for multi-label PATE, each shown not to be here.
+
+`test_faulty_variants.py` has all of them written down in `faulty.py`, and a check for each that catches it.
+"""
 
 from __future__ import annotations
 
