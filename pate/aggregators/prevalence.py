@@ -23,6 +23,7 @@ _SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, 
 _NUM_LENGTHS = 16
 _RAREST = 0.005
 _SHRINKAGE = 0.6
+_LITTLE_NOISE = 0.002
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,8 @@ class Prevalence:
 
     Rule: how long a teacher's shares are, as the most common power of the root of 2, from noisy counts of teachers;
     their mean with each clipped to that length; the mean of what is left of them when that estimate is taken off,
-    clipped to `0.6` of the noise's length plus the length that labels drawn by the estimate would leave. Estimates are
+    clipped to 0.6 of the noise's length plus the length that labels drawn by the estimate would leave, or up to twice
+    that as long as the noise stays below 0.002 a label: clipped shares of few labels are biased. Estimates are
     cut to [0, 1], the last one to [0.005, 0.995].
 
     Formal guarantees:
@@ -94,8 +96,7 @@ class Prevalence:
             ledger.charge(self.event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
         length = self._length(shares, rng)
         first, std = self._mean(shares, np.zeros(shares.shape[1]), length, 1, num_teachers, rng)
-        spread = math.sqrt(float((first * (1 - first)).sum()) / records_per_teacher)
-        closer = min(length, max(_SHRINKAGE * std * math.sqrt(shares.shape[1]) + spread, length / 2**_NUM_LENGTHS))
+        closer = self._closer(first, std, length, num_teachers, records_per_teacher)
         second, _ = self._mean(shares, first, closer, 2, num_teachers, rng)
         return second.clip(_RAREST, 1 - _RAREST)
 
@@ -116,6 +117,13 @@ class Prevalence:
         counts = np.bincount(places, minlength=_NUM_LENGTHS)
         noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0])
         return longest / 2 ** (int(np.argmax(counts + noise.sample(counts.shape, rng))) / 2)
+
+    def _closer(self, first: Array, std: float, length: float, num_teachers: int, records: float) -> float:
+        """The second clip: what noise and chance leave of the first estimate, twice that where it costs little."""
+        spread = math.sqrt(float((first * (1 - first)).sum()) / records)
+        clip = min(length, max(_SHRINKAGE * std * math.sqrt(len(first)) + spread, length / 2**_NUM_LENGTHS))
+        noise_std = self._moves * clip * self._multipliers[2] / num_teachers
+        return float(clip * min(max(_LITTLE_NOISE / noise_std, 1.0), 2.0))
 
     def _mean(
         self, shares: Array, centre: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator

@@ -1,0 +1,167 @@
+"""Centred votes and the prevalence: values by hand, both stages, what is charged and refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
+from pate.validation import InvalidValue
+
+SHARES = np.array([0.5, 0.3, 0.05])
+
+
+def records(count: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).random((count, 3)) < SHARES
+
+
+def teachers(count: int) -> Any:
+    """Confidences near a truth: 20 queries, half of them with the first label, a third with the second."""
+    truth = np.stack([np.arange(20) % 2 == 0, np.arange(20) % 3 == 0, np.arange(20) < 1], axis=1)
+    noise = np.random.default_rng(1).normal(0, 0.2, size=(count, 20, 3))
+    return truth, np.clip(0.8 * truth + 0.1 + noise, 0, 1)
+
+
+def test_the_prevalence_is_found_where_teachers_are_many() -> None:
+    for adjacency in Adjacency:
+        prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
+        found = prevalence.release(records(20_000), num_teachers=20_000, rng=np.random.default_rng(0))
+        np.testing.assert_allclose(found, SHARES, atol=0.02)
+
+
+def test_a_smaller_radius_gives_means_of_many_records_less_noise() -> None:
+    means = records(40_000).reshape(400, 100, 3).mean(axis=1)
+    errors = {}
+    for each in (1.0, 100.0):
+        found = [
+            Prevalence(noise_multiplier=20.0).release(
+                means, num_teachers=400, rng=np.random.default_rng(seed), records_per_teacher=each
+            )
+            for seed in range(20)
+        ]
+        errors[each] = np.abs(np.array(found) - SHARES).mean()
+    assert errors[100.0] < errors[1.0]
+
+
+def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
+    found = Prevalence(noise_multiplier=1e4).release(records(5), num_teachers=5, rng=np.random.default_rng(0))
+    assert ((found >= 0.005) & (found <= 0.995)).all()
+    nothing = Prevalence(noise_multiplier=1.0).release(np.zeros((50, 3)), num_teachers=50, rng=np.random.default_rng(0))
+    assert (nothing < 0.2).all()
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        (np.full((2, 3), 1.5), r"label_shares=…: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), np.nan), r"label_shares=…: expected numbers in \[0, 1\]"),
+        (np.zeros(3), r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]"),
+        (np.zeros((3, 2)), r"num_teachers=2: expected 3, the shares' rows"),
+    ],
+)
+def test_impossible_shares_are_refused_before_anything_is_spent(shares: Any, message: str) -> None:
+    ledger = Ledger(target_delta=1e-5)
+    with pytest.raises(InvalidValue, match=message):
+        Prevalence(noise_multiplier=1.0).release(shares, num_teachers=2, rng=np.random.default_rng(0), ledger=ledger)
+    assert ledger.entries == []
+
+
+def test_labels_and_scores_of_a_clear_vote() -> None:
+    truth, votes = teachers(200)
+    for share, centre in ((0.0, truth.mean(axis=0)), (0.1, None)):
+        aggregator = CenteredVotes(noise_multiplier=0.2, prevalence_share=share, centre=centre)
+        release = aggregator.aggregate(votes, num_teachers=200, rng=np.random.default_rng(0))
+        assert isinstance(release, CenteredRelease)
+        assert (release.labels == truth).mean() > 0.9
+        assert release.answered.all()
+        assert np.corrcoef(release.scores.ravel(), truth.ravel())[0, 1] > 0.9
+        assert release.event == aggregator.event_for(num_queries=20, num_labels=3, num_teachers=200)
+
+
+def test_noise_std_is_that_of_the_scores() -> None:
+    votes = np.zeros((10, 40, 30))
+    aggregator = CenteredVotes(noise_multiplier=3.0, prevalence_share=0.0, centre=0.0, clip=2.0)
+    release: Any = aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+    assert release.noise_std == pytest.approx(3.0 * 2 * 2.0 / 10, rel=1e-3)
+    assert release.scores.std() == pytest.approx(release.noise_std, rel=0.05)
+    grid = release.scores / np.gcd.reduce(np.rint(release.scores * 2**40).astype(np.int64)) * 2**40
+    np.testing.assert_allclose(grid, np.rint(grid), atol=1e-6)
+
+
+def test_the_clip_is_a_function_of_the_centre() -> None:
+    """clip_factor sqrt(sum c (1 - c)): 20 queries, labels at 1/2, give sqrt(20 x 3 / 4)."""
+    _, votes = teachers(4)
+    long = 1e6 * votes
+    aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
+    summary = aggregator.gather(long, num_teachers=4)
+    explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
+    np.testing.assert_array_equal(summary, explicit.gather(long, num_teachers=4))
+
+
+def test_without_noise_nothing_is_priced() -> None:
+    truth, votes = teachers(50)
+    aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.0, centre=truth.mean(axis=0))
+    release = aggregator.noiseless(aggregator.gather(votes, num_teachers=50), num_teachers=50)
+    assert release.event == NonPrivateEvent()
+    assert release.noise_std == 0
+    np.testing.assert_array_equal(release.labels, truth)
+
+
+def test_both_stages_are_charged_each_before_its_draw() -> None:
+    _, votes = teachers(50)
+    ledger = Ledger(target_delta=1e-5, accountant=ExactAccountant)
+    aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
+        target_epsilon=1.0, target_delta=1e-5, num_queries=20, num_labels=3, num_teachers=50, accountant=ExactAccountant
+    )
+    for _ in range(2):  # again from the same state: the same release, charged once
+        aggregator.aggregate(votes, num_teachers=50, rng=np.random.default_rng(0), ledger=ledger)
+    assert [entry.event for entry in ledger.entries] == [
+        aggregator.prevalence.event,
+        GaussianEvent(aggregator.votes_multiplier),
+    ]
+    assert 0.99 < ledger.epsilon <= 1.0
+
+
+def test_asking_nothing_costs_nothing() -> None:
+    assert CenteredVotes(noise_multiplier=1.0).event_for(num_queries=0, num_labels=3, num_teachers=5) == NoOpEvent()
+
+
+def test_equality_looks_at_arrays() -> None:
+    centre = np.full((2, 3), 0.2)
+    one, same = (CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, centre=centre.copy()) for _ in range(2))
+    other = dataclasses.replace(one, centre=centre + 0.1)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one not in (other, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noise_multiplier": 0.0}, "noise_multiplier=0.0: expected a number > 0"),
+        ({"prevalence_share": 1.0}, r"prevalence_share=1.0: expected a number in \[0, 1\)"),
+        ({"clip": -1.0}, "clip=-1.0: expected a number > 0"),
+        ({"clip_factor": 0.0}, "clip_factor=0.0: expected a number > 0"),
+    ],
+)
+def test_impossible_settings_are_refused(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        CenteredVotes(**({"noise_multiplier": 1.0} | changes))
+
+
+def test_a_centre_must_fit_and_a_stream_is_read_once() -> None:
+    _, votes = teachers(5)
+    aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, centre=np.zeros((7, 3)))
+    with pytest.raises(InvalidValue, match=r"centre\.shape=\(7, 3\): expected \(20, 3\), its last axis, or a number"):
+        aggregator.gather(votes, num_teachers=5)
+    rng = np.random.default_rng(0)
+    with pytest.raises(InvalidValue, match=r"votes=.*: expected an array .*, read twice; or prevalence_share=0"):
+        CenteredVotes(noise_multiplier=1.0).aggregate(iter([votes]), num_teachers=5, rng=rng)
+    with pytest.raises(InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the centre is known"):
+        CenteredVotes(noise_multiplier=1.0).gather(votes, num_teachers=5)
+    with pytest.raises(InvalidValue, match="votes=no block: expected at least one teacher"):
+        CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0).gather(iter([]), num_teachers=5)
