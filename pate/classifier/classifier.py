@@ -156,12 +156,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Classes `[m]`, or 0 and 1 `[m, L]`."""
-        return self._task.decode(self.student_.bits(self._inputs(X)))
+        inputs = self._inputs(X)
+        return self._task.decode(self.student_.bits(inputs))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the classes `[m, C]`, or of each label `[m, L]`; where the student has them."""
-        return np.asarray(self.student_.probabilities(self._inputs(X)))
+        inputs = self._inputs(X)
+        return np.asarray(self.student_.probabilities(inputs))
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels a sample."""
@@ -198,9 +200,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _calibrated(self, *, num_queries: int, num_groups: int) -> Aggregator:
         """The aggregator with its noise; every parameter of the price is checked here, before anything is fitted."""
         require_count("n_teachers", self.n_teachers)
-        require(
-            self.n_teachers <= num_groups, "n_teachers", self.n_teachers, f"at most {num_groups}, the private groups"
-        )
+        rule = f"at most {num_groups}, the number of private groups"
+        require(self.n_teachers <= num_groups, "n_teachers", self.n_teachers, rule)
         require_probability("target_delta", self.target_delta)
         adjacency, num_labels = Adjacency.parse(self.adjacency), self._task.num_labels
         require_keepable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
@@ -208,9 +209,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if aggregator is None:
             aggregator = self._task.default_aggregator(adjacency)
             require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
-        require(
-            aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, f"{adjacency}, as here"
-        )
+        rule = f"{adjacency}, as the classifier's"
+        require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
         if self.epsilon is None:
             return aggregator
         return aggregator.calibrated(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes, Release
-from pate.teachers.sklearn import FittedLabels, seeded
-from pate.teachers.teacher import Part
+from pate.estimators import FittedLabels, seeded
 from pate.validation import InvalidValue, require
 
 Bits = NDArray[np.bool_]
@@ -81,7 +80,7 @@ class ManyLabels(Task):
         """One model for each label, or one for all where the estimator takes several targets."""
         if not len(inputs):
             return _LabelModel(FittedLabels(np.zeros(self.num_labels), np.arange(0), []))
-        return _LabelModel(FittedLabels.fit(estimator, Part(inputs, bits), seed))
+        return _LabelModel(FittedLabels.fit(estimator, inputs, bits, seed))
 
     def decode(self, bits: Bits) -> NDArray[np.int64]:
         """0 and 1, `[n, L]`."""
@@ -92,15 +91,20 @@ class ManyLabels(Task):
 class OneClass(Task):
     """One class a sample; a teacher votes for one."""
 
-    classes: NDArray[Any]
+    names: NDArray[Any]
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The names of the classes, ascending."""
+        return self.names
 
     @property
     def num_labels(self) -> int:  # type: ignore[override]
         """The number of classes."""
-        return len(self.classes)
+        return len(self.names)
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
-        """The exponential mechanism: less noise than GNMax for the same price, and no promise about teachers."""
+        """The exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers."""
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
     def usable(self, release: Release) -> Bits:
@@ -116,7 +120,7 @@ class OneClass(Task):
 
     def decode(self, bits: Bits) -> NDArray[Any]:
         """The names of the classes, `[n]`."""
-        return np.asarray(self.classes[bits.argmax(axis=1)])
+        return np.asarray(self.names[bits.argmax(axis=1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +181,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]")
     vector = column_or_1d(y, warn=True)
     known = np.unique(vector if classes is None else np.asarray(classes))
-    require(len(known) > 1, "classes", known.tolist(), "at least two classes")
+    require(len(known) > 1, "classes", known.tolist(), f"at least two, found {len(known)} class")
     strange = np.setdiff1d(vector, known)
     require(not len(strange), "y", strange[:1].tolist(), f"one of the classes {known.tolist()}")
     return OneClass(known), vector[:, None] == known

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.estimators import FittedLabels
 from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
 from pate.validation import InvalidValue, require_probability
 
@@ -65,8 +66,8 @@ class SklearnTeacher(Teacher):
         return np.where(raw < self.threshold, np.minimum(below, _BELOW_HALF), above).astype(np.float32)
 
     def _fit(self, part: Part, seed: int) -> State:
-        fitted = FittedLabels.fit(self.estimator, part, seed)
-        loss = np.square(fitted.confidences(part.inputs) - part.labels).mean()
+        fitted = FittedLabels.fit(self.estimator, as_rows(part.inputs), part.labels, seed)
+        loss = np.square(fitted.confidences(as_rows(part.inputs)) - part.labels).mean()
         return {
             "pickle": np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),
@@ -74,70 +75,3 @@ class SklearnTeacher(Teacher):
 
 
 _BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
-
-
-@dataclass(frozen=True, eq=False)
-class FittedLabels:
-    """An estimator fitted to all labels of a part.
-
-    Attributes:
-        first: float64 `[num_labels]`, the label bits of the first record, which say all of labels that never vary.
-        varying: int64, the labels that vary and were fitted.
-        models: what was fitted to them: one estimator for all, or one for each.
-    """
-
-    first: NDArray[np.float64]
-    varying: NDArray[np.int64]
-    models: list[Any]
-
-    @classmethod
-    def fit(cls, estimator: Any, part: Part, seed: int) -> FittedLabels:
-        """Fits clones of the estimator, every `random_state` in them set from the seed."""
-        rows, share = as_rows(part.inputs), part.labels.mean(axis=0)
-        varying = np.flatnonzero((share > 0) & (share < 1))
-        targets = part.labels[:, varying].astype(np.int64)
-        if not len(varying):
-            models = []
-        elif _takes_several_targets(estimator):
-            models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
-        else:
-            models = [seeded(estimator, seed).fit(rows, column) for column in targets.T]
-        return cls(part.labels[0].astype(np.float64), varying, models)
-
-    def confidences(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Confidences in [0, 1], `[n, num_labels]`."""
-        rows = as_rows(inputs)
-        confidences = np.tile(self.first, (len(rows), 1))
-        if self.models:
-            width = len(self.varying) // len(self.models)  # labels a model
-            columns = [_columns(model, rows, width) for model in self.models]
-            confidences[:, self.varying] = np.concatenate(columns, axis=1)
-        return confidences
-
-
-def _takes_several_targets(estimator: Any) -> bool:
-    if hasattr(estimator, "__sklearn_tags__"):
-        return bool(estimator.__sklearn_tags__().target_tags.multi_output)
-    return bool(estimator._get_tags()["multioutput"])  # scikit-learn before 1.6
-
-
-def seeded(estimator: Any, seed: int) -> Any:
-    """An unfitted clone, every `random_state` in it set to the seed."""
-    from sklearn.base import clone  # here, so that workers with other teachers start in half the time
-
-    copy = clone(estimator)
-    names = [name for name in copy.get_params() if name.split("__")[-1] == "random_state"]
-    return copy.set_params(**dict.fromkeys(names, seed))
-
-
-def _columns(model: Any, rows: NDArray[np.float32], width: int) -> NDArray[np.float64]:
-    """Confidences of one fitted estimator, `[n, width]`."""
-    if hasattr(model, "predict_proba"):
-        proba = model.predict_proba(rows)
-        if isinstance(proba, list):  # one [n, 2] a label
-            return np.stack([label[:, 1] for label in proba], axis=1)
-        return np.asarray(proba[:, 1:] if width == 1 else proba)
-    if hasattr(model, "decision_function"):
-        decision = np.asarray(model.decision_function(rows)).reshape(len(rows), width)
-        return 0.5 + 0.5 * np.tanh(decision / 2)
-    return np.asarray(model.predict(rows), np.float64).clip(0, 1).reshape(len(rows), width)

@@ -1,0 +1,75 @@
+"""scikit-learn estimators fitted to label bits: a teacher of any kind of them, or a student. Loads no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLabels:
+    """An estimator fitted to all labels of some records.
+
+    Attributes:
+        first: float64 `[num_labels]`, the label bits of the first record, which say all of labels that never vary.
+        varying: int64, the labels that vary and were fitted.
+        models: what was fitted to them: one estimator for all, or one for each.
+    """
+
+    first: NDArray[np.float64]
+    varying: NDArray[np.int64]
+    models: list[Any]
+
+    @classmethod
+    def fit(cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> FittedLabels:
+        """Fits clones of the estimator to rows `[n, d]`, n > 0, and labels `[n, num_labels]`."""
+        share = labels.mean(axis=0)
+        varying = np.flatnonzero((share > 0) & (share < 1))
+        targets = labels[:, varying].astype(np.int64)
+        if not len(varying):
+            models = []
+        elif _takes_several_targets(estimator):
+            models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
+        else:
+            models = [seeded(estimator, seed).fit(rows, column) for column in targets.T]
+        return cls(labels[0].astype(np.float64), varying, models)
+
+    def confidences(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Confidences in [0, 1], `[n, num_labels]`."""
+        confidences = np.tile(self.first, (len(rows), 1))
+        if self.models:
+            width = len(self.varying) // len(self.models)  # labels a model
+            columns = [_columns(model, rows, width) for model in self.models]
+            confidences[:, self.varying] = np.concatenate(columns, axis=1)
+        return confidences
+
+
+def _takes_several_targets(estimator: Any) -> bool:
+    if hasattr(estimator, "__sklearn_tags__"):
+        return bool(estimator.__sklearn_tags__().target_tags.multi_output)
+    return bool(estimator._get_tags()["multioutput"])  # scikit-learn before 1.6
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """An unfitted clone, every `random_state` in it set to the seed."""
+    from sklearn.base import clone  # here, so that workers with other teachers start in half the time
+
+    copy = clone(estimator)
+    names = [name for name in copy.get_params() if name.split("__")[-1] == "random_state"]
+    return copy.set_params(**dict.fromkeys(names, seed))
+
+
+def _columns(model: Any, rows: NDArray[np.float32], width: int) -> NDArray[np.float64]:
+    """Confidences of one fitted estimator, `[n, width]`."""
+    if hasattr(model, "predict_proba"):
+        proba = model.predict_proba(rows)
+        if isinstance(proba, list):  # one [n, 2] a label
+            return np.stack([label[:, 1] for label in proba], axis=1)
+        return np.asarray(proba[:, 1:] if width == 1 else proba)
+    if hasattr(model, "decision_function"):
+        decision = np.asarray(model.decision_function(rows)).reshape(len(rows), width)
+        return 0.5 + 0.5 * np.tanh(decision / 2)
+    return np.asarray(model.predict(rows), np.float64).clip(0, 1).reshape(len(rows), width)

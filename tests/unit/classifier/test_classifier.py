@@ -1,0 +1,287 @@
+"""PATEClassifier: what it releases and costs, and that it behaves as scikit-learn's tools expect."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from pate import PATEClassifier
+from pate.accounting import Adjacency, ExactAccountant, Ledger, RdpAccountant
+from pate.aggregators import BoundaryMax, ClippedVotes, FixedTopK, GaussianVotes, GNMax, StableTopK
+from pate.classifier import RepeatedRelease, SeededNoise, repeats
+from pate.classifier.tasks import ManyLabels
+from pate.validation import InvalidValue
+
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(repeats, "_MEMORY", repeats.RecordMemory())
+    yield
+
+
+@pytest.fixture(scope="module")
+def labels() -> Data:
+    inputs, bits = make_multilabel_classification(1500, 10, n_classes=3, random_state=0)
+    return inputs[:1200], bits[:1200], inputs[1200:]
+
+
+@pytest.fixture(scope="module")
+def classes() -> Data:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=1500)
+    inputs = rng.standard_normal((1500, 4)) + 3.0 * np.eye(4)[codes]
+    return inputs[:1200], np.array(["a", "b", "c"])[codes][:1200], inputs[1200:]
+
+
+def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifier:
+    inputs, targets, public = data
+    model = PATEClassifier(estimator or GaussianNB(), **({"n_teachers": 30} | parameters))
+    return model.fit(inputs, targets, X_public=public)
+
+
+def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
+    model = fitted(labels, epsilon=4.0)
+    assert 3.99 < model.epsilon_ <= 4.0
+    assert model.epsilon_ == RdpAccountant().compose(model.release_.event).get_epsilon(1e-6) == model.spent_epsilon_
+    assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
+    assert model.release_.labels.shape == (300, 3)
+    assert [of.tolist() for of in model.classes_] == [[0, 1]] * 3
+    predicted, probabilities = model.predict(labels[2]), model.predict_proba(labels[2])
+    assert predicted.shape == probabilities.shape == (300, 3)
+    np.testing.assert_array_equal(predicted, probabilities >= 0.5)
+    assert model.score(*labels[:2]) > 0.3  # all three labels right
+
+
+def test_one_class_a_sample_gives_its_names(classes: Data) -> None:
+    model = fitted(classes, epsilon=4.0)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.aggregator_ == FixedTopK(k=1, epsilon=model.aggregator_.epsilon)
+    assert model.score(*classes[:2]) > 0.8
+    np.testing.assert_allclose(model.predict_proba(classes[2]).sum(axis=1), 1, atol=1e-5)
+
+
+def test_digits_are_learnt_at_a_moderate_price() -> None:
+    inputs, digits = load_digits(return_X_y=True)
+    data = inputs[:1200], digits[:1200], inputs[1200:1350]
+    model = fitted(data, KNeighborsClassifier(3), n_teachers=40, n_queries=100)
+    assert model.epsilon_ <= 8
+    assert model.score(inputs[1350:], digits[1350:]) > 0.5
+
+
+def test_the_price_depends_on_nothing_private(labels: Data) -> None:
+    inputs, bits, public = labels
+    other = fitted((-inputs, 1 - bits, public))
+    assert other.release_.event == fitted(labels).release_.event
+
+
+def test_noise_is_new_every_time_and_a_seed_repeats_it(labels: Data) -> None:
+    noisy = GaussianVotes(noise_std=30.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedRelease)
+        first, second = (fitted(labels, aggregator=noisy, epsilon=None) for _ in range(2))
+        assert (first.release_.labels != second.release_.labels).any()
+        with pytest.warns(SeededNoise, match="random_state=5: the noise comes from this seed and protects nobody"):
+            first, second = (fitted(labels, aggregator=noisy, epsilon=None, random_state=5) for _ in range(2))
+        np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
+
+
+def test_noise_is_taken_as_it_is_without_a_target(classes: Data) -> None:
+    aggregator = GNMax(noise_std=12.0)
+    model = fitted(classes, aggregator=aggregator, epsilon=None, accountant=ExactAccountant)
+    assert model.aggregator_ is aggregator
+    event = aggregator.event_for(num_queries=300, num_labels=3, num_teachers=30)
+    assert model.epsilon_ == ExactAccountant().compose(event).get_epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        StableTopK(selection_scale=2.0, test="table", table_order=4.0, table_budget=0.5),
+        BoundaryMax(selection_scale=2.0, target_hits=20),
+        ClippedVotes(noise_std=2.0, vote_clip=1),
+    ],
+    ids=lambda aggregator: type(aggregator).__name__,
+)
+def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classes: Data) -> None:
+    for data in (labels, classes):
+        model = fitted(data, aggregator=aggregator, epsilon=20.0)
+        assert 0 < model.epsilon_ <= 20
+        assert len(model.predict(data[2])) == 300
+
+
+def test_add_remove_is_cheaper_and_named(classes: Data) -> None:
+    aggregator = FixedTopK(k=1, epsilon=0.1, adjacency="add_remove")
+    model = fitted(classes, aggregator=aggregator, epsilon=None, adjacency="add_remove")
+    event = FixedTopK(k=1, epsilon=0.1).event_for(num_queries=300, num_labels=3, num_teachers=30)
+    assert model.adjacency_ is Adjacency.ADD_REMOVE
+    assert model.epsilon_ <= RdpAccountant().compose(event).get_epsilon(1e-6)
+
+
+def test_a_student_of_its_own(labels: Data) -> None:
+    model = fitted(labels, student=DecisionTreeClassifier(max_depth=2))
+    assert isinstance(model.student_.fitted.models[0], DecisionTreeClassifier)
+
+
+def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> None:
+    assert not hasattr(fitted(labels, RidgeClassifier()), "predict_proba")
+
+
+def test_without_answers_the_student_knows_nothing(labels: Data, classes: Data) -> None:
+    refusing = StableTopK(selection_scale=1.0, test_std=1e6)
+    model = fitted(labels, aggregator=refusing, epsilon=None)
+    assert not model.release_.answered.any()
+    assert not model.predict(labels[2]).any()
+    model = fitted(classes, aggregator=refusing, epsilon=None)
+    assert set(model.predict(classes[2])) == {"a"}
+    np.testing.assert_allclose(model.predict_proba(classes[2]), 1 / 3)
+
+
+def test_classes_that_do_not_occur_can_be_declared(classes: Data) -> None:
+    model = fitted(classes, classes=["a", "b", "c", "z"])
+    assert model.classes_.tolist() == ["a", "b", "c", "z"]
+    assert model.release_.labels.shape == (300, 4)
+    assert model.predict_proba(classes[2]).shape == (300, 4)
+
+
+def test_groups_stay_with_one_teacher(labels: Data) -> None:
+    inputs, bits, public = labels
+    groups = np.repeat(np.arange(30), 40)
+    model = PATEClassifier(GaussianNB(), n_teachers=30).fit(inputs, bits, public, groups=groups.astype(str))
+    assert model.release_.num_queries == 300
+    with pytest.raises(InvalidValue, match="n_teachers=31: expected at most 30, the number of private groups"):
+        PATEClassifier(GaussianNB(), n_teachers=31).fit(inputs, bits, public, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_teachers": 0}, "n_teachers=0: expected a whole number >= 1"),
+        ({"n_teachers": 1201}, "n_teachers=1201: expected at most 1200, the number of private groups"),
+        ({"epsilon": -1.0}, "target_epsilon=-1.0: expected a number > 0"),
+        ({"epsilon": None}, "epsilon=None: expected a number > 0, or an aggregator with its noise"),
+        ({"target_delta": 0.0}, r"target_delta=0.0: expected a number in \(0, 1\)"),
+        ({"target_delta": 1e-20}, "target_delta=1e-20: expected at least"),
+        ({"n_queries": 0}, "n_queries=0: expected a whole number >= 1"),
+        ({"n_queries": 301}, "n_queries=301: expected at most 300, the public samples"),
+        ({"adjacency": "replace"}, "adjacency=replace: expected one of"),
+        (
+            {"adjacency": "add_remove", "aggregator": GNMax(noise_std=1.0)},
+            "aggregator.adjacency=replace_one: expected add_remove, as the classifier's",
+        ),
+        ({"random_state": -1}, "random_state=-1: expected a whole number >= 0, or None for noise from"),
+        ({"random_state": np.random.RandomState(0)}, r"random_state=RandomState\(.*: expected a whole number >= 0"),
+        ({"classes": ["a", "b"]}, "y=\\['c'\\]: expected one of the classes"),
+        ({"public_fraction": 0.1}, "X_public=given: expected public samples, or public_fraction, .* not both"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_spent(
+    parameters: dict[str, Any], message: str, classes: Data, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        fitted(classes, ledger=tmp_path / "ledger.jsonl", **parameters)
+    assert not Ledger(tmp_path / "ledger.jsonl", target_delta=parameters.get("target_delta") or 1e-6).entries
+
+
+def test_public_samples_are_asked_for(classes: Data) -> None:
+    with pytest.raises(InvalidValue, match="X_public=None: expected public samples, or public_fraction"):
+        PATEClassifier().fit(*classes[:2])
+
+
+def test_predicting_needs_a_fit(classes: Data) -> None:
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        PATEClassifier().predict(classes[0])
+
+
+def test_clone_and_pickle_keep_everything(labels: Data) -> None:
+    model = fitted(labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(labels[2]), model.predict(labels[2]))
+    assert again.epsilon_ == model.epsilon_
+    copy = clone(model)
+    assert copy.get_params()["aggregator"] == model.aggregator
+    assert not hasattr(copy, "epsilon_")
+
+
+def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
+    """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
+    few = len(pickle.dumps(fitted(labels, n_teachers=20)))
+    with pytest.warns(RepeatedRelease):
+        many = len(pickle.dumps(fitted((labels[0][:600], labels[1][:600], labels[2]), n_teachers=60)))
+    assert abs(many - few) < 500
+
+
+def test_each_teacher_scales_its_own_records(classes: Data) -> None:
+    model = fitted(classes, make_pipeline(StandardScaler(), LogisticRegression()))
+    assert model.score(*classes[:2]) > 0.7
+
+
+def test_as_the_last_step_of_a_pipeline(classes: Data) -> None:
+    inputs, names, _ = classes
+    steps = FunctionTransformer(np.tanh), PATEClassifier(GaussianNB(), n_teachers=20, public_fraction=0.2, epsilon=50.0)
+    assert make_pipeline(*steps).fit(inputs, names).score(inputs, names) > 0.7
+
+
+def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_path: Path) -> None:
+    inputs, bits, public = labels
+    grid = {"epsilon": [2.0, 4.0]}
+    search = GridSearchCV(PATEClassifier(GaussianNB(), n_teachers=20), grid, cv=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(inputs, bits, X_public=public)
+    told = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
+    assert len(told) == 3  # the first fit on each of two folds has no earlier one
+    assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
+    assert "their epsilons add up, here to 10.00" in told[-1]  # both settings on its fold, and the last fit with 4
+    search = GridSearchCV(PATEClassifier(GaussianNB(), n_teachers=20, ledger=str(tmp_path / "ledger")), grid, cv=2)
+    search.fit(inputs, bits, X_public=public)
+    ledger = Ledger(tmp_path / "ledger", target_delta=1e-6)
+    assert len(ledger.entries) == 5  # two settings on two folds, and the last fit on all
+    assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
+
+
+def test_a_seeded_search_is_refused_by_the_ledger(labels: Data, tmp_path: Path) -> None:
+    """All its fits would share their noise, which no sum of prices covers."""
+    inputs, bits, public = labels
+    model = PATEClassifier(GaussianNB(), n_teachers=20, ledger=tmp_path / "ledger", random_state=1)
+    with pytest.warns(SeededNoise), pytest.raises(InvalidValue, match="expected fresh noise"):
+        cross_val_score(model, inputs, bits, params={"X_public": public}, cv=2, error_score="raise")
+
+
+def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
+    inputs, bits, public = labels
+    groups = np.repeat(np.arange(60), 20)
+    with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedRelease)
+        model = PATEClassifier(GaussianNB(), n_teachers=50).set_fit_request(X_public=True, groups=True)
+        search = GridSearchCV(model, {"epsilon": [4.0]}, cv=GroupKFold(2), error_score="raise")
+        with pytest.raises(InvalidValue, match="n_teachers=50: expected at most 30, the number of private groups"):
+            search.fit(inputs, bits, X_public=public, groups=groups)
+
+
+def test_jobs_give_the_same_votes(labels: Data) -> None:
+    """On threads, which start at once; what a job is given can be sent to a process as well."""
+    with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
+        warnings.simplefilter("ignore", RepeatedRelease)
+        one, two = (fitted(labels, n_teachers=8, n_jobs=jobs, random_state=0, epsilon=50.0) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
+    assert pickle.loads(pickle.dumps(ManyLabels(3))) == ManyLabels(3)

@@ -1,0 +1,77 @@
+"""The teachers of a fit: whole groups, one vote each for one change, and the aggregator's own form of votes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+from pate.accounting import Ledger
+from pate.aggregators import FixedTopK, GaussianVotes, GNMax, PowersetGNMax
+from pate.classifier.ensemble import release_votes, votes_of_teachers
+from pate.classifier.pools import Pools
+from pate.classifier.tasks import ManyLabels, OneClass, Task
+from pate.randomness import Streams
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.standard_normal((240, 3)).astype(np.float32)
+MANY = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
+ONE = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
+GROUPS = np.arange(240) // 6
+QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
+TASKS = [(ManyLabels(3), MANY), (OneClass(np.arange(3)), ONE)]
+
+
+def votes(task: Task, targets: np.ndarray, inputs: np.ndarray = INPUTS, estimator: object = None) -> np.ndarray:
+    pools = Pools(inputs, targets, GROUPS, QUERIES)
+    how = {"num_teachers": 10, "streams": Streams(3), "num_jobs": None}
+    return np.stack(list(votes_of_teachers(task, estimator or GaussianNB(), pools, **how)))
+
+
+@pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
+@pytest.mark.parametrize("group", [0, 7, 39])
+def test_replacing_one_group_changes_one_teacher_at_most(task: Task, targets: np.ndarray, group: int) -> None:
+    inputs, changed = INPUTS.copy(), targets.copy()
+    inputs[group == GROUPS] *= -5
+    changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
+    moved = (votes(task, targets) != votes(task, changed, inputs)).any(axis=(1, 2))
+    assert moved.sum() == 1
+
+
+def test_a_teacher_votes_for_one_class() -> None:
+    cast = votes(*TASKS[1])
+    assert (cast.sum(axis=2) == 1).all()
+    assert len(np.unique(cast.argmax(axis=2))) == 3
+
+
+def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
+    targets = np.tile([False, True, False], (240, 1))
+    np.testing.assert_array_equal(votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1)))
+
+
+def test_nearest_neighbours_vote_as_by_hand() -> None:
+    task = OneClass(np.arange(3))
+    pools = Pools(INPUTS[:2], ONE[:2], np.arange(2), INPUTS[:2])
+    how = {"num_teachers": 2, "streams": Streams(0), "num_jobs": None}
+    cast = np.stack(list(votes_of_teachers(task, KNeighborsClassifier(1), pools, **how)))
+    assert {tuple(vote[0]) for vote in cast} == {tuple(ONE[0]), tuple(ONE[1])}  # one record each, repeated
+
+
+@pytest.mark.parametrize(
+    "aggregator", [GaussianVotes(noise_std=1e-9), PowersetGNMax(noise_std=1e-9)], ids=["counts", "teachers"]
+)
+def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: GaussianVotes | PowersetGNMax) -> None:
+    cast = votes(*TASKS[0])
+    ledger = Ledger(target_delta=1e-6)
+    release = release_votes(aggregator, iter(cast), num_teachers=10, streams=Streams(3), ledger=ledger)
+    clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
+    np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
+    assert [entry.event for entry in ledger.entries] == [release.event]
+
+
+@pytest.mark.parametrize("aggregator", [GNMax(noise_std=2.0), FixedTopK(k=1, epsilon=1.0)])
+def test_aggregators_for_one_class_take_its_votes(aggregator: GNMax | FixedTopK) -> None:
+    cast, ledger = votes(*TASKS[1]), Ledger(target_delta=1e-6)
+    release = release_votes(aggregator, iter(cast), num_teachers=10, streams=Streams(3), ledger=ledger)
+    assert (release.labels.sum(axis=1) == 1).all()

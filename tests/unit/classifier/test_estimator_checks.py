@@ -1,0 +1,37 @@
+"""scikit-learn's own checks of estimators, and why some do not apply."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import SkipTest
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from pate import PATEClassifier
+
+# The checks call fit(X, y) on a few dozen records: public rows must be among them, and noise must be small.
+CLASSIFIER = PATEClassifier(LogisticRegression(), n_teachers=3, epsilon=2000.0, public_fraction=0.5)
+SKIPPED = {
+    "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API; inputs become numpy arrays anyway",
+    "check_classifier_data_not_an_array": "needs pandas, which is no dependency",
+    "check_classifiers_multilabel_output_format_decision_function": "there is no decision_function",
+}
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease")
+@parametrize_with_checks([CLASSIFIER])
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    """Nothing is marked as an expected failure; what scikit-learn itself skips must be explained above."""
+    try:
+        check(estimator)
+    except SkipTest:
+        assert check.func.__name__ in SKIPPED
+        pytest.skip(SKIPPED[check.func.__name__])
+
+
+def test_there_are_checks() -> None:
+    names = {check.func.__name__ for _, check in estimator_checks_generator(CLASSIFIER)}
+    assert len(names) > 40
+    assert SKIPPED.keys() <= names

@@ -1,0 +1,53 @@
+"""Which samples are private and which are public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.classifier.pools import Pools
+from pate.validation import InvalidValue
+
+INPUTS = np.arange(10, dtype=np.float32)[:, None]
+TARGETS = INPUTS > 4
+
+
+def test_public_samples_are_taken_as_given() -> None:
+    pools = Pools.cut(INPUTS, TARGETS, None, INPUTS[:3], None)
+    assert len(pools.inputs) == 10
+    assert pools.groups.tolist() == list(range(10))
+    np.testing.assert_array_equal(pools.queries, INPUTS[:3])
+
+
+@pytest.mark.parametrize(("fraction", "public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
+def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None:
+    pools = Pools.cut(INPUTS, TARGETS, None, None, fraction)
+    np.testing.assert_array_equal(pools.inputs, INPUTS[: 10 - public])
+    np.testing.assert_array_equal(pools.targets, TARGETS[: 10 - public])
+    np.testing.assert_array_equal(pools.queries, INPUTS[10 - public :])
+
+
+def test_groups_are_numbered() -> None:
+    pools = Pools.cut(INPUTS, TARGETS, list("bbaabbccdd"), None, 0.2)
+    assert pools.groups.tolist() == [1, 1, 0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("groups", "fraction", "message"),
+    [
+        (None, None, "X_public=None: expected public samples, or public_fraction"),
+        (None, 1.0, r"public_fraction=1.0: expected a number in \(0, 1\)"),
+        (list("aabbccddee"), 0.3, r"groups=\[3\]: expected no group with private and public rows"),
+        (list("aabb"), 0.3, r"groups.shape=\(4,\): expected \(10,\), one group for each record"),
+    ],
+)
+def test_pools_that_cannot_be_cut_are_refused(groups: Any, fraction: float | None, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        Pools.cut(INPUTS, TARGETS, groups, None, fraction)
+
+
+def test_one_row_cannot_be_both() -> None:
+    with pytest.raises(InvalidValue, match="n_samples=1: expected at least 2, of which one is public"):
+        Pools.cut(INPUTS[:1], TARGETS[:1], None, None, 0.5)

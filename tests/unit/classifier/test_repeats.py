@@ -1,0 +1,30 @@
+"""The memory of records that fits released something about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pate.classifier.repeats import RecordMemory
+
+ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
+
+
+def test_prices_of_fits_with_records_in_common_add_up() -> None:
+    memory = RecordMemory()
+    assert memory.add(ROWS[:100], 2.0) == (1, 2.0)
+    assert memory.add(ROWS[50:150], 3.0) == (2, 5.0)
+    assert memory.add(ROWS[200:300], 1.0) == (1, 1.0)
+    assert memory.add(ROWS[:300], 1.0) == (3, 6.0)
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
+def test_a_fold_of_many_records_is_recognised(order: slice) -> None:
+    """Of each fit 1,000 records are kept, and those of a part of the data are mostly among those of the whole."""
+    memory = RecordMemory()
+    memory.add(ROWS, 1.0)
+    assert memory.add(ROWS[1000:][order], 1.0) == (2, 2.0)
+
+
+def test_a_record_twice_in_one_fit_is_one_release() -> None:
+    assert RecordMemory().add(np.zeros((9, 2), np.float32), 1.0) == (1, 1.0)

@@ -1,0 +1,76 @@
+"""Labels as bits and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from pate.accounting import Adjacency, NoOpEvent
+from pate.aggregators import Release
+from pate.classifier.tasks import ManyLabels, OneClass, task_of
+from pate.validation import InvalidValue
+
+
+def test_columns_are_labels() -> None:
+    task, bits = task_of(np.array([[0, 1, 1], [1, 0, 0]]), None)
+    assert task == ManyLabels(3)
+    np.testing.assert_array_equal(bits, [[False, True, True], [True, False, False]])
+    np.testing.assert_array_equal(task.decode(bits), [[0, 1, 1], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("y", [["x", "z", "y"], [5, 9, 7], [True, False, True]])
+def test_a_vector_holds_classes(y: list[Any]) -> None:
+    task, bits = task_of(np.array(y), None)
+    assert task.classes.tolist() == sorted(set(y))
+    assert bits.sum(axis=1).tolist() == [1, 1, 1]
+    assert task.decode(bits).tolist() == y
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "message"),
+    [
+        ([1, 1], None, r"classes=\[1\]: expected at least two, found 1 class"),
+        ([1, 2], [1, 3], r"y=\[2\]: expected one of the classes \[1, 3\]"),
+        ([[0, 1], [1, 0]], [0, 1], r"classes=\[0, 1\]: expected None where y has a column for each label"),
+        ([[1, 2], [2, 1]], None, r"y=\[2\]: expected 0 and 1 where y has a column for each label"),
+        ([[1, 2], [3, 1]], None, r"y=multiclass-multioutput: expected classes \[n\], or 0 and 1"),
+    ],
+)
+def test_what_cannot_be_a_task_is_named(y: list[Any], classes: list[Any] | None, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        task_of(np.array(y), classes)
+
+
+def test_numbers_on_a_line_are_no_classes() -> None:
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        task_of(np.array([0.1, 0.2]), None)
+
+
+def test_a_student_of_one_class_learns_from_answers_that_name_one() -> None:
+    labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
+    release = Release(labels, np.array([True, True, True, False]), NoOpEvent(), Adjacency.REPLACE_ONE)
+    assert OneClass(np.arange(2)).usable(release).tolist() == [True, False, False, False]
+    assert ManyLabels(2).usable(release).tolist() == [True, True, True, False]
+
+
+def test_probabilities_stand_where_their_classes_are() -> None:
+    inputs = np.array([[-1.0], [-2.0], [1.0], [2.0]], dtype=np.float32)
+    bits = np.array([1, 1, 3, 3])[:, None] == np.arange(4)
+    model = OneClass(np.arange(4)).fit(LogisticRegression(), inputs, bits, seed=0)
+    probabilities = model.probabilities(inputs)
+    assert (probabilities[:, [0, 2]] == 0).all()
+    assert probabilities[:, 1].round().tolist() == [1, 1, 0, 0]
+    np.testing.assert_array_equal(model.bits(inputs), bits)
+
+
+def test_models_without_rows_know_nothing() -> None:
+    queries = np.zeros((2, 3), np.float32)
+    many = ManyLabels(2).fit(LogisticRegression(), queries[:0], np.zeros((0, 2), bool), seed=0)
+    assert not many.bits(queries).any()
+    assert not many.probabilities(queries).any()
+    one = OneClass(np.arange(2)).fit(LogisticRegression(), queries[:0], np.zeros((0, 2), bool), seed=0)
+    np.testing.assert_array_equal(one.bits(queries), [[True, False]] * 2)
+    np.testing.assert_array_equal(one.probabilities(queries), [[0.5, 0.5]] * 2)
