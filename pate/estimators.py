@@ -31,7 +31,7 @@ class FittedLabels:
         targets = labels[:, varying].astype(np.int64)
         if not len(varying):
             models = []
-        elif _takes_several_targets(estimator):
+        elif estimator.__sklearn_tags__().target_tags.multi_output:
             models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
         else:
             models = [seeded(estimator, seed).fit(rows, column) for column in targets.T]
@@ -45,12 +45,6 @@ class FittedLabels:
             columns = [_columns(model, rows, width) for model in self.models]
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
         return confidences
-
-
-def _takes_several_targets(estimator: Any) -> bool:
-    if hasattr(estimator, "__sklearn_tags__"):
-        return bool(estimator.__sklearn_tags__().target_tags.multi_output)
-    return bool(estimator._get_tags()["multioutput"])  # scikit-learn before 1.6
 
 
 def seeded(estimator: Any, seed: int) -> Any:
