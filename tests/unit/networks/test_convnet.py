@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pate.networks import ConvNet
+from pate.networks.stacked_convnet import stacked_logits
+from pate.validation import InvalidValue
+
+SHAPE = (3, 16, 16)
+
+
+def by_layers(network, tensors):
+    """The same network out of torch's own layers."""
+    layers = []
+    for layer, (channels, _) in enumerate(network.kernels):
+        weight = tensors[f"layer{layer}.weight"]
+        side, inputs = (network.patch, 3) if layer == 0 else (3, network.kernels[layer - 1][0])
+        stride, padding = (side, 0) if layer == 0 else (1, 1)
+        convolution = nn.Conv2d(inputs, channels, side, stride=stride, padding=padding, bias=False)
+        convolution.weight.data = weight.view(channels, side, side, inputs).permute(0, 3, 1, 2).clone()
+        norm = nn.GroupNorm(channels // 8, channels) if network.norm == "group" else nn.BatchNorm2d(channels)
+        layers += [convolution, norm, nn.ReLU()]
+    return nn.Sequential(*layers, nn.AvgPool2d(16 // network.patch // network.grid))
+
+
+def drawn(network, seed=0):
+    tensors = network.initial(np.random.default_rng(seed))
+    tensors["head.weight"] = torch.randn(tensors["head.weight"].shape, generator=torch.Generator().manual_seed(seed))
+    return tensors
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+@pytest.mark.parametrize("grid", [1, 2, 4])
+def test_equals_torchs_own_layers(norm, grid):
+    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm)
+    tensors, images = drawn(network), torch.rand(7, *SHAPE) * 2 - 1
+    model = by_layers(network, tensors)
+    for training in (True, False):
+        model.train(training)
+        cells = model(images).permute(0, 2, 3, 1).flatten(1)
+        wanted = cells @ tensors["head.weight"].T + tensors["head.bias"]
+        found = network.logits(tensors, images, training=training)
+        np.testing.assert_allclose(found.detach(), wanted.detach(), atol=1e-4)
+    if norm == "batch":
+        np.testing.assert_allclose(tensors["layer1.mean"], model[4].running_mean, atol=1e-5)
+        np.testing.assert_allclose(tensors["layer1.var"], model[4].running_var, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+@pytest.mark.parametrize("training", [True, False])
+def test_many_at_once_equal_one_each(norm, training):
+    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm)
+    alone = [drawn(network, seed) for seed in range(3)]
+    stack = {name: torch.stack([tensors[name] for tensors in alone]) for name in alone[0]}
+    images = torch.rand(3, 6, *SHAPE) * 2 - 1
+    counts = [6, 4, 1]
+    valid = torch.arange(6) < torch.tensor(counts)[:, None]
+    found = stacked_logits(network, stack, images, valid, training=training)
+    for row, (tensors, count) in enumerate(zip(alone, counts, strict=True)):
+        wanted = network.logits(tensors, images[row, :count], training=training)
+        np.testing.assert_allclose(found[row, :count], wanted, atol=1e-4)
+        for name in tensors:
+            np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)
+
+
+def test_a_network_without_images_keeps_its_buffers():
+    network = ConvNet(SHAPE, 2, width=8, blocks=0, norm="batch")
+    stack = {name: tensor[None].clone() for name, tensor in drawn(network).items()}
+    before = {name: tensor.clone() for name, tensor in stack.items()}
+    nobody = torch.zeros(1, 4, dtype=torch.bool)
+    assert stacked_logits(network, stack, torch.rand(1, 4, *SHAPE), nobody, training=True).isfinite().all()
+    assert all((stack[name] == before[name]).all() for name in stack)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"width": 12}, "width=12: expected a multiple of 8"),
+        ({"blocks": -1}, "blocks=-1: expected a whole number >= 0"),
+        ({"patch": 0}, "patch=0: expected a whole number >= 1"),
+        ({"grid": 0}, "grid=0: expected a whole number >= 1"),
+        ({"norm": "layer"}, "norm=layer: expected one of group, batch"),
+        ({"shape": (3, 20, 16)}, r"shape\[1:\]=\(3, 20, 16\): expected \(channels, height, width\) in multiples of 16"),
+        ({"shape": (12,)}, r"shape\[1:\]=\(12,\): expected \(channels, height, width\)"),
+    ],
+)
+def test_refuses_impossible_networks(arguments, message):
+    with pytest.raises(InvalidValue, match=message):
+        ConvNet(**({"shape": SHAPE, "num_labels": 2} | arguments))

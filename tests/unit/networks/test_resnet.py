@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pate.networks import ResNet50, read_weights
+from pate.networks import resnet as resnet_module
+from pate.networks.resnet import FrozenBackbone
+from pate.networks.torchvision import installed_version, needs_schemas, torchvision_models
+from pate.validation import InvalidValue
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory):
+    """A file such as torchvision's users have, head included."""
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
+    torch.save(torchvision_models().resnet50(weights=None).state_dict(), path)
+    return path
+
+
+def test_torchvision_loads_beside_whatever_torch_there_is():
+    assert torchvision_models().resnet50 is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "wanted"),
+    [
+        ("0.28.0+cu130", None, True),
+        ("0.28.0+cu130", "13.0", False),
+        ("0.28.0+cpu", None, False),
+        ("0.28.0", None, False),
+    ],
+)
+def test_declares_schemas_only_beside_a_torch_without_cuda(version, cuda, wanted):
+    assert needs_schemas(version, cuda) is wanted
+
+
+def test_the_version_is_read_not_imported(tmp_path):
+    (tmp_path / "version.py").write_text("raise RuntimeError\n__version__ = '0.28.0+cu130'\n")
+    assert installed_version(tmp_path) == "0.28.0+cu130"
+    assert installed_version(tmp_path / "nowhere") == ""
+
+
+def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InvalidValue, match=r"teacher=resnet50: expected torchvision .* pip install 'pate\[vision\]'"):
+        torchvision_models()
+
+
+def test_weights_come_from_the_file_and_the_head_is_ours(backbone):
+    tensors = ResNet50(7, str(backbone)).initial(np.random.default_rng(0))
+    stored = torch.load(backbone, weights_only=True)
+    assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
+    assert tensors["fc.weight"].shape == (7, 2048)
+    images = torch.rand(2, 3, 32, 32) * 2 - 1
+    assert ResNet50(7, str(backbone)).logits(tensors, images, training=False).shape == (2, 7)
+
+
+def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
+    images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
+    frozen = FrozenBackbone(str(backbone), None, CPU)
+    found = frozen.features(images, remember=True)
+    model = torchvision_models().resnet50(weights=None)
+    model.load_state_dict(torch.load(backbone, weights_only=True))
+    model.fc = torch.nn.Identity()
+    mean, spread = (torch.tensor(values)[:, None, None] for values in resnet_module._IMAGENET)
+    with torch.no_grad():
+        wanted = model.eval()((torch.from_numpy(images) - mean) / spread)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+    monkeypatch.setattr(ResNet50, "logits", None)
+    assert frozen.features(images, remember=True) is found
+
+
+def test_refuses_files_that_are_no_resnet(tmp_path, backbone):
+    with pytest.raises(InvalidValue, match=r"weights=.*none\.pth: expected a file of ResNet-50 weights \(FileNotFound"):
+        read_weights(tmp_path / "none.pth")
+    (tmp_path / "torn.pth").write_bytes(backbone.read_bytes()[:1000])
+    with pytest.raises(InvalidValue, match=r"torn\.pth: expected a file of ResNet-50 weights \("):
+        read_weights(tmp_path / "torn.pth")
+    save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(InvalidValue, match=r"other\.safetensors: .* found no good conv1\.weight in it"):
+        read_weights(tmp_path / "other.safetensors")
+    with pytest.raises(InvalidValue, match="image_size=0: expected a whole number >= 1"):
+        ResNet50(1, None, 0)

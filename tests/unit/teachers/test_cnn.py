@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from pate.teachers import CheckpointStore, CNNTeacher, Part, ProcessesEngine, SequentialEngine, StackedEngine
+from pate.validation import InvalidValue
+
+SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
+
+
+def bright_corners(size, seed):
+    """16 x 16 images with a label for each bright corner."""
+    rng = np.random.default_rng(seed)
+    labels = rng.random((size, 4)) < 0.4
+    images = rng.random((size, 1, 16, 16), np.float32) * 0.5
+    images += 0.5 * np.kron(labels.reshape(size, 1, 2, 2), np.ones((8, 8))).astype(np.float32)
+    return images, labels
+
+
+@pytest.fixture(scope="module")
+def image_parts():
+    return [Part(*bright_corners(size, size)) for size in (24, 17, 30)]
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return bright_corners(60, 99)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_alone_and_stacked_teachers_agree(norm, image_parts, questions):
+    alone, stacked = (CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True))
+    one = alone.predict_many(alone.fit_many(image_parts, range(3)), questions[0])
+    other = stacked.predict_many(stacked.fit_many(image_parts, range(3)), questions[0])
+    np.testing.assert_allclose(one, other, atol=2e-3)
+    assert one.shape == (3, 60, 4)
+    assert one.dtype == np.float32
+
+
+def test_they_learn(questions):
+    teacher = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}))
+    states = teacher.fit_many([Part(*bright_corners(60, 5))], [1])
+    assert ((teacher.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
+
+
+def test_engines_in_whatever_order_and_chunk_give_the_same_bytes(image_parts, tmp_path):
+    teacher = CNNTeacher(**SMALL)
+    engines = [SequentialEngine(), StackedEngine(chunk_size=2), ProcessesEngine(num_workers=2, chunk_size=3)]
+    for number, engine in enumerate(engines):
+        store = CheckpointStore(tmp_path / str(number))
+        engine.train(teacher, image_parts.__getitem__, 3, [7, 8, 9], store)
+    assert files(tmp_path / "0") == files(tmp_path / "1") == files(tmp_path / "2")
+    backwards = teacher.fit_many(image_parts[::-1], [9, 8, 7])[::-1]
+    stored = CheckpointStore(tmp_path / "0").load(1)
+    assert all(np.array_equal(stored[name], backwards[1][name]) for name in stored)
+
+
+def test_a_teacher_trained_alone_is_saved_before_the_next_begins(image_parts, tmp_path):
+    def parts(index):
+        if index == 2:
+            raise ValueError("broken record")
+        return image_parts[index]
+
+    with pytest.raises(ValueError, match="broken record"):
+        StackedEngine(chunk_size=16).train(CNNTeacher(**SMALL), parts, 3, range(3), CheckpointStore(tmp_path))
+    assert CheckpointStore(tmp_path).missing(3) == [2]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_on_step_hears_the_losses(stacked, image_parts):
+    heard = []
+    teacher = CNNTeacher(**SMALL, stacked=stacked)
+    states = teacher.fit_many(image_parts, range(3), on_step=lambda step, losses: heard.append((step, losses[1])))
+    assert [step for step, _ in heard] == list(range(max(len(state["loss_curve"]) for state in states)))
+    curve = states[1]["loss_curve"]
+    assert [loss for _, loss in heard][: len(curve)] == curve.tolist()
+    assert np.isnan([loss for _, loss in heard][len(curve) :]).all()
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_threshold_moves_the_votes_not_the_training(stacked, image_parts, questions):
+    low, half = (CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5))
+    states = half.fit_many(image_parts, range(3))
+    probabilities = half.predict_many(states, questions[0])
+    clear = np.abs(probabilities - 0.2) > 1e-5
+    assert ((low.predict_many(states, questions[0]) >= 0.5) == (probabilities >= 0.2))[clear].all()
+
+
+def test_hardly_any_records_and_no_question(image_parts, questions):
+    for stacked in (False, True):
+        for norm in ("group", "batch"):
+            teacher = CNNTeacher(**SMALL, norm=norm, stacked=stacked)
+            states = teacher.fit_many([Part(image_parts[0].inputs[:1], image_parts[0].labels[:1])], [0])
+            assert np.isfinite(teacher.predict_many(states, questions[0])).all()
+            assert teacher.predict_many(states, questions[0][:0]).shape == (1, 0, 4)
+
+
+def test_refuses_what_is_no_image_and_impossible_parameters():
+    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(5, 12\): expected images"):
+        CNNTeacher(device="cpu").fit_many([Part(np.zeros((5, 12), np.float32), np.zeros((5, 2), bool))], [0])
+    with pytest.raises(InvalidValue, match="width=9: expected a multiple of 8"):
+        CNNTeacher(width=9)
+    with pytest.raises(InvalidValue, match=r"threshold=1: expected a number in \(0, 1\)"):
+        CNNTeacher(threshold=1)
+    with pytest.raises(InvalidValue, match="epochs=0: expected a whole number >= 1"):
+        CNNTeacher(epochs=0)
+    with pytest.raises(InvalidValue, match="device=tpu: expected one of auto, cpu, cuda"):
+        CNNTeacher(device="tpu")
