@@ -1,0 +1,80 @@
+"""pate-audit on a composed configuration: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+
+from pate.cli.audit import audit
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.validation import InvalidValue
+
+VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    register_configs(training=False)
+
+    def audited(votes: Any, *overrides: str) -> str:
+        np.save(tmp_path / "votes.npy", votes)
+        audit(compose("audit", overrides=[f"votes={tmp_path / 'votes.npy'}", *overrides]))
+        return capsys.readouterr().out
+
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield audited
+
+
+def test_prices_and_claims_of_a_vote_file(run: Callable[..., str]) -> None:
+    arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10"]
+    answer = json.loads(run(VOTES, *arguments, "format=json"))
+    found = {each["aggregator"]: each for each in answer["findings"]}
+    assert next(iter(found)) == answer["aggregator"] == "clipped_votes"
+    assert set(found) == {"clipped_votes", "gaussian_votes", "confident_votes", "powerset_gnmax", "stable_top_k"}
+    assert answer["epsilon"] == found["clipped_votes"]["epsilon"]["replace_one"]
+    removed = json.loads(run(VOTES, *arguments, "format=json", "adjacency=add_remove"))
+    assert removed["epsilon"] == found["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
+    page = run(VOTES, *arguments)
+    assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
+    assert "for noise_std=10.0, vote_clip=2" in page
+    assert page.index("clipped_votes") < page.index("gaussian_votes")
+
+
+def test_no_noise_is_infinite_on_the_page_and_in_json(run: Callable[..., str]) -> None:
+    votes = np.array([[7, 2, 1], [4, 3, 3]])
+    answer = json.loads(run(votes, "noise_std=0", "format=json"))
+    assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
+    assert "infinite" in run(votes, "noise_std=0")
+
+
+def test_a_histogram_needs_the_number_of_teachers(run: Callable[..., str]) -> None:
+    with pytest.raises(InvalidValue, match="num_teachers=None: expected a number"):
+        run(VOTES.sum(axis=0))
+    assert "histogram: 50 teachers" in run(VOTES.sum(axis=0), "num_teachers=50")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("format=xml", "format=xml: expected one of text, json"),
+        ("target_delta=0", r"target_delta=0.0: expected a number in \(0, 1\)"),
+        ("adjacency=sideways", "adjacency=sideways: expected one of replace_one, add_remove"),
+        ("layout=table", "layout=table: expected one of auto"),
+        ("vote_clip=0", "vote_clip=0: expected a whole number >= 1"),
+        ("aggregator=gnmax", "aggregator=gnmax: expected one that releases several labels"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(run: Callable[..., str], override: str, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        run(VOTES, override)
+
+
+def test_a_file_must_be_named(run: Callable[..., str]) -> None:
+    with pytest.raises(InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy or \.npz file"):
+        audit(compose("audit", overrides=[]))
