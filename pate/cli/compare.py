@@ -16,7 +16,7 @@ from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor
 from pate.comparison import ComparisonPlan, Entrant, compare
 from pate.comparison.console import print_frontier
-from pate.config import CONFIG_FOLDER, build, build_aggregator
+from pate.config import build, build_aggregator
 from pate.config.location import members
 from pate.validation import InvalidValue, require, require_choice
 
@@ -55,11 +55,11 @@ def compare_from_config(config: DictConfig) -> None:
 
 
 def _names(asked: Any) -> tuple[str, ...]:
-    """The entrants asked for: a name of either group, or NAME@T for T teachers."""
+    """The entrants asked for: names of aggregators or experiments, or NAME@T for T teachers."""
     names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
     if not names:
         raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
-    known = tuple(sorted({*members("aggregator"), *members("entrant")}))
+    known = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):
         group, at, num_teachers = name.partition("@")
         require_choice("aggregators", group, known)
@@ -68,15 +68,13 @@ def _names(asked: Any) -> tuple[str, ...]:
 
 
 def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
-    """An aggregator with the teachers and the student of the command line, or with those that its own file names."""
+    """An experiment with its own teachers and student, or an aggregator with those of the command line."""
     name, _, num_teachers = named.partition("@")
-    own = [*_own_overrides(name), *([f"teacher.num_teachers={num_teachers}"] if num_teachers else [])]
-    groups = {text.partition("=")[0] for text in own}
-    shared = [text for text in given if text.partition("=")[0] not in groups and _root(text) not in groups]
+    chosen = [f"experiment={name}"] if name in members("experiment") else [f"aggregator={name}", *given]
+    number = [f"teacher.num_teachers={num_teachers}"] if num_teachers else []
+    chosen = [text for text in chosen if not (number and text.startswith("teacher.num_teachers="))]
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
-    chosen = HydraConfig.get().runtime.choices
-    defaults = [f"{group}={chosen[group]}" for group in _PASSED_ON if not {group} & {*groups, *map(_root, shared)}]
-    made = compose("train", [*defaults, *shared, *own, *terms])
+    made = compose("train", [*chosen, *number, *terms])
     allowed = list(config.allowed_targets)
     settings = {key: _plain(made[key]) for key in ("aggregator", "teacher", "student")}
     teacher = OmegaConf.masked_copy(made.teacher, [key for key in made.teacher if key != "num_teachers"])
@@ -88,15 +86,6 @@ def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
         student=build(made.student, allowed_targets=allowed),
         settings=settings,
     )
-
-
-def _own_overrides(name: str) -> list[str]:
-    """What conf/entrant/NAME.yaml says, or the aggregator of that name."""
-    path = CONFIG_FOLDER / "entrant" / f"{name}.yaml"
-    if not path.is_file():
-        return [f"aggregator={name}"]
-    said = OmegaConf.load(path)
-    return [str(text) for text in said.overrides]
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, PureDpEvent, RdpAccountant
 from pate.aggregators.planning import require_keepable_delta
 from pate.comparison.ensemble import Ensemble, num_groups
 from pate.comparison.entrant import Entrant, digest
@@ -163,6 +163,7 @@ class _Comparison:
         rule = f"at most {len(data.public)}, the public pool"
         require(plan.num_queries <= len(data.public), "num_queries", plan.num_queries, rule)
         require_keepable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=data.num_labels)
+        plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)  # says what it lacks, once for all
         for ensemble in self._distinct:
             ensemble.check(data)
 
