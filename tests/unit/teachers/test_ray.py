@@ -1,0 +1,74 @@
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine
+from pate.validation import InvalidValue
+
+MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray", reason="Ray is an optional dependency: pip install 'pate[ray]'")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@dataclass(frozen=True)
+class DyingOnceTeacher(MLPTeacher):
+    """Kills its worker the first time that teacher 3 is asked for."""
+
+    marker: str = ""
+
+    def fit_many(self, parts, seeds, on_step=None):
+        if 3 in seeds and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit_many(parts, seeds, on_step)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
+    parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
+    for name, engine in (("ray", RayEngine(chunk_size=4, max_in_flight=2)), ("here", StackedEngine(chunk_size=4))):
+        store = CheckpointStore(tmp_path / name)
+        engine.train(MLP, parts.__getitem__, 10, range(10), store, lambda i, info: heard.append((i, info["records"])))
+    assert files(tmp_path / "ray") == files(tmp_path / "here")
+    assert sorted(heard[:10]) == [(index, 20 + index % 3) for index in range(10)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
+    parts, heard = make_parts([20] * 6), []
+    teacher = DyingOnceTeacher(hidden=8, epochs=3, device="cpu", marker=str(tmp_path / "died"))
+    store = CheckpointStore(tmp_path / "teachers")
+    RayEngine(chunk_size=2).train(teacher, parts.__getitem__, 6, range(6), store, lambda i, info: heard.append(i))
+    assert (tmp_path / "died").exists()
+    assert sorted(heard) == list(range(6))
+    StackedEngine(chunk_size=2).train(MLP, parts.__getitem__, 6, range(6), CheckpointStore(tmp_path / "here"))
+    assert files(tmp_path / "teachers") == files(tmp_path / "here")
+
+
+def test_a_missing_ray_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidValue, match=r"engine=ray: expected Ray to be installed: pip install 'pate\[ray\]'"):
+        RayEngine().train(LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path))
+
+
+def test_refuses_impossible_engines():
+    with pytest.raises(InvalidValue, match="chunk_size=0: expected a whole number >= 1"):
+        RayEngine(chunk_size=0)
+    with pytest.raises(InvalidValue, match="max_retries=-1: expected a whole number >= 0"):
+        RayEngine(max_retries=-1)
+    with pytest.raises(InvalidValue, match="num_gpus=-1: expected a number >= 0"):
+        RayEngine(num_gpus=-1)
