@@ -26,6 +26,7 @@ _NOISE_KEYS = (
     "table_order",
     "table_budget",
     "noise_std",
+    "screening_std",
     "noise_multiplier",
     "prior_scale",
 )
