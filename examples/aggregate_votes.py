@@ -1,0 +1,48 @@
+"""The aggregator alone, on votes that another PATE project has: arrays, torch tensors, or batches of confidences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pate.accounting import RdpAccountant
+from pate.aggregators import PowersetGNMax, StableTopK
+
+NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 200, 150, 6
+SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
+TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
+
+
+def batches_of_votes() -> Iterator[np.ndarray]:
+    """Stands for teachers that are asked ten at a time: bool `[10, Q, L]`."""
+    rng = np.random.default_rng(0)
+    true = rng.random((NUM_QUERIES, NUM_LABELS)) < 0.3
+    for _ in range(NUM_TEACHERS // 10):
+        yield rng.random((10, NUM_QUERIES, NUM_LABELS)) < np.where(true, 0.95, 0.03)
+
+
+# The noise for a budget is solved for before there are any votes.
+aggregator = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)
+aggregator = aggregator.calibrated(**TARGET, **SHAPE)
+
+# 1. Batches: only counts are kept, integers [Q, L].
+counts = sum(batch.sum(axis=0) for batch in batches_of_votes())
+release = aggregator.aggregate(counts, num_teachers=NUM_TEACHERS, rng=np.random.default_rng())
+epsilon = RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-6)
+print(f"batches: {release.num_answered} of {NUM_QUERIES} answered at epsilon {epsilon:.2f}")
+
+# 2. A torch tensor of counts goes in as it is; on a GPU, .cpu() comes first.
+try:
+    import torch
+except ImportError:
+    print("tensor: torch is not installed")
+else:
+    tensor = torch.from_numpy(counts)
+    release = aggregator.aggregate(tensor, num_teachers=NUM_TEACHERS, rng=np.random.default_rng())
+    print(f"tensor: labels for a student {tuple(torch.from_numpy(release.labels[release.answered]).shape[1:])}")
+
+# 3. Aggregators that read what each teacher says take the batches themselves, one after the other.
+powerset = PowersetGNMax(noise_std=1.0).calibrated(**TARGET, **SHAPE)
+release = powerset.aggregate(batches_of_votes(), num_teachers=NUM_TEACHERS, rng=np.random.default_rng())
+print(f"each teacher: {release.num_answered} of {NUM_QUERIES} answered")

@@ -1,0 +1,34 @@
+"""A private classifier from scikit-learn estimators: a student, its epsilon, and what a search costs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from sklearn.datasets import make_multilabel_classification
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pate import PATEClassifier
+
+inputs, labels = make_multilabel_classification(2400, 12, n_classes=3, random_state=0)
+private, public, test = slice(0, 1600), slice(1600, 1900), slice(1900, None)
+
+# Each teacher scales its own records. A scaler fitted on all private records would be a release of its own.
+teacher = make_pipeline(StandardScaler(), RidgeClassifier())
+model = PATEClassifier(teacher, n_teachers=40, epsilon=8.0)
+model.fit(inputs[private], labels[private], X_public=inputs[public])
+
+accuracy = (model.predict(inputs[test]) == labels[test]).mean()
+print(f"epsilon {model.epsilon_:.2f}, delta {model.delta_}, {model.adjacency_}; {accuracy:.0%} of the labels right")
+
+# Every fit of a search is a release. Charged to one ledger, their sum is known: it is what the search costs.
+with tempfile.TemporaryDirectory() as folder:
+    ledger = Path(folder) / "ledger.jsonl"
+    model = PATEClassifier(RidgeClassifier(), n_teachers=20, ledger=ledger)
+    search = GridSearchCV(model, {"epsilon": [2.0, 4.0]}, cv=2)
+    search.fit(inputs[private], labels[private], X_public=inputs[public])
+    best = search.best_estimator_
+    print(f"the best costs epsilon {best.epsilon_:.2f}, the search that found it {best.spent_epsilon_:.2f}")

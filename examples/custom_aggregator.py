@@ -1,0 +1,51 @@
+"""An aggregator of your own: labels that a public share of the teachers votes for, by Laplace noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Event, PureDpEvent, SelfComposedEvent
+from pate.aggregators import Aggregator
+from pate.validation import require_count, require_positive, require_probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceQuorum(Aggregator):
+    """Releases the labels whose count + Laplace(noise_scale) exceeds quorum * num_teachers. Answers every query.
+
+    One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.
+    """
+
+    noise_scale: float
+    quorum: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("noise_scale", self.noise_scale)
+        require_probability("quorum", self.quorum)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        require_count("num_teachers", num_teachers)
+        num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
+        return SelfComposedEvent(PureDpEvent(1 / self.noise_scale), num_bits)
+
+    def scaled(self, factor: float) -> LaplaceQuorum:
+        return replace(self, noise_scale=self.noise_scale * factor)
+
+    def _draw(
+        self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        noisy = votes + rng.laplace(scale=self.noise_scale, size=votes.shape)
+        return noisy > self.quorum * num_teachers, np.ones(len(votes), dtype=np.bool_)
+
+
+if __name__ == "__main__":
+    votes = np.random.default_rng(0).binomial(200, 0.9, size=(50, 4))
+    aggregator = LaplaceQuorum(noise_scale=1.0, quorum=0.6).calibrated(
+        target_epsilon=4.0, target_delta=1e-6, num_queries=50, num_labels=4, num_teachers=200
+    )
+    release = aggregator.aggregate(votes, num_teachers=200, rng=np.random.default_rng())
+    print(f"noise {aggregator.noise_scale:.1f}, {release.labels.mean():.0%} of the labels released")

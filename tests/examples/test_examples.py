@@ -1,0 +1,73 @@
+"""Every example runs and prints what it is about."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import RidgeClassifier
+
+from pate import PATEClassifier
+from pate.aggregators import GaussianVotes
+from pate.classifier import SeededNoise
+from pate.cli import train
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OWN_RUN = EXAMPLES / "own_run"
+PRINTED = {
+    "aggregate_votes": r"batches: \d+ of 150 answered at epsilon 8.00\ntensor: .*\(6,\)\neach teacher: 150 of 150",
+    "classifier": r"epsilon [78]\.\d\d, .*replace_one.*\nthe best costs epsilon [24].00, .* [5-9]\.\d\d",
+    "custom_aggregator": r"noise \d+\.\d, \d+% of the labels",
+    "hand_to_dp_accounting": r"SelfComposedDpEvent\nhere 4\.\d+, .* 3\.\d+\nwith the histogram \d",
+    "price_a_release": r"StableTopK: epsilon 2\.\d+\nGaussians by rdp: .*\nGaussians by exact: .*\nfor epsilon 2: ",
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert re.match(PRINTED[name], capsys.readouterr().out)
+
+
+def test_every_example_is_run_and_listed() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTED.keys()
+    listed = (EXAMPLES / "README.md").read_text()
+    assert all(f"`{name}.py`" in listed for name in PRINTED)
+
+
+def own_run(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> np.lib.npyio.NpzFile:
+    """The run of the example, in this process; returns what it released."""
+    monkeypatch.syspath_prepend(str(OWN_RUN))
+    options = ["--config-dir", str(OWN_RUN / "conf"), "experiment=own_run", f"output_dir={folder}"]
+    monkeypatch.setattr(sys, "argv", ["pate-train", *options, *overrides])
+    train.main()
+    return np.load(folder / "release" / "release.npz")
+
+
+def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    released = own_run(monkeypatch, tmp_path / "run")
+    assert released["labels"].shape == (200, 4)
+    assert "blobs (synthetic)" in capsys.readouterr().out
+
+
+def test_the_classifier_releases_what_the_command_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The same data, estimator, aggregator and seed: the same partition, votes and noise."""
+    estimator = ["teacher=sklearn", "teacher.num_teachers=25", "~teacher.estimator.max_iter"]
+    estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
+    released = own_run(monkeypatch, tmp_path / "run", *estimator, "seed=7")
+    data = importlib.import_module("blobs").Blobs().load()
+    model = PATEClassifier(RidgeClassifier(), n_teachers=25, n_queries=200, random_state=7)
+    with pytest.warns(SeededNoise):
+        model.fit(data.private.inputs, data.private.labels, data.public.inputs)
+    assert isinstance(model.aggregator_, GaussianVotes)
+    np.testing.assert_array_equal(model.release_.labels, released["labels"])
+    np.testing.assert_array_equal(model.release_.answered, released["answered"])
+    noiseless = data.public.labels[:200]
+    assert (model.release_.labels != noiseless).any()  # noise was drawn, and the same
