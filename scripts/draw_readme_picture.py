@@ -1,40 +1,94 @@
-"""Draws the README's picture from the reports of finished runs: python scripts/draw_readme_picture.py OUT.svg RUN..."""
+"""The README's picture and table of a comparison: python scripts/draw_readme_picture.py OUT.svg COMPARISON.csv [NAME…].
+
+Names choose aggregators, as NAME or NAME@T; without any, all of them are drawn. The table goes to standard output.
+"""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from pate.report import Report
+from pate.comparison import Frontier, read_runs
+from pate.comparison.frontier import Line, Point
+from pate.validation import InvalidValue
 
-MODELS = {
-    "prior": "prior: each label's majority",
-    "student": "private student, epsilon {epsilon:.0f}",
-    "majority_vote_student": "student of the votes without noise",
-    "non_private_student": "student of the true labels",
-}
+BASELINES = {"non_private_student": "student of the true labels, not private", "prior": "prior: each label's majority"}
+COLOURS = ("#1f6f8b", "#c0562b", "#2e7d32", "#6a3d9a", "#b8860b", "#4d5a61", "#a03060", "#7fb3c8")
+MARKERS = "osDv^PX*<>"
 
 
-def main(output: str, *folders: str) -> None:
-    """Micro-F1 of each model, the mean over the runs with its standard deviation."""
-    reports = [Report.from_json((Path(folder) / "report.json").read_text()) for folder in folders]
-    epsilon = reports[0].privacy.epsilon
-    figure = Figure(figsize=(7.2, 2.1), layout="constrained")
+def main(output: str, comparison: str, *names: str) -> None:
+    """Draws micro-F1 over epsilon, and prints the table."""
+    frontier = chosen(Frontier(runs=tuple(read_runs(Path(comparison)))), names)
+    draw(output, frontier)
+    sys.stdout.write(table(frontier))
+
+
+def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
+    """The frontier with those entrants only."""
+    there = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
+    if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in there)]:
+        raise InvalidValue(f"name={unknown[0]}: expected one of {', '.join(there)}")
+    kept = {(line.name, line.num_teachers) for key, line in there.items() if not names or _is_named(key, names)}
+    runs = [run for run in frontier.runs if run.is_baseline or (run.aggregator, run.num_teachers) in kept]
+    return replace(frontier, runs=tuple(runs))
+
+
+def draw(output: str, frontier: Frontier) -> None:
+    """A line an aggregator with bars of one standard deviation; its name at its end, without a legend."""
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for row, (key, name) in enumerate(reversed(MODELS.items())):
-        scores = [r.student if key == "student" else getattr(r.baselines, key) for r in reports]
-        values = np.array([score.micro_f1 for score in scores if score is not None])
-        colour = "#1f6f8b" if key == "student" else "#b8c4c9"
-        axes.barh(row, values.mean(), xerr=values.std(), color=colour, height=0.62)
-        axes.text(values.mean() + 0.012, row, f"{values.mean():.3f}", va="center", fontsize=9)
-        axes.text(-0.01, row, name.format(epsilon=epsilon), va="center", ha="right", fontsize=9)
-    axes.set(yticks=[], xlim=(0, 0.75), xlabel=f"micro-F1 on WordNet-40, {len(reports)} runs")
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    for name, text in BASELINES.items():
+        level = frontier.baseline(name)
+        axes.axhline(level, color="#b8c4c9", linewidth=1.2)
+        place = {"xy": (0.995, level), "xycoords": ("axes fraction", "data"), "ha": "right"}
+        axes.annotate(text, **place, xytext=(0, 2), textcoords="offset points", fontsize=8)
+    for index, line in enumerate(frontier.ranked):
+        found = [(point.epsilon, point.mean, point.std) for point in line.points if point.mean is not None]
+        if found:
+            look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 3.6}
+            epsilons, means, bars = zip(*found, strict=True)
+            axes.errorbar(epsilons, means, bars, label=line.title, capsize=1.8, linewidth=1.3, **look)
+    axes.set(xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="micro-F1 of the student")
+    axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
+    axes.minorticks_off()
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
+
+
+def table(frontier: Frontier) -> str:
+    """Markdown: micro-F1 by epsilon, and the cheapest epsilon for each goal; the best first."""
+    goals = [f"{share:.0%} of the gain at" for share in frontier.shares]
+    head = ["aggregator", "teachers", *(f"{epsilon:g}" for epsilon in frontier.epsilons), *goals]
+    rows = [_cells(frontier, line) for line in frontier.ranked]
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _cells(frontier: Frontier, line: Line) -> list[str]:
+    by_epsilon = {point.epsilon: point for point in line.points}
+    scores = [_score(by_epsilon.get(epsilon)) for epsilon in frontier.epsilons]
+    cheapest = [frontier.cheapest(line, share) for share in frontier.shares]
+    return [
+        f"`{line.name}`",
+        f"{line.num_teachers:,}",
+        *scores,
+        *("–" if epsilon is None else f"{epsilon:g}" for epsilon in cheapest),  # noqa: RUF001
+    ]
+
+
+def _score(point: Point | None) -> str:
+    return "–" if point is None or point.mean is None else f"{point.mean:.3f}".lstrip("0")  # noqa: RUF001
+
+
+def _is_named(key: str, names: tuple[str, ...]) -> bool:
+    """Whether NAME or NAME@T is among the names."""
+    return key in names or key.partition("@")[0] in names
 
 
 if __name__ == "__main__":

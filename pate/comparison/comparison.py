@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +22,7 @@ from pate.comparison.page import write_page
 from pate.comparison.picture import write_png
 from pate.comparison.run import METRICS, Run, write_runs
 from pate.comparison.source import Source
-from pate.comparison.trial import Baseline, Cell, Trial
+from pate.comparison.trial import SCRATCH, Baseline, Cell, Trial
 from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
 from pate.pipeline import Monitor
@@ -115,6 +116,7 @@ class _Comparison:
         for ensemble in self._distinct:
             self._prepare(ensemble)
         runs = self._runs()
+        shutil.rmtree(self.folder.path / SCRATCH, ignore_errors=True)
         frontier = Frontier(
             runs=tuple(runs),
             metric=self.plan.metric,

@@ -81,16 +81,20 @@ class Ensemble:
         Raises:
             InvalidValue: there are none of these teachers.
         """
+        self._require_trained()
         return VoteStore.open(self._votes_path, num_teachers=self.num_teachers).histogram()
 
     def confidences(self, queries: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
         """What each teacher says of the queries, blocks `[c, Q, L]` in [0, 1]; the teachers are on disk."""
+        store = CheckpointStore(self.folder / "teachers")
+        for _, block in cast_votes(self._require_trained(), store, self.num_teachers, queries):
+            yield block
+
+    def _require_trained(self) -> Teacher:
         if not isinstance(self.teacher, Teacher):
             name = type(self.teacher).__name__
             raise InvalidValue(f"teacher={name}: expected teachers that are trained, for aggregators that count votes")
-        store = CheckpointStore(self.folder / "teachers")
-        for _, block in cast_votes(self.teacher, store, self.num_teachers, queries):
-            yield block
+        return self.teacher
 
     def partition(self, dataset: Dataset) -> Partition:
         """Drawn once, kept as a manifest, and checked against the data every time."""

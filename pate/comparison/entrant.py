@@ -42,7 +42,7 @@ class Entrant:
     @property
     def key(self) -> str:
         """What no two entrants of a comparison share."""
-        return f"{self.name}@{self.num_teachers}"
+        return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
 
 def digest(values: Any) -> str:

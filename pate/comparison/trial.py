@@ -22,6 +22,9 @@ from pate.report import multilabel_metrics
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue
 
+SCRATCH = "scratch"
+"""The folder for what is there only while a release is made."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -91,7 +94,7 @@ class Trial:
                 self.entrant.student,
                 self.ensemble,
                 source,
-                scratch=self.tuning_path.parent / "scratch" / self.tuning_path.stem,
+                scratch=self.tuning_path.parents[1] / SCRATCH / self.tuning_path.stem,
                 target_delta=self.target.delta,
                 accountant=self.target.accountant,
             )

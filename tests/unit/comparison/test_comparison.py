@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.aggregators import Aggregator, GaussianVotes, GNMax, NotPriorTopK, StableTopK
+from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, GNMax, NotPriorTopK, StableTopK
 from pate.comparison import ComparisonPlan, Entrant, Frontier, compare, read_runs
 from pate.comparison.trial import Cell
 from pate.pipeline import train
-from pate.student import LinearStudent
-from pate.teachers import LinearTeacher, StackedEngine
+from pate.student import LinearStudent, LowRankStudent
+from pate.teachers import KernelTeacher, LinearTeacher, StackedEngine
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 
@@ -113,6 +113,31 @@ def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
 TABLE = StableTopK(selection_scale=2.0, test="table", table_order=5.0, table_budget=0.1, failure_prob=1e-8)
 
 
+@pytest.mark.parametrize("num_teachers", [None, 24])
+def test_centred_votes_of_kernel_teachers_are_those_of_the_training_command(
+    num_teachers: int | None, tmp_path: Path
+) -> None:
+    """Private groups as teachers, or 24 of them; the centre is released anew for every seed."""
+    votes, student = CenteredVotes(noise_multiplier=1.0), LowRankStudent(num_directions=6)
+    given = {"num_teachers": num_teachers, "teacher": KernelTeacher(), "student": student}
+    centred = replace(entrant("centred", votes), **given)
+    shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
+    run(tmp_path / "compare", centred, **shared)
+    first, second = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3]
+    given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4}
+    report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
+    assert first.num_teachers == report.teachers.num_teachers
+    assert first.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)
+    assert first.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)  # type: ignore[union-attr]
+    assert second.mean_average_precision != first.mean_average_precision
+    assert not (tmp_path / "compare" / "scratch").exists()
+
+
+def test_kernel_teachers_give_no_counts(tmp_path: Path) -> None:
+    frontier = run(tmp_path, replace(entrant("votes", VOTES), teacher=KernelTeacher()), seeds=(0,), epsilons=(50.0,))
+    assert "teacher=KernelTeacher: expected teachers that are trained" in frontier.lines[0].points[0].note
+
+
 def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
@@ -146,7 +171,7 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
-    alone, shared = (run(tmp_path / str(n), num_workers=n, epsilons=(50.0,)) for n in (1, 2))
+    alone, shared = (run(tmp_path / str(n), num_workers=n, epsilons=(50.0,), seeds=(0,)) for n in (1, 2))
     assert alone.runs == shared.runs
 
 
