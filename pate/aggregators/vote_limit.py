@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from pate.aggregators.aggregator import Bits
 from pate.validation import require
 
+_VOTES_AT_ONCE = 2**22  # so that working copies stay small
+
 Block = NDArray[np.bool_] | NDArray[np.floating]
 
 
 def vote_blocks(votes: Any, *, num_teachers: int) -> Iterator[Block]:
-    """Yields checked blocks `[c, Q, L]` of bits or of confidences in [0, 1], together `num_teachers` teachers."""
+    """Yields checked blocks `[c, Q, L]` of bits or of confidences in [0, 1], together `num_teachers` teachers.
+
+    Large blocks are cut into several.
+    """
     blocks: Iterable[Any] = [votes] if isinstance(votes, (np.ndarray, list, tuple)) else votes
     require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
     found, queries = 0, None
@@ -24,7 +29,8 @@ def vote_blocks(votes: Any, *, num_teachers: int) -> Iterator[Block]:
         queries = queries or block.shape[1:]
         require(block.shape[1:] == queries, "votes.shape", block.shape, f"[c, {queries[0]}, {queries[1]}] as before")
         found += len(block)
-        yield block
+        rows = max(1, _VOTES_AT_ONCE // block[0].size)
+        yield from (block[first : first + rows] for first in range(0, len(block), rows))
     require(found == num_teachers, "num_teachers", num_teachers, f"{found}, the teachers in votes")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -105,3 +106,16 @@ def test_impossible_votes_are_refused(votes: Any, message: str) -> None:
 def test_impossible_parameters_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         replace(L1, **change)
+
+
+def test_working_copies_are_those_of_a_few_teachers() -> None:
+    """A block of 40 MB is read in pieces: beside it, less than twice as much."""
+    votes = np.random.default_rng(0).integers(0, 8, size=(1000, 1000, 40), dtype=np.uint8) == 0
+    tracemalloc.start()
+    try:
+        counts = replace(L1, vote_clip=5).gather(votes, num_teachers=1000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert counts.shape == (1000, 40)
+    assert peak < 2 * votes.nbytes
