@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,11 @@ from sklearn.tree import DecisionTreeClassifier
 from pate import PATEClassifier
 from pate.accounting import Adjacency, ExactAccountant, Ledger, RdpAccountant
 from pate.aggregators import BoundaryMax, ClippedVotes, FixedTopK, GaussianVotes, GNMax, StableTopK
-from pate.classifier import RepeatedRelease, SeededNoise, repeats
+from pate.classifier import RepeatedRelease, SeededNoise
 from pate.classifier.tasks import ManyLabels
 from pate.validation import InvalidValue
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-@pytest.fixture(autouse=True)
-def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(repeats, "_MEMORY", repeats.RecordMemory())
-    yield
 
 
 @pytest.fixture(scope="module")
