@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from pate.data.synth_faces.population import FACTORS, LOADINGS, NAMES, NUM_PHOTOGRAPHS, POSITIVES
 
@@ -39,6 +38,8 @@ def thresholds() -> NDArray[np.float64]:
     The rules take attributes away and give some, so the cuts that would be right without them are moved, on a
     fixed sample, until the marginals are right. They are rounded, to be the same on every machine.
     """
+    from scipy.special import ndtri  # not when `pate.data` is imported
+
     wanted = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     latent = _latent(_CALIBRATION_SIZE, np.random.default_rng(_CALIBRATION_SEED))
     share = wanted.copy()
