@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -271,8 +272,9 @@ class _Comparison:
 
 
 def kind(recipe: Any) -> str:
-    """A teacher or student as tables name it: `linear` for `LinearTeacher`."""
-    return type(recipe).__name__.removesuffix("Teacher").removesuffix("Student").lower()
+    """A teacher or student as tables name it: `low_rank` for `LowRankStudent`."""
+    name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def _text(value: Any) -> str:

@@ -138,4 +138,5 @@ def _point(epsilon: float, runs: list[Run], metric: str) -> Point:
     if not values:
         return Point(epsilon, None, None, None, next((run.note for run in runs if run.note), ""))
     answered = [run.num_answered for run in runs if run.num_answered is not None]
-    return Point(epsilon, float(np.mean(values)), float(np.std(values)), float(np.mean(answered)))
+    mean_answered = float(np.mean(answered)) if answered else None
+    return Point(epsilon, float(np.mean(values)), float(np.std(values)), mean_answered)

@@ -92,10 +92,11 @@ def _notices(frontier: Frontier) -> str:
 
 def _terms(run: Run, frontier: Frontier) -> str:
     """What all entrants have in common."""
-    seeds = len({item.seed for item in frontier.runs if item.seed is not None})
+    count = len({item.seed for item in frontier.runs if item.seed is not None})
+    seeds = "seed" if count == 1 else f"{count} seeds"
     meaning = ADJACENCY_NAMES.get(run.adjacency or "", "")
     return (
-        f"The same {run.num_queries} queries and the same {seeds} seeds of noise and student for all. delta "
+        f"The same {run.num_queries} queries and the same {seeds} of noise and student for all. delta "
         f"{format_delta(run.delta or 0.0)}, {run.adjacency} ({meaning}), {run.accountant} accountant. The teachers "
         "were trained once: the bars show what noise and student vary, not what another partition would. The noise at "
         "each epsilon is the calibrator's, which sees no votes."

@@ -22,6 +22,7 @@ _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _LINE_POINTS = 12.0  # of height for each line of the legend
 _BASE_POINTS = 250.0
 _COLUMNS = 2
+_ROOM_BELOW = 1.5
 
 
 def frontier_picture(frontier: Frontier, metric: str) -> Picture:
@@ -34,8 +35,9 @@ def frontier_picture(frontier: Frontier, metric: str) -> Picture:
         title=f"{name} of the student over epsilon",
         alt=f"A line for each aggregator between the prior with {low:.3f} and the non-private student with "
         f"{high:.3f}: {'; '.join(ends)}. The table of scores has every number.",
-        caption="Mean over the seeds, with bars of one standard deviation; the best stand first in the legend. No "
-        "epsilon covers the prior, the non-private student, or the true labels that all are scored with.",
+        caption="Mean over the seeds, with bars of one standard deviation; the best stand first in the legend. "
+        "What lies far below the prior is cut off. No epsilon covers the prior, the non-private student, or the true "
+        "labels that all are scored with.",
         mark=Mark.UNCOVERED,
         svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda colour: colour), height=_height(frontier)),
     )
@@ -63,6 +65,7 @@ def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> P
         axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[metric])
         axes.margins(x=0.04, y=0.08)
         axes.grid()
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], _lowest(frontier, metric)))
         below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.08, -0.17), "ncols": _COLUMNS}
         axes.legend(**below, borderaxespad=0, handlelength=3, columnspacing=1.0, fontsize=7.5)
 
@@ -91,6 +94,12 @@ def _in_order(frontier: Frontier, metric: str) -> list[Line]:
     """The order of the goals, so that an aggregator looks the same in all pictures."""
     by_title = {line.title: line for line in frontier.lines_of(metric)}
     return [by_title[line.title] for line in frontier.ranked]
+
+
+def _lowest(frontier: Frontier, metric: str) -> float:
+    """Where the picture ends: as far below the prior as 1.5 times the non-private student is above it."""
+    prior, best = (frontier.baseline(key, metric) for key in ("prior", "non_private_student"))
+    return prior - _ROOM_BELOW * abs(best - prior)
 
 
 def _height(frontier: Frontier) -> float:
