@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test check bench docs clean
+.PHONY: help setup run compare test check bench docs wheel clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -39,5 +39,13 @@ bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 docs: $(STAMP) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+wheel: $(STAMP) ## wheel and sdist in dist/, and the wheel with all it needs in an empty environment; minutes
+	rm -rf dist $(VENV)/wheel
+	$(BIN)/python -m build
+	$(PYTHON) -m venv $(VENV)/wheel
+	$(VENV)/wheel/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd $(VENV)/wheel && bin/pate-train experiment=quick output_dir=$$(mktemp -d)/run
+	cd $(VENV)/wheel && bin/python ../../examples/classifier.py
+
 clean: ## what the commands above made, but no outputs
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,88 @@
+"""The wheel in an environment of its own, outside the repository: what is in it, and that its commands work from it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FIVE_LINES = """
+import pate, numpy as np
+from pate import PATEClassifier
+from sklearn.linear_model import RidgeClassifier
+X = np.random.default_rng(0).standard_normal((500, 3))
+model = PATEClassifier(RidgeClassifier(), n_teachers=20).fit(X[:400], X[:400] > 0, X_public=X[400:])
+from pate.data import WordNet40
+print(pate.__file__, model.predict(X).shape, model.epsilon_ <= 8, WordNet40().load().num_labels)
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment | {"OMP_NUM_THREADS": "1"},
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def built(folder: Path) -> tuple[Path, Path]:
+    """The source distribution, and the wheel that is built from it."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return source, wheel
+
+
+def installed(wheel: Path, folder: Path) -> Path:
+    """A new environment with the wheel, and with the dependencies of this one, which take minutes to install."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=wheel.parent)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    run(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
+    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its .pth files are not read
+    return folder / "bin"
+
+
+def check_wheel(wheel: Path) -> None:
+    """Configuration, data and licences, and nothing beside the package."""
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    configuration = {f"pate/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
+    assert configuration - inside == set()
+    assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", "pate/report/page.html"} <= inside
+    assert {Path(name).name for name in inside if "/licenses/" in name} == {"LICENSE", "LICENSE-WORDNET"}
+    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate"}
+
+
+def check_source(source: Path) -> None:
+    """What a contributor needs."""
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"Makefile", "conf/train.yaml", "tests/e2e/test_wheel.py", "examples/README.md", "CITATION.cff"} <= names
+    assert not any(name.startswith((".venv", "outputs")) for name in names)
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
+    source, wheel = built(tmp_path)
+    check_source(source)
+    check_wheel(wheel)
+    folder = installed(wheel, tmp_path / "v")
+    assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
+    said = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
+    assert said.startswith(str(tmp_path / "v"))
+    assert "(500, 3) True 40" in said
