@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from pate.cli.compare import _names, _numbers, _seeds
+from pate.cli.compare import _entrant, _names, _numbers, _seeds
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.student import LowRankStudent
+from pate.teachers import KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
 
 
@@ -49,3 +54,33 @@ def test_lists_that_are_none() -> None:
     for wrong in (listed(1.5), "five", True, None):
         with pytest.raises(InvalidValue, match=r"seeds=.*: expected a whole number >= 1, or a list of seeds"):
             _seeds(wrong)
+
+
+@pytest.fixture
+def composed() -> Iterator[Callable[..., Any]]:
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield lambda *overrides: compose("compare", list(overrides))
+
+
+def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
+    config = composed()
+    entrants = [_entrant(name, config, []) for name in _names(config.aggregators)]
+    assert len({entrant.name for entrant in entrants}) >= 10
+    assert len({entrant.key for entrant in entrants}) == len(entrants)
+    assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
+    assert _numbers("epsilons", config.epsilons) == (0.1, 0.25, 0.5, 1, 2, 3.6, 8)
+    assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (600, 1e-6, 5)
+
+
+def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(composed: Callable[..., Any]) -> None:
+    config = composed("adjacency=add_remove")
+    given = ["teacher.num_teachers=50", "teacher.penalty=2"]
+    centred, few = (_entrant(name, config, given) for name in ("centered_votes", "centered_votes@400"))
+    assert isinstance(centred.teacher, KernelTeacher)
+    assert isinstance(centred.student, LowRankStudent)
+    assert (centred.num_teachers, few.num_teachers) == (None, 400)
+    plain, named = (_entrant(name, config, given) for name in ("peeling", "peeling@7"))
+    assert plain.teacher == named.teacher == LinearTeacher(penalty=2)
+    assert (plain.num_teachers, named.num_teachers) == (50, 7)
+    assert str(plain.aggregator.adjacency) == "add_remove"
