@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import pate
+
 HEAVY = {"torch", "hydra", "omegaconf", "sklearn", "matplotlib", "tensorboard", "rich", "joblib", "dp_accounting"}
 PROBE = "import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
 
@@ -37,6 +39,18 @@ def test_using_the_core_loads_nothing_heavy() -> None:
     loaded = modules_after(statement)
     assert "numpy" in loaded
     assert not loaded & HEAVY
+
+
+def test_the_classifier_is_loaded_when_asked_for_and_needs_no_torch() -> None:
+    loaded = modules_after("from pate import PATEClassifier")
+    assert "sklearn" in loaded
+    assert not loaded & {"torch", "hydra", "omegaconf", "matplotlib", "tensorboard"}
+
+
+def test_other_names_are_missing_as_in_any_module() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'PATERegressor' from 'pate'"):
+        from pate import PATERegressor  # noqa: F401
+    assert "PATEClassifier" in pate.__all__
 
 
 def test_the_probe_can_fail() -> None:
