@@ -1,0 +1,170 @@
+"""What releases cost whose students are equally good: an aggregator's noise is found by its student's accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, RdpAccountant
+from pate.accounting.conversion import zcdp_to_epsilon_classic
+from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, StableTopK, TeacherVotesAggregator
+from pate.data import Split
+from pate.student import Student
+from pate.votes import VoteStore
+
+_STEPS = 7
+_TEST_SHARE = 1.2  # test noise / selection noise, as in the paper's 60 / 50
+_TAU = 4
+
+
+@dataclass(frozen=True)
+class Family:
+    """An aggregator as a function of its noise.
+
+    Attributes:
+        name: for the table.
+        make: the aggregator with that noise, in votes, for that adjacency.
+        paper_epsilon: what its paper prints, given the aggregator, Q, L and delta; None where it prints nothing.
+    """
+
+    name: str
+    make: Callable[[float, Adjacency], Aggregator]
+    paper_epsilon: Callable[[Aggregator, float, int, int, float], float | None]
+
+
+def _per_query(l2_squared: Callable[[int], float]) -> Callable[[Aggregator, float, int, int, float], float]:
+    """A Gaussian on all counts of a query, as a paper charges it: sensitivity of add/remove, classic conversion."""
+
+    def epsilon(_: Aggregator, noise: float, num_queries: int, num_labels: int, delta: float) -> float:
+        rho = num_queries * l2_squared(num_labels) / (2 * noise**2)
+        return zcdp_to_epsilon_classic(rho, target_delta=delta)
+
+    return epsilon
+
+
+def families() -> list[Family]:
+    """The rows of Table 2 of Zhu and Wang (2022), and the best of ours on the same votes."""
+
+    def stable(noise: float, adjacency: Adjacency) -> Aggregator:
+        test_std = _TEST_SHARE * noise
+        return StableTopK(
+            selection_noise="gaussian", selection_scale=noise, test_std=test_std, failure_prob=1e-9, adjacency=adjacency
+        )
+
+    def gumbel(noise: float, adjacency: Adjacency) -> Aggregator:
+        test_std = _TEST_SHARE * noise
+        return StableTopK(selection_scale=noise, test_std=test_std, failure_prob=1e-9, adjacency=adjacency)
+
+    return [
+        Family("PATE", lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a), _per_query(float)),
+        Family(
+            f"PATE-tau, tau {_TAU}",
+            lambda noise, a: ClippedVotes(noise_std=noise, vote_clip=_TAU, norm="l2", adjacency=a),
+            _per_query(lambda num_labels: min(_TAU, num_labels)),
+        ),
+        Family(
+            "StableTopK",
+            stable,
+            lambda aggregator, _, num_queries, __, delta: aggregator.paper_epsilon(
+                num_queries=num_queries, target_delta=delta
+            ),
+        ),
+        Family("StableTopK, Gumbel (ours)", gumbel, lambda *_: None),
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One vote file and what its releases are for.
+
+    Attributes:
+        votes: of all teachers, on disk.
+        queries: float32 `[Q, d]`.
+        test: inputs and labels that students are scored on; no epsilon covers the scores.
+        student: the recipe.
+        seeds: of noise and students.
+        target_delta: in (0, 1).
+    """
+
+    votes: VoteStore
+    queries: NDArray[np.float32]
+    test: Split
+    student: Student
+    seeds: Sequence[int]
+    target_delta: float
+
+    def student_accuracies(self, aggregator: Aggregator) -> tuple[float, ...]:
+        """The accuracy of a student of one release for each seed."""
+        summary = self._summary(aggregator)
+        accuracies = []
+        for seed in self.seeds:
+            rng = np.random.default_rng(seed)
+            num_teachers = self.votes.num_teachers
+            if isinstance(aggregator, TeacherVotesAggregator):
+                release = aggregator.aggregate_summary(summary, num_teachers=num_teachers, rng=rng)
+            else:
+                release = aggregator.aggregate(summary, num_teachers=num_teachers, rng=rng)
+            answered = release.answered
+            accuracies.append(self._accuracy(self.queries[answered], release.labels[answered], seed))
+        return tuple(accuracies)
+
+    def bounds(self) -> tuple[float, float]:
+        """The accuracies of the prior, each label's majority, and of the student of the noiseless majority vote."""
+        labels = self.test.labels
+        share = labels.mean(axis=0)
+        majority = 2 * self.votes.histogram() > self.votes.num_teachers
+        return float(np.maximum(share, 1 - share).mean()), self._accuracy(self.queries, majority, self.seeds[0])
+
+    def _accuracy(self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> float:
+        model = self.student.fit(inputs, labels, seed=seed)
+        return float((model.predict(self.test.inputs) == self.test.labels).mean())
+
+    def _summary(self, aggregator: Aggregator) -> NDArray[np.generic]:
+        if isinstance(aggregator, TeacherVotesAggregator):
+            return np.asarray(aggregator.gather(self.votes.blocks(), num_teachers=self.votes.num_teachers))
+        return self.votes.histogram()
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """An aggregator with as much noise as its student bears.
+
+    Attributes:
+        name: of the family.
+        adjacency: for which thresholds were set and the price is.
+        noise: in votes; None where no noise is small enough.
+        accuracies: of the students, one a seed.
+        epsilon: sound, for that adjacency.
+        paper_epsilon: what the paper would print; not a bound. None where it would print nothing.
+    """
+
+    name: str
+    adjacency: Adjacency
+    noise: float | None
+    accuracies: tuple[float, ...]
+    epsilon: float
+    paper_epsilon: float | None
+
+
+def aligned(family: Family, task: Task, accuracy: float, adjacency: Adjacency) -> Aligned:
+    """The most noise whose students' mean accuracy is at least the given one, found by halving, to a few percent."""
+    low, high = 0.5, 4.0 * task.votes.num_teachers
+    best = task.student_accuracies(family.make(low, adjacency))
+    if float(np.mean(best)) < accuracy:
+        return Aligned(family.name, adjacency, None, best, math.inf, None)
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        found = task.student_accuracies(family.make(middle, adjacency))
+        if float(np.mean(found)) >= accuracy:
+            low, best = middle, found
+        else:
+            high = middle
+    aggregator, size = family.make(low, adjacency), (task.votes.num_queries, task.votes.num_labels)
+    event = aggregator.event_for(num_queries=size[0], num_labels=size[1], num_teachers=task.votes.num_teachers)
+    epsilon = RdpAccountant().compose(event).get_epsilon(task.target_delta)
+    paper = family.paper_epsilon(aggregator, low, *size, task.target_delta)
+    return Aligned(family.name, adjacency, low, best, epsilon, paper)

@@ -1,0 +1,104 @@
+"""Table 2 of Zhu and Wang (2022) on the votes of a finished or half-finished run: epsilon at equal student accuracy.
+
+For each aggregator the most noise is found whose students, one a seed, are on average as accurate as asked; then what
+that release costs: as the aggregator's paper accounts (not a bound), sound for add/remove, sound for replace-one. The
+noise is found for each adjacency by itself, since thresholds depend on it. Students see the leading directions of the
+public pool. Accuracies are measured against true labels: no epsilon covers them, nor the choice of the noise.
+
+  pate-train experiment=synth_faces_800 seed=0 output_dir=outputs/faces
+  python scripts/reproduce_table2.py outputs/faces
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from pate.accounting import Adjacency
+from pate.config import build
+from pate.data import Dataset, Split
+from pate.experiments.command import folder, followed, run
+from pate.experiments.equal_accuracy import Aligned, Task, aligned, families
+from pate.experiments.table import write_csv
+from pate.report import format_epsilon
+from pate.student import LinearStudent
+from pate.validation import InvalidValue, require_count, require_probability
+from pate.votes import VoteStore
+from pate.votes.directions import PublicDirections
+
+ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the table and saves it as table2.csv in the run's folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="a folder of pate-train with votes.npz in it")
+    parser.add_argument("--accuracy", type=float, help="of the students; none: by --share")
+    parser.add_argument("--share", type=float, default=0.8, help="of the way from the prior to the majority's student")
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--directions", type=int, default=128, help="of the public pool that students see")
+    run(lambda: _table(parser.parse_args(arguments)))
+
+
+def _table(chosen: argparse.Namespace) -> None:
+    require_count("seeds", chosen.seeds, minimum=2)
+    require_probability("share", chosen.share)
+    task, name = _task(chosen)
+    prior, majority = task.bounds()
+    accuracy = chosen.accuracy or prior + chosen.share * (majority - prior)
+    pairs = [(family, adjacency) for family in families() for adjacency in ADJACENCIES]
+    found = list(followed((aligned(f, task, accuracy, a) for f, a in pairs), total=len(pairs)))
+    votes = task.votes
+    console = Console(width=140)
+    console.print(_printed(found, f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta 1e-6"))
+    console.print(f"students' accuracy: asked {accuracy:.4f}; prior {prior:.4f}, of the majority vote {majority:.4f}")
+    console.print("no epsilon covers accuracies, nor noise chosen by them; the paper's column is no bound")
+    write_csv(folder(chosen.run) / "table2.csv", found)
+
+
+def _task(chosen: argparse.Namespace) -> tuple[Task, str]:
+    settings = chosen.run / "run.json"
+    if not settings.is_file():
+        raise InvalidValue(f"run={chosen.run}: expected a folder of pate-train, with run.json and votes.npz in it")
+    plan = json.loads(settings.read_text())
+    votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])
+    data: Dataset = build(OmegaConf.create(plan["data"]), allowed_targets=plan["allowed_targets"]).load()
+    public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
+    directions = PublicDirections.of(public, min(chosen.directions, *public.shape))
+    axes = directions.projection / np.linalg.norm(directions.projection, axis=0)  # of length 1: not whitened
+
+    def seen(split: Split) -> NDArray[np.float32]:
+        rows = np.asarray(split.inputs).reshape(len(split), -1)
+        return np.asarray((rows - directions.centre) @ axes, np.float32)
+
+    test = Split(seen(data.test), data.test.labels, data.test.record_ids, data.test.group_ids)
+    queries = seen(data.public.take(slice(0, votes.num_queries)))
+    delta = float(plan["target_delta"])
+    label = f"{data.name}{'' if data.real else ' (synthetic)'}"
+    return Task(votes, queries, test, LinearStudent(), range(chosen.seeds), delta), label
+
+
+def _printed(found: list[Aligned], title: str) -> Table:
+    """One row a family: its accuracy under add/remove, its noise and its three prices."""
+    table = Table("aggregator", "student accuracy", "noise", "as the paper", "add/remove", "replace-one", title=title)
+    for first, second in zip(found[::2], found[1::2], strict=True):
+        mean, std = np.mean(first.accuracies), np.std(first.accuracies, ddof=1)
+        if first.noise is None or second.noise is None:
+            table.add_row(first.name, f"{mean:.4f} ± {std:.4f}", "none is small enough", "-", "-", "-")
+            continue
+        noise = f"{first.noise:.1f} / {second.noise:.1f}"
+        paper = "-" if first.paper_epsilon is None else f"{first.paper_epsilon:.2f}"
+        prices = [format_epsilon(row.epsilon) for row in (first, second)]
+        table.add_row(first.name, f"{mean:.4f} ± {std:.4f}", noise, paper, *prices)
+    return table
+
+
+if __name__ == "__main__":
+    main()
