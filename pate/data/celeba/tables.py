@@ -60,14 +60,13 @@ def read_attributes(folder: Path) -> Attributes:
     for row in rows:
         rule = f"{len(names)} values, one for each attribute"
         require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
-    values = np.array([row[1:] for row in rows])
-    valid = (values == "1") | (values == "-1")
-    if not valid.all():
-        row, column = np.argwhere(~valid)[0]
-        require(False, f"{path.name} row {rows[row][0]}", values[row, column], "1 or -1")
+    if not {value for row in rows for value in row[1:]} <= {"1", "-1"}:
+        file, value = next((row[0], value) for row in rows for value in row[1:] if value not in ("1", "-1"))
+        require(False, f"{path.name} row {file}", value, "1 or -1")
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
-    return Attributes(tuple(names), files, announced, values == "1")
+    held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
+    return Attributes(tuple(names), files, announced, held.reshape(len(rows), len(names)))
 
 
 def read_numbers(folder: Path, stem: str) -> dict[str, int]:
@@ -90,7 +89,9 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
         path = folder / f"{stem}{suffix}"
         if path.is_file():
             lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-            rows = [[field.strip() for field in line.split(separator)] for line in lines if line.strip()]
+            rows = [line.split(separator) for line in lines if line.strip()]
+            if separator is not None:
+                rows = [[field.strip() for field in row] for row in rows]
             if not rows:
                 raise InvalidValue(f"{path}=empty: expected a list of images")
             return path, rows

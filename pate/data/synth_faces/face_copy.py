@@ -92,7 +92,8 @@ class FaceCopy:
         """Makes the folder this copy's and returns how many blocks are in it."""
         marker = folder / MARKER
         if not marker.exists():
-            strange = sorted(os.listdir(folder)) if folder.is_dir() else []
+            names = os.listdir(folder) if folder.is_dir() else []
+            strange = sorted(name for name in names if not name.endswith(".partial"))
             if strange:
                 raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {strange[0]}")
             self._note(folder, 0)
@@ -101,6 +102,8 @@ class FaceCopy:
         found = ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key])
         if found:
             raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {found}")
+        for partial in folder.glob(".*.partial"):
+            partial.unlink()  # of a call that was killed
         return int(content["blocks_written"])
 
     def _note(self, folder: Path, blocks_written: int) -> None:
