@@ -38,9 +38,11 @@ def release_votes(
     aggregator: Aggregator, votes: Iterator[Bits], *, num_teachers: int, streams: Streams, ledger: Ledger
 ) -> Release:
     """Hands votes to an aggregator in the form that it reads; it charges the ledger before it draws."""
-    given: Any = (bits[None] for bits in votes)
+    given: Any
     if aggregator.reads == "histogram":
         given = sum(bits.astype(np.int64) for bits in votes)
+    else:
+        given = np.stack(list(votes))  # [T, Q, L], which some read twice
     return aggregator.aggregate(given, num_teachers=num_teachers, rng=streams.generator("noise"), ledger=ledger)
 
 
