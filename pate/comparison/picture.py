@@ -23,6 +23,7 @@ _LINE_POINTS = 12.0  # of height for each line of the legend
 _BASE_POINTS = 250.0
 _COLUMNS = 2
 _ROOM_BELOW = 1.5
+_MARGIN = 0.08
 
 
 def frontier_picture(frontier: Frontier, metric: str) -> Picture:
@@ -63,9 +64,9 @@ def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> P
         axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
         axes.minorticks_off()
         axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[metric])
-        axes.margins(x=0.04, y=0.08)
+        axes.margins(x=0.04)
         axes.grid()
-        axes.set_ylim(bottom=max(axes.get_ylim()[0], _lowest(frontier, metric)))
+        axes.set_ylim(*_limits(frontier, metric))
         below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.08, -0.17), "ncols": _COLUMNS}
         axes.legend(**below, borderaxespad=0, handlelength=3, columnspacing=1.0, fontsize=7.5)
 
@@ -96,10 +97,20 @@ def _in_order(frontier: Frontier, metric: str) -> list[Line]:
     return [by_title[line.title] for line in frontier.ranked]
 
 
-def _lowest(frontier: Frontier, metric: str) -> float:
-    """Where the picture ends: as far below the prior as 1.5 times the non-private student is above it."""
+def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
+    """All scores, but for those that are further below the prior than 1.5 times the non-private student is above it."""
     prior, best = (frontier.baseline(key, metric) for key in ("prior", "non_private_student"))
-    return prior - _ROOM_BELOW * abs(best - prior)
+    ends = [
+        point.mean + side * (point.std or 0.0)
+        for line in frontier.lines_of(metric)
+        for point in line.points
+        if point.mean is not None
+        for side in (-1, 1)
+    ]
+    low = max(min([prior, best, *ends]), prior - _ROOM_BELOW * abs(best - prior))
+    high = max([prior, best, *ends])
+    margin = _MARGIN * (high - low) or _MARGIN
+    return low - margin, high + margin
 
 
 def _height(frontier: Frontier) -> float:
