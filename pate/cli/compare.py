@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
-from pate.cli.progress import ConsoleMonitor
+from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.comparison import ComparisonPlan, Entrant, compare
 from pate.comparison.console import print_frontier
 from pate.config import build, build_aggregator
@@ -35,8 +35,9 @@ def compare_from_config(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or _default_folder(settings))
     allowed = list(config.allowed_targets)
     given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
+    monitor = ConsoleMonitor()
     plan = ComparisonPlan(
-        load_dataset=build(config.data, allowed_targets=allowed).load,
+        load_dataset=watched_load(build(config.data, allowed_targets=allowed), monitor),
         entrants=tuple(_entrant(name, config, given) for name in _names(config.aggregators)),
         engine=build(config.engine, allowed_targets=allowed),
         student=build(config.student, allowed_targets=allowed),
@@ -51,7 +52,7 @@ def compare_from_config(config: DictConfig) -> None:
         num_workers=config.num_workers,
         settings=settings,
     )
-    print_frontier(compare(plan, output_dir, ConsoleMonitor()), output_dir)
+    print_frontier(compare(plan, output_dir, monitor), output_dir)
 
 
 def _names(asked: Any) -> tuple[str, ...]:
