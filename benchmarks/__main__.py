@@ -12,6 +12,7 @@ from rich.table import Table
 
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.sessions import session_jobs
+from benchmarks.teachers import results
 
 
 def main() -> None:
@@ -21,7 +22,20 @@ def main() -> None:
         run, floor = _alternating_medians(job)
         least = f"{_duration(floor)} ({job.floor_name})"
         table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", _peak(job.run))
-    Console(width=140).print(table)
+    console = Console(width=140)
+    console.print(table)
+    console.print(_teachers())
+
+
+def _teachers() -> Table:
+    """Engines beside loops: more teachers a second are better."""
+    columns = ("teachers", "ours, all cores", "one after the other", "ratio", "of the cores' sgemm rate")
+    table = Table(*columns, title="Teachers a second, beside the loop that a user would write")
+    for result in results():
+        share = f"{result.sgemm_share:.0%}" if result.sgemm_share else "-"
+        rates = f"{result.ours:,.1f} / s", f"{result.loop:,.1f} / s", f"{result.ours / result.loop:.1f}"
+        table.add_row(result.name, *rates, share)
+    return table
 
 
 def _alternating_medians(job: Job) -> tuple[float, float]:

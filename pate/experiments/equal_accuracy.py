@@ -17,6 +17,7 @@ from pate.student import Student
 from pate.votes import VoteStore
 
 _STEPS = 7
+_LEAST_NOISE = 0.5  # votes
 _TEST_SHARE = 1.2  # test noise / selection noise, as in the paper's 60 / 50
 _TAU = 4
 
@@ -112,12 +113,15 @@ class Task:
             accuracies.append(self._accuracy(self.queries[answered], release.labels[answered], seed))
         return tuple(accuracies)
 
-    def bounds(self) -> tuple[float, float]:
-        """The accuracies of the prior, each label's majority, and of the student of the noiseless majority vote."""
-        labels = self.test.labels
-        share = labels.mean(axis=0)
-        majority = 2 * self.votes.histogram() > self.votes.num_teachers
-        return float(np.maximum(share, 1 - share).mean()), self._accuracy(self.queries, majority, self.seeds[0])
+    def prior_accuracy(self) -> float:
+        """That of each label's majority."""
+        share = self.test.labels.mean(axis=0)
+        return float(np.maximum(share, 1 - share).mean())
+
+    def within_reach(self, compared: Sequence[Family]) -> float:
+        """What the students of all families reach with hardly any noise."""
+        quiet = [family.make(_LEAST_NOISE, Adjacency.REPLACE_ONE) for family in compared]
+        return min(float(np.mean(self.student_accuracies(aggregator))) for aggregator in quiet)
 
     def _accuracy(self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> float:
         model = self.student.fit(inputs, labels, seed=seed)
@@ -152,7 +156,7 @@ class Aligned:
 
 def aligned(family: Family, task: Task, accuracy: float, adjacency: Adjacency) -> Aligned:
     """The most noise whose students' mean accuracy is at least the given one, found by halving, to a few percent."""
-    low, high = 0.5, 4.0 * task.votes.num_teachers
+    low, high = _LEAST_NOISE, 4.0 * task.votes.num_teachers
     best = task.student_accuracies(family.make(low, adjacency))
     if float(np.mean(best)) < accuracy:
         return Aligned(family.name, adjacency, None, best, math.inf, None)
