@@ -56,8 +56,7 @@ class CenteredVotes(TeacherVotesAggregator):
         * The centre is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
           price is that of both, and the clip is a function of what was released.
 
-    Edge cases: votes are any finite real numbers, bits and confidences among them. Where the blocks of a stream are cut
-    makes no difference.
+    Edge cases: votes are bits or finite floats of any range. Where the blocks of a stream are cut makes no difference.
 
     Attributes:
         noise_multiplier: noise std over sensitivity, of everything that is released, > 0.
