@@ -38,11 +38,8 @@ def release_votes(
     aggregator: Aggregator, votes: Iterator[Bits], *, num_teachers: int, streams: Streams, ledger: Ledger
 ) -> Release:
     """Hands votes to an aggregator in the form that it reads; it charges the ledger before it draws."""
-    given: Any
-    if aggregator.reads == "histogram":
-        given = sum(bits.astype(np.int64) for bits in votes)
-    else:
-        given = np.stack(list(votes))  # [T, Q, L], which some read twice
+    each = aggregator.reads == "teacher_votes"  # an array, since some read it twice
+    given: Any = np.stack(list(votes)) if each else sum(bits.astype(np.int64) for bits in votes)
     return aggregator.aggregate(given, num_teachers=num_teachers, rng=streams.generator("noise"), ledger=ledger)
 
 
