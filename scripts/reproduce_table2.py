@@ -58,7 +58,11 @@ def _table(chosen: argparse.Namespace) -> None:
     found = list(followed((aligned(f, task, accuracy, a) for f, a in pairs), total=len(pairs)))
     votes = task.votes
     console = Console(width=140)
-    console.print(_printed(found, f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta 1e-6"))
+    console.print(
+        _printed(
+            found, f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta {task.target_delta:g}"
+        )
+    )
     console.print(f"students' accuracy: asked {accuracy:.4f}; prior {prior:.4f}, all without noise {reach:.4f}")
     console.print("no epsilon covers accuracies, nor noise chosen by them; the paper's column is no bound")
     write_csv(folder(chosen.run) / "table2.csv", found)
