@@ -26,12 +26,12 @@ from pate.comparison.source import Source
 from pate.comparison.trial import SCRATCH, Baseline, Cell, Trial
 from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
+from pate.networks.device import one_thread
 from pate.pipeline import Monitor
 from pate.report import multilabel_metrics
 from pate.run_folder import RunFolder
 from pate.student import Student
 from pate.teachers import Engine
-from pate.teachers.device import one_thread
 from pate.validation import InvalidValue, require, require_choice, require_count, require_positive, require_probability
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from pate.teachers import MLPTeacher, Part
 from pate.networks.minibatch import Minibatches
+from pate.teachers import MLPTeacher, Part
 from pate.validation import InvalidValue
 
 
