@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,10 +136,13 @@ class _Run:
             raise TypeError("kernel teachers are not trained")
         store = CheckpointStore(self.folder.path / "teachers")
         self._train_teachers(self.plan.teacher, store)
+        teacher, folder = self.plan.teacher, self.folder.path / "casting"
+        scratch = folder if teacher.alone else None  # the others are asked faster than a file is written
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
-            for first, block in cast_votes(self.plan.teacher, store, self.num_teachers, self.queries.inputs):
+            for first, block in cast_votes(teacher, store, self.num_teachers, self.queries.inputs, scratch=scratch):
                 yield block
                 advance(first + len(block))
+        rmtree(folder, ignore_errors=True)
 
     @cached_property
     def histogram(self) -> NDArray[np.int64] | None:

@@ -87,3 +87,19 @@ def test_refuses_impossible_arguments(make_parts, queries, tmp_path):
         list(cast_votes(TEACHER, store, 0, queries))
     with pytest.raises(InvalidValue, match="chunk_size=0: expected a whole number >= 1"):
         list(cast_votes(TEACHER, store, 1, queries, 0))
+
+
+def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatch):
+    teacher, store, scratch = LinearTeacher(device="cpu"), CheckpointStore(tmp_path / "teachers"), tmp_path / "casting"
+    StackedEngine().train(teacher, parts.__getitem__, 6, range(6), store)
+    whole = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
+    cut = cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch)
+    next(cut)
+    next(cut)
+    cut.close()
+    asked, predict = [], LinearTeacher.predict_many
+    monkeypatch.setattr(LinearTeacher, "predict_many", lambda *given: asked.append(1) or predict(*given))
+    continued = list(cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch))
+    assert [first for first, _ in continued] == [0, 2, 4]
+    assert all((block == wanted).all() for (_, block), wanted in zip(continued, whole, strict=True))
+    assert len(asked) == 1
