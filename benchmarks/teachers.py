@@ -69,7 +69,7 @@ class Result:
 
 def races() -> list[Race]:
     """The kinds of teachers."""
-    cnn = CNNTeacher(epochs=6, device="cpu")
+    cnn = CNNTeacher(epochs=6, batch_size=50, device="cpu")
     mlp = MLPTeacher(device="cpu")
     images, features = _parts(24, 200, (3, 32, 32)), _parts(256, 155, (128,))
     return [
