@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +17,6 @@ from sklearn.linear_model import RidgeClassifier
 from pate import PATEClassifier
 from pate.aggregators import GaussianVotes
 from pate.classifier import SeededNoise
-from pate.cli import train
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN_RUN = EXAMPLES / "own_run"
@@ -40,28 +41,33 @@ def test_every_example_is_run_and_listed() -> None:
     assert all(f"`{name}.py`" in listed for name in PRINTED)
 
 
-def own_run(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> np.lib.npyio.NpzFile:
-    """The run of the example, in this process; returns what it released."""
-    monkeypatch.syspath_prepend(str(OWN_RUN))
+def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
+    """The run of the example in a process of its own: what it released, and what it printed."""
     options = ["--config-dir", str(OWN_RUN / "conf"), "experiment=own_run", f"output_dir={folder}"]
-    monkeypatch.setattr(sys, "argv", ["pate-train", *options, *overrides])
-    train.main()
-    return np.load(folder / "release" / "release.npz")
+    done = subprocess.run(
+        [sys.executable, "-m", "pate.cli.train", *options, *overrides],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(OWN_RUN)},
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return np.load(folder / "release" / "release.npz"), done.stdout
 
 
-def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    released = own_run(monkeypatch, tmp_path / "run")
+def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -> None:
+    released, printed = own_run(tmp_path / "run")
     assert released["labels"].shape == (200, 4)
-    assert "blobs (synthetic)" in capsys.readouterr().out
+    assert "blobs (synthetic)" in printed
 
 
 def test_the_classifier_releases_what_the_command_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same data, estimator, aggregator and seed: the same partition, votes and noise."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25", "~teacher.estimator.max_iter"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
-    released = own_run(monkeypatch, tmp_path / "run", *estimator, "seed=7")
+    released, _ = own_run(tmp_path / "run", *estimator, "seed=7")
+    monkeypatch.syspath_prepend(str(OWN_RUN))
     data = importlib.import_module("blobs").Blobs().load()
     model = PATEClassifier(RidgeClassifier(), n_teachers=25, n_queries=200, random_state=7)
     with pytest.warns(SeededNoise):
