@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, Ledger
+from pate.accounting import Adjacency, Event, Ledger
 from pate.aggregators import CenteredRelease, CenteredVotes
 from pate.data import Partition, Split
 from pate.durable import write_arrays
@@ -53,6 +53,9 @@ class CentredStage:
     folder: Path
     rng: np.random.Generator
     ledger: Ledger
+
+    def __post_init__(self) -> None:
+        require_replace_one(self.aggregator)
 
     def release(self) -> CenteredRelease:
         """Both charges, both draws, each once."""
@@ -126,7 +129,7 @@ class CentredStage:
 
     @cached_property
     def _num_groups(self) -> int:
-        """Public under replace-one: one group takes the place of another."""
+        """Public under replace-one, the only adjacency here: one group takes the place of another."""
         return len(np.unique(self.private.group_ids))
 
     @cached_property
@@ -161,6 +164,12 @@ class CentredStage:
             queries=self._queries,
             prevalence=np.broadcast_to(centre, self.private.labels.shape[1:]),
         )
+
+
+def require_replace_one(aggregator: CenteredVotes) -> None:
+    """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
+    rule = "replace_one for centered_votes in a run, which goes by the number of private groups"
+    require(aggregator.adjacency is Adjacency.REPLACE_ONE, "adjacency", aggregator.adjacency, rule)
 
 
 def write_centred(path: Path, release: CenteredRelease) -> None:

@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 
 from pate.accounting import Ledger
 from pate.aggregators import (
+    Aggregator,
     CenteredRelease,
     CenteredVotes,
     ChargedAggregator,
     ChargedRelease,
     NotPriorTopK,
     Release,
+    counts_for,
 )
-from pate.centring import CentredStage, read_centred, write_centred
+from pate.centring import CentredStage, read_centred, require_replace_one, write_centred
 from pate.data import Dataset, Partition, Split
 from pate.durable import write_arrays, write_text
 from pate.outcome import Outcome, Prediction
@@ -95,6 +97,8 @@ class _Run:
 
     @cached_property
     def price(self) -> Price:
+        if isinstance(self.plan.aggregator, CenteredVotes):
+            require_replace_one(self.plan.aggregator)
         groups = len(np.unique(self.dataset.private.group_ids))
         rule = f"at most {groups}, the number of private groups"
         require(self.num_teachers <= groups, "num_teachers", self.num_teachers, rule)
@@ -199,7 +203,7 @@ class _Run:
         else:
             with self.monitor.stage("releasing labels"):
                 release = aggregator.aggregate(
-                    self.votes.blocks() if aggregator.reads == "teacher_votes" else self.histogram,
+                    self._votes_for(aggregator),
                     num_teachers=self.num_teachers,
                     rng=self.randomness.generator("noise"),
                     ledger=self.ledger,
@@ -209,6 +213,11 @@ class _Run:
         if not self.ledger.entries:
             raise InvalidValue(f"ledger={self.folder.ledger}: expected the charge of {path}, found none")
         return release
+
+    def _votes_for(self, aggregator: Aggregator) -> Any:
+        """Each teacher's votes, or their counts."""
+        blocks = self.votes.blocks()
+        return blocks if aggregator.reads == "teacher_votes" else counts_for(aggregator, blocks)
 
     def _release_in_rounds(self, aggregator: ChargedAggregator, advance: Advance) -> ChargedRelease:
         prior = None
@@ -223,7 +232,7 @@ class _Run:
 
         return release_in_rounds(
             aggregator,
-            self.votes.histogram(),
+            counts_for(aggregator, self.votes.blocks()),
             files=RoundFiles(self.folder.path / "rounds"),
             tell=tell,
             num_teachers=self.num_teachers,

@@ -17,6 +17,7 @@ from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
 from pate.aggregators.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable_top_k import StableTopK
+from pate.aggregators.vote_counts import counts_for
 from pate.aggregators.vote_reader import TeacherVotesAggregator
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "StableFixedTopK",
     "StableTopK",
     "TeacherVotesAggregator",
+    "counts_for",
 ]

@@ -126,7 +126,7 @@ class Aggregator(ABC):
         require_generator(rng)
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
-        if (most := self._votes_each()) is not None:
+        if (most := self.votes_each) is not None:
             total = int(counts.sum(axis=1, dtype=np.int64).max())
             rule = f"at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
             require(total <= most * num_teachers, "votes.sum", total, rule)
@@ -138,7 +138,8 @@ class Aggregator(ABC):
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
         return counts, event
 
-    def _votes_each(self) -> int | None:
+    @property
+    def votes_each(self) -> int | None:
         """The most labels of a query that the price lets one teacher vote for; None where it lets it vote for all."""
         return None
 

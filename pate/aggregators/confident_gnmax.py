@@ -41,7 +41,9 @@ class ConfidentGNMax(ScreenedAggregator):
         super().__post_init__()
         require_count("max_votes", self.max_votes)
 
-    def _votes_each(self) -> int:
+    @property
+    def votes_each(self) -> int:
+        """The price is for `max_votes`."""
         return self.max_votes
 
     def _statistic(self, votes: NDArray[np.int64], *, num_teachers: int) -> NDArray[np.int64]:

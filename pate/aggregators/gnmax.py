@@ -41,8 +41,9 @@ class GNMax(Aggregator):
           counts by 1 and add/remove min(max_votes, L), all in one direction; the label is a function of the noisy
           counts, so at order a it costs that number times a / (2 noise_std**2): a / noise_std**2 for one vote a
           teacher under replace-one.
-        * That each teacher keeps to `max_votes` is the caller's promise; counts that no such teachers can have cast
-          are refused.
+        * Counts do not say how many labels a teacher voted for: whoever has the votes counts them by `counts_for`,
+          which lets no teacher have more than `max_votes`; whoever has counts alone promises it. Counts that no such
+          teachers can have cast are refused.
 
     Attributes:
         noise_std: standard deviation in votes, > 0.
@@ -74,7 +75,9 @@ class GNMax(Aggregator):
         """noise_std multiplied by `factor`."""
         return replace(self, noise_std=self.noise_std * factor)
 
-    def _votes_each(self) -> int:
+    @property
+    def votes_each(self) -> int:
+        """The price is for `max_votes`."""
         return self.max_votes
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

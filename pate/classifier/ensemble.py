@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from pate.accounting import Ledger
-from pate.aggregators import Aggregator, Release
+from pate.aggregators import Aggregator, Release, counts_for
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import Bits, Rows, Task
 from pate.data.partition import Partition
@@ -39,7 +39,7 @@ def release_votes(
 ) -> Release:
     """Hands votes to an aggregator in the form that it reads; it charges the ledger before it draws."""
     each = aggregator.reads == "teacher_votes"  # an array, since some read it twice
-    given: Any = np.stack(list(votes)) if each else sum(bits.astype(np.int64) for bits in votes)
+    given: Any = np.stack(list(votes)) if each else counts_for(aggregator, (bits[None] for bits in votes))
     return aggregator.aggregate(given, num_teachers=num_teachers, rng=streams.generator("noise"), ledger=ledger)
 
 

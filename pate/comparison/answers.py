@@ -21,6 +21,7 @@ from pate.aggregators import (
     NotPriorTopK,
     Release,
     TeacherVotesAggregator,
+    counts_for,
 )
 from pate.centring import CentredStage
 from pate.comparison.ensemble import Ensemble
@@ -153,4 +154,4 @@ def answers(
     if isinstance(aggregator, TeacherVotesAggregator):
         votes = ensemble.confidences(source.queries.inputs)
         return CountedAnswers(*shared, aggregator.gather(votes, num_teachers=ensemble.num_teachers))
-    return CountedAnswers(*shared, ensemble.histogram())
+    return CountedAnswers(*shared, counts_for(aggregator, ensemble.blocks()))

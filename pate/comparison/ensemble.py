@@ -81,8 +81,20 @@ class Ensemble:
         Raises:
             InvalidValue: there are none of these teachers.
         """
+        return self._votes.histogram()
+
+    def blocks(self) -> Iterator[NDArray[np.bool_]]:
+        """Votes of the teachers, blocks `[c, Q, L]`.
+
+        Raises:
+            InvalidValue: there are none of these teachers.
+        """
+        return self._votes.blocks()
+
+    @property
+    def _votes(self) -> VoteStore:
         self._require_trained()
-        return VoteStore.open(self._votes_path, num_teachers=self.num_teachers).histogram()
+        return VoteStore.open(self._votes_path, num_teachers=self.num_teachers)
 
     def confidences(self, queries: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
         """What each teacher says of the queries, blocks `[c, Q, L]` in [0, 1]; the teachers are on disk."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, RdpAccountant
 from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, StableTopK, TeacherVotesAggregator
+from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, StableTopK, TeacherVotesAggregator, counts_for
 from pate.data import Split
 from pate.student import Student
 from pate.votes import VoteStore
@@ -130,7 +130,7 @@ class Task:
     def _summary(self, aggregator: Aggregator) -> NDArray[np.generic]:
         if isinstance(aggregator, TeacherVotesAggregator):
             return np.asarray(aggregator.gather(self.votes.blocks(), num_teachers=self.votes.num_teachers))
-        return self.votes.histogram()
+        return counts_for(aggregator, self.votes.blocks())
 
 
 @dataclass(frozen=True)

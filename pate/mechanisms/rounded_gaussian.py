@@ -75,7 +75,8 @@ class RoundedGaussian:
         place = self.std * (whole + fraction) + 0.5
         magnitude = np.floor(place)
         distance = np.minimum(place - magnitude, magnitude + 1 - place)
-        sure &= ~kept | (distance > 2.0**-48 * place + 2.0**-48)
+        open_bits = self.std * _UNIT  # what the fraction's further bits can add
+        sure &= ~kept | (distance > 2.0**-48 * place + 2.0**-48 + 2 * open_bits)
         values = magnitude.astype(np.int64)
         for index in np.flatnonzero(~sure).tolist():
             values[index], kept[index] = self._exactly([int(word) for word in bits[:3, index]], rng)

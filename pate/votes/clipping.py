@@ -20,6 +20,7 @@ Integers = NDArray[np.int64]
 _FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is worth
 _FLOAT_ERROR = 2.0**-20  # relative, of a length: n 2**-53 for a sum of n squares, n <= 2**30
 _LARGEST_SUM = 2.0**52
+_LEAST_CLIP = 1e-100
 _BLOCK_ENTRIES = 2**21
 
 
@@ -48,6 +49,7 @@ class ClippedSum:
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
+        require(self.clip >= _LEAST_CLIP, "clip", self.clip, f"at least {_LEAST_CLIP:g}, whose square is a number")
         for name, value in zip(("num_queries", "num_labels"), self.shape, strict=True):
             require_count(name, value)
 

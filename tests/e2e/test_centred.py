@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from pate.accounting import ExactAccountant
-from pate.aggregators import CenteredVotes, ClippedVotes
+from pate.aggregators import CenteredVotes, ClippedVotes, GNMax
 from pate.pipeline import train
 from pate.plan import Plan
 from pate.report import Report
 from pate.student import LinearStudent, LowRankStudent, StudentModel
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
+from pate.votes import VoteStore
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, SilentMonitor, small_dataset, small_plan
 
 
@@ -108,3 +109,32 @@ def test_kernel_teachers_need_centred_votes_and_others_a_number() -> None:
         replace(centred_plan(), aggregator=small_plan().aggregator)
     with pytest.raises(InvalidValue, match=r"teacher\.num_teachers=0: expected a whole number >= 1"):
         small_plan(num_teachers=None)
+
+
+@pytest.mark.parametrize("num_teachers", [None, 24])
+def test_add_remove_is_refused_because_the_number_of_groups_decides(num_teachers: int | None, tmp_path: Path) -> None:
+    plan = centred_plan(
+        aggregator=CenteredVotes(noise_multiplier=1.0, adjacency="add_remove"), num_teachers=num_teachers
+    )
+    with pytest.raises(InvalidValue, match=r"adjacency=add_remove: expected replace_one for centered_votes in a run"):
+        train(plan, tmp_path / "run", SilentMonitor())
+    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+
+
+def test_an_aggregator_of_one_vote_a_teacher_gets_no_more_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several labels a sample: each teacher keeps one of its votes, whatever the others say."""
+    seen: list[np.ndarray] = []
+    aggregate = GNMax.aggregate
+
+    def watched(self: GNMax, votes: Any, **options: Any) -> Any:
+        seen.append(np.array(votes))
+        return aggregate(self, votes, **options)
+
+    monkeypatch.setattr(GNMax, "aggregate", watched)
+    plan = small_plan(aggregator=GNMax(noise_std=5.0))
+    train(plan, tmp_path / "run", SilentMonitor())
+    votes = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
+    assert votes.sum(axis=2).max() > 1
+    assert (seen[0].sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()

@@ -72,3 +72,20 @@ def test_a_seed_is_no_generator(rng: Any) -> None:
 
 def test_nothing_is_drawn_for_an_empty_shape() -> None:
     assert RoundedGaussian(1.0).sample((0, 3), np.random.default_rng(0)).shape == (0, 3)
+
+
+def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At std 2**40 the first 64 bits leave 2**-24 of a step open: a place one word below a step is not decided."""
+    asked: list[int] = []
+    exactly = RoundedGaussian._exactly
+
+    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+        asked.append(first[1])
+        return exactly(self, first, rng)
+
+    monkeypatch.setattr(RoundedGaussian, "_exactly", counted)
+    bits = words(np.random.default_rng(0), (3, 200))
+    bits[1] = 2**23 - 1  # half a step over std, less one
+    values, kept = RoundedGaussian(2.0**40)._candidates(bits, np.random.default_rng(1))
+    near = kept & (values <= 1)
+    assert len(asked) >= near.sum() > 50

@@ -119,3 +119,8 @@ def test_impossible_spans_are_refused() -> None:
     other = FactoredVotes(SPAN[::-1].copy(), np.zeros((1, 2, 3)))
     with pytest.raises(InvalidValue, match=r"span=.*: expected the same span in every block"):
         ClippedSum(1.0, (3, 3)).total(iter([FactoredVotes(SPAN, np.zeros((1, 2, 3))), other]), centre=0, num_teachers=2)
+
+
+def test_a_clip_whose_square_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"clip=1e-165: expected at least 1e-100, whose square is a number"):
+        ClippedSum(1e-165, (2, 2))

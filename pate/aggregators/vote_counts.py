@@ -1,0 +1,31 @@
+"""Counting teachers' votes as far as an aggregator's price lets each teacher vote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.vote_limit import limited
+from pate.validation import InvalidValue
+from pate.votes.histogram import histogram
+
+
+def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """Counts `[Q, L]` of votes in blocks `[c, Q, L]`, for an aggregator that reads counts.
+
+    Counts do not say how many labels one teacher voted for. Where the price is for `votes_each` of them, every teacher
+    keeps that many a query, chosen from its own votes alone. Whoever has the teachers' votes counts them here.
+
+    Raises:
+        InvalidValue: no blocks.
+    """
+    most, counts = aggregator.votes_each, None
+    for block in blocks:
+        counted = histogram(block if most is None else limited(block, most))
+        counts = counted if counts is None else counts + counted
+    if counts is None:
+        raise InvalidValue("votes: expected the votes of at least one teacher")
+    return counts
