@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, GNMax, NotPriorTopK, StableTopK
+from pate.aggregators import Aggregator, CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
 from pate.comparison import ComparisonPlan, Entrant, Frontier, compare, read_runs
 from pate.comparison.trial import Cell
 from pate.pipeline import train
@@ -62,7 +62,13 @@ def run(folder: Path, *entrants: Entrant, **changes: Any) -> Frontier:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparison") / "run"
     entrants = (entrant("votes", VOTES), entrant("votes", VOTES, 12), entrant("hopeless", HOPELESS))
-    run(folder, *entrants, entrant("gnmax", GNMax(noise_std=1.0)), entrant("checked", CHECKED))
+    run(
+        folder,
+        *entrants,
+        entrant("all", FixedTopK(k=99, epsilon=1.0)),
+        entrant("gnmax", GNMax(noise_std=1.0)),
+        entrant("checked", CHECKED),
+    )
     return folder
 
 
@@ -87,7 +93,9 @@ def test_what_cannot_be_reached_or_read_is_a_row_that_says_so(finished: Path) ->
     runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
     assert "uses up target_delta" in runs["hopeless"].note
     assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (None, None, None)
-    assert "expected at most 24, 24 teachers with max_votes=1" in runs["gnmax"].note
+    assert "k=99: expected at most" in runs["all"].note
+    assert runs["gnmax"].note == ""  # each teacher's votes are cut down to what it is priced for
+    assert runs["gnmax"].num_answered == NUM_QUERIES
     assert runs["checked"].note == ""
 
 
