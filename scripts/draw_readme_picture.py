@@ -34,7 +34,8 @@ def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
     if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in there)]:
         raise InvalidValue(f"name={unknown[0]}: expected one of {', '.join(there)}")
     kept = {(line.name, line.num_teachers) for key, line in there.items() if not names or _is_named(key, names)}
-    runs = [run for run in frontier.runs if run.is_baseline or (run.aggregator, run.num_teachers) in kept]
+    drawn = [(run, (run.aggregator.partition("@")[0], run.num_teachers)) for run in frontier.runs]
+    runs = [run for run, entrant in drawn if run.is_baseline or entrant in kept]
     return replace(frontier, runs=tuple(runs))
 
 

@@ -219,7 +219,7 @@ class _Comparison:
             self.folder.path / "calibrations" / f"{name}-{digest(priced)}.json",
             self._cells(name, plan.seeds, seen),
             Run(
-                aggregator=entrant.name,
+                aggregator=self._column(entrant, ensemble.num_teachers),
                 adjacency=adjacency,
                 epsilon=epsilon,
                 delta=plan.target_delta,
@@ -230,6 +230,11 @@ class _Comparison:
                 student=kind(entrant.student),
             ),
         )
+
+    def _column(self, entrant: Entrant, num_teachers: int) -> str:
+        """The name in the CSV, which no two entrants share: the first of a name has it, later ones add @T."""
+        first = next(other for other in self.plan.entrants if other.name == entrant.name)
+        return entrant.name if entrant is first else f"{entrant.name}@{num_teachers}"
 
     def _parameters(self) -> dict[str, list[tuple[float, str]]]:
         """What was solved for, in words, by entrant and epsilon."""

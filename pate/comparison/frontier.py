@@ -130,7 +130,8 @@ class Frontier:
 def _line(by_epsilon: dict[float, list[Run]], metric: str) -> Line:
     first = next(iter(by_epsilon.values()))[0]
     points = tuple(_point(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items()))
-    return Line(first.aggregator, first.teacher or "", first.num_teachers or 0, first.student or "", points)
+    name = first.aggregator.partition("@")[0]
+    return Line(name, first.teacher or "", first.num_teachers or 0, first.student or "", points)
 
 
 def _point(epsilon: float, runs: list[Run], metric: str) -> Point:

@@ -82,7 +82,7 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
         ("majority_vote_student", 12),
     ]
     assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:4])
-    assert names.count(("votes", 24)) == names.count(("votes", 12)) == 4
+    assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two entrants share a name
     for item in runs[4:12]:
         assert (item.num_answered, item.num_queries, item.adjacency) == (NUM_QUERIES, NUM_QUERIES, "replace_one")
         assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)  # type: ignore[operator]
