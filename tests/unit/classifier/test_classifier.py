@@ -245,7 +245,8 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     told = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
     assert len(told) == 3  # the first fit on each of two folds has no earlier one
     assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
-    assert "their epsilons add up, here to 10.00" in told[-1]  # both settings on its fold, and the last fit with 4
+    spent = 6 + search.best_params_["epsilon"]  # both settings on its fold, and the last fit with the best
+    assert f"their epsilons add up, here to {spent:.2f}" in told[-1]
     search = GridSearchCV(PATEClassifier(TREE, n_teachers=20, ledger=str(tmp_path / "ledger")), grid, cv=2)
     search.fit(inputs, bits, X_public=public)
     ledger = Ledger(tmp_path / "ledger", target_delta=1e-6)
