@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
-from pate.aggregators import Aggregator
+from pate.aggregators import PerQueryAggregator
 from pate.validation import require_count, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceQuorum(Aggregator):
+class LaplaceQuorum(PerQueryAggregator):
     """Releases the labels whose count + Laplace(noise_scale) exceeds quorum * num_teachers. Answers every query.
 
     One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.

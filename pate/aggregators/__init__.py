@@ -11,6 +11,7 @@ from pate.aggregators.confident_votes import ConfidentVotes
 from pate.aggregators.fixed_top_k import FixedTopK
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
+from pate.aggregators.histogram import HistogramAggregator, PerQueryAggregator
 from pate.aggregators.not_prior_top_k import NotPriorTopK
 from pate.aggregators.powerset_gnmax import PowersetGNMax
 from pate.aggregators.prevalence import Prevalence
@@ -34,7 +35,9 @@ __all__ = [
     "FixedTopK",
     "GNMax",
     "GaussianVotes",
+    "HistogramAggregator",
     "NotPriorTopK",
+    "PerQueryAggregator",
     "PowersetGNMax",
     "Prevalence",
     "PriorRule",

@@ -10,8 +10,8 @@ from scipy.special import softmax
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
-from pate.aggregators.aggregator import Bits
 from pate.aggregators.charged import ChargedAggregator, Round
+from pate.aggregators.histogram import Bits
 from pate.aggregators.session_price import session_event
 from pate.aggregators.top_k_call import draw
 from pate.validation import require_count, require_positive

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
-from pate.aggregators.aggregator import Bits
 from pate.aggregators.charged import ChargedAggregator, Round
+from pate.aggregators.histogram import Bits
 from pate.aggregators.session_price import session_event
 from pate.aggregators.stable_top_k import StableTopK
 from pate.aggregators.top_k_call import TopKCall, draw

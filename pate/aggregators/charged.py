@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Event, Ledger, RdpAccountant
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 
@@ -89,7 +89,7 @@ OnRound = Callable[[int, Round], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChargedAggregator(Aggregator):
+class ChargedAggregator(HistogramAggregator):
     """Asks queries in order and rounds until `target_hits` of them have hit; the rest is refused.
 
     Formal guarantees:
@@ -184,7 +184,7 @@ class ChargedAggregator(Aggregator):
         Args:
             votes: integers `[Q, L]` in 0..num_teachers.
             num_teachers: T, public.
-            rng: as in `Aggregator.aggregate`.
+            rng: as in `PerQueryAggregator.aggregate`.
             ledger: charged with the whole session before anything is drawn.
             prior: bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was released
                 before. Aggregators that need none take no notice of it.
@@ -192,7 +192,7 @@ class ChargedAggregator(Aggregator):
             on_round: told each new round; what it raises ends the session.
 
         Raises:
-            InvalidValue: as `Aggregator.aggregate`; a prior or a round of another shape.
+            InvalidValue: as `PerQueryAggregator.aggregate`; a prior or a round of another shape.
         """
         beside = _prior_name(prior, votes, num_teachers)
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger, beside=beside)
@@ -220,9 +220,6 @@ class ChargedAggregator(Aggregator):
         """The rows of each round."""
         for start in range(0, num_queries, self.round_size):
             yield slice(start, min(start + self.round_size, num_queries))
-
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        raise NotImplementedError("a session asks its queries one after the other")
 
 
 def _halted(outcome: Round, left: int) -> Round:

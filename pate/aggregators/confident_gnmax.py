@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
-from pate.aggregators.aggregator import Bits
 from pate.aggregators.gnmax import counts_event, draw_largest
+from pate.aggregators.histogram import Bits
 from pate.aggregators.screened import ScreenedAggregator
 from pate.validation import require_count
 

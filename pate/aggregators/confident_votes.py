@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
-from pate.aggregators.aggregator import Bits
 from pate.aggregators.gaussian_votes import GaussianVotes
+from pate.aggregators.histogram import Bits
 from pate.aggregators.screened import ScreenedAggregator
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, NoOpEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.mechanisms import (
     CanonicalTopK,
     JointTopK,
@@ -32,7 +32,7 @@ MECHANISMS: Mapping[str, type[TopKMechanism]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedTopK(Aggregator):
+class FixedTopK(PerQueryAggregator):
     """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
 
     Every query is answered, sure or not. With k = L all labels are released, nothing depends on the votes, and nothing

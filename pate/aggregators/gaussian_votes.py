@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.validation import require_count, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianVotes(Aggregator):
+class GaussianVotes(PerQueryAggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2. Answers every query.
 
     Formal guarantees:

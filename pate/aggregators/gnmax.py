@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.validation import require_count, require_positive
 
 
@@ -33,7 +33,7 @@ def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.G
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax(Aggregator):
+class GNMax(PerQueryAggregator):
     """Releases, for each query, the label whose count + N(0, noise_std**2) is largest. Answers every query.
 
     Formal guarantees:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Bits
+from pate.aggregators.histogram import Bits
 from pate.aggregators.release import Release
 from pate.aggregators.vote_limit import limited, vote_blocks
 from pate.aggregators.vote_reader import TeacherVotesAggregator

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from pate.accounting import ComposedEvent, Event, Ledger, OneBitEvent, SelfComposedEvent
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
 from pate.validation import require, require_count, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScreenedAggregator(Aggregator):
+class ScreenedAggregator(PerQueryAggregator):
     """Answers a query only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
 
     The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. Screening and answer

@@ -21,8 +21,8 @@ from pate.accounting import (
     zcdp_to_epsilon_classic,
 )
 from pate.accounting.rdp import count_leaves, rdp_curve
-from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.budget_split import best_split
+from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.regularizer import FixedKRegularizer
@@ -33,7 +33,7 @@ from pate.validation import InvalidValue, require, require_count, require_positi
 
 
 @dataclass(frozen=True, kw_only=True)
-class StableFixedTopK(Aggregator):
+class StableFixedTopK(PerQueryAggregator):
     """Releases exactly k labels for every query: a stable set near size k, filled up or cut down by peeling.
 
     First `StableTopK`, whose regularizer prefers sizes near k. A set of k labels is released as it is. From a larger

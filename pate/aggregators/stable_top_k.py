@@ -19,8 +19,8 @@ from pate.accounting import (
     calibrate,
     zcdp_to_epsilon_classic,
 )
-from pate.aggregators.aggregator import Aggregator, Bits
 from pate.aggregators.budget_split import best_split
+from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stability_choice import require_test, stability_test_of
 from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import GapSelection
@@ -32,7 +32,7 @@ from pate.validation import InvalidValue, require_count, require_positive, requi
 
 
 @dataclass(frozen=True, kw_only=True)
-class StableTopK(Aggregator):
+class StableTopK(PerQueryAggregator):
     """Chooses k by noisy max over the gaps of the sorted histogram, then releases the top-k set if the gap passes.
 
     A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need

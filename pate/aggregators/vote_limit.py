@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators.aggregator import Bits
+from pate.aggregators.histogram import Bits
 from pate.validation import require
 
 _VOTES_AT_ONCE = 2**22  # so that working copies stay small

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger
-from pate.accounting.ledger import noise_name
-from pate.aggregators.aggregator import Aggregator, Bits
+from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.release import Release
 from pate.validation import require_count, require_generator
 
@@ -64,7 +62,7 @@ class TeacherVotesAggregator(Aggregator):
             votes: as in `gather`.
             num_teachers: N, public.
             rng: fresh noise comes from it.
-            ledger: as in `Aggregator.aggregate`.
+            ledger: as in `PerQueryAggregator.aggregate`.
 
         Raises:
             InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
@@ -86,10 +84,7 @@ class TeacherVotesAggregator(Aggregator):
         require_generator(rng)
         num_queries, num_labels = self._shape(summary)
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        if ledger is not None:
-            noise = noise_name(rng)
-            key = self._summary_key(summary, num_teachers, noise) if noise else uuid.uuid4().hex
-            ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
+        self._pay(event, ledger, rng, lambda noise: self._summary_key(summary, num_teachers, noise))
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
@@ -102,6 +97,3 @@ class TeacherVotesAggregator(Aggregator):
         digest = hashlib.sha256(repr((identity, num_teachers, summary.dtype.str, summary.shape, noise)).encode())
         digest.update(np.ascontiguousarray(summary).data)
         return digest.hexdigest()
-
-    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        raise NotImplementedError("counts do not say what each teacher said")

@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger, NoOpEvent
-from pate.aggregators import Aggregator
+from pate.aggregators import PerQueryAggregator
 from pate.validation import InvalidValue
 
 SHAPE = {"num_labels": 4, "num_teachers": 9}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Thresholds(Aggregator):
+class Thresholds(PerQueryAggregator):
     """Answers with the labels above thresholds that are given as an array, or as anything else."""
 
     thresholds: Any

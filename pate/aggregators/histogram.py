@@ -1,0 +1,106 @@
+"""Aggregators that read how many teachers say something, and those of them that answer each query by itself."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Event, Ledger
+from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.release import Release
+from pate.validation import require, require_count, require_generator, require_histogram
+
+Bits = NDArray[np.bool_]
+
+_QUERIES_AT_ONCE = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramAggregator(Aggregator):
+    """Reads vote counts `[Q, L]`."""
+
+    reads: ClassVar[str] = "histogram"
+
+    def _charge(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None,
+        beside: str = "",
+    ) -> tuple[NDArray[np.integer], Event]:
+        """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price.
+
+        `beside` names whatever else the release is a function of.
+        """
+        require_generator(rng)
+        require_count("num_teachers", num_teachers)
+        counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
+        if (most := self.votes_each) is not None:
+            total = int(counts.sum(axis=1, dtype=np.int64).max())
+            rule = f"at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
+            require(total <= most * num_teachers, "votes.sum", total, rule)
+        num_queries, num_labels = counts.shape
+        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        self._pay(event, ledger, rng, lambda noise: self._release_key(counts, num_teachers, noise, beside))
+        return counts, event
+
+    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str, beside: str) -> str:
+        """A digest of all that the release is a function of; the name of the noise salts the votes."""
+        identity = self._identity(num_labels=counts.shape[1], num_teachers=num_teachers)
+        named = (identity, num_teachers, counts.shape, noise, *([beside] if beside else []))
+        digest = hashlib.sha256(repr(named).encode())
+        for _, block in _blocks(counts):
+            digest.update(np.ascontiguousarray(block).data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerQueryAggregator(HistogramAggregator):
+    """Answers each query by itself: an aggregator of this kind says its price and how it draws, no more."""
+
+    @abstractmethod
+    def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        """Labels `[q, L]` and answered `[q]` for some of the queries; `aggregate` has charged them all."""
+
+    def aggregate(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+    ) -> Release:
+        """Releases labels for all queries.
+
+        Args:
+            votes: integers `[Q, L]` in 0..num_teachers: how many teachers vote for each label; anything that
+                `numpy.asarray` takes.
+            num_teachers: T, public.
+            rng: fresh noise for every query comes from it.
+            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. The same votes
+                with the generator in the same state give the same release, which is charged once.
+
+        Raises:
+            InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.
+        """
+        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        labels = np.zeros(counts.shape, dtype=np.bool_)
+        answered = np.zeros(len(counts), dtype=np.bool_)
+        for rows, block in _blocks(counts):
+            labels[rows], answered[rows] = self._draw(block, num_teachers=num_teachers, rng=rng)
+        return Release(labels, answered, event, self.adjacency)
+
+
+def _blocks(counts: NDArray[np.integer]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Consecutive rows, few enough that their working copies stay small."""
+    for start in range(0, len(counts), _QUERIES_AT_ONCE):
+        rows = slice(start, start + _QUERIES_AT_ONCE)
+        yield rows, counts[rows].astype(np.int64, copy=False)
