@@ -39,7 +39,8 @@ class CentredStage:
         num_queries: the first ones of the public split are asked.
         partition: of the private split.
         folder: the run's, the owner's alone.
-        rng: the noise; its two children draw for the prevalence and for the votes.
+        noise: gives the generator of the noise, when it is needed; its two children draw for the prevalence and for
+            the votes.
         ledger: charged before each.
     """
 
@@ -51,7 +52,7 @@ class CentredStage:
     num_queries: int
     partition: Partition
     folder: Path
-    rng: np.random.Generator
+    noise: Callable[[], np.random.Generator]
     ledger: Ledger
 
     def __post_init__(self) -> None:
@@ -119,7 +120,7 @@ class CentredStage:
 
     @cached_property
     def _generators(self) -> list[np.random.Generator]:
-        return self.rng.spawn(2)
+        return self.noise().spawn(2)
 
     @cached_property
     def _centred(self) -> CenteredVotes:

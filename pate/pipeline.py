@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Protocol
@@ -167,7 +167,7 @@ class _Run:
             self.price.num_queries,
             self.partition,
             self.folder.path,
-            self.randomness.generator("noise"),
+            partial(self.randomness.generator, "noise"),
             self.ledger,
         )
 
@@ -195,18 +195,17 @@ class _Run:
                 release = self.centred.release()
                 write_centred(path, release)
         elif isinstance(aggregator, ChargedAggregator):
+            counts = counts_for(aggregator, self.votes.blocks())
             with self.monitor.stage("releasing labels", self.price.num_queries) as advance:
-                charged = self._release_in_rounds(aggregator, advance)
+                charged = self._release_in_rounds(aggregator, counts, advance)
                 asked = {"hits": charged.hits, "num_asked": np.array(charged.num_asked)}
                 write_arrays(path, labels=charged.labels, answered=charged.answered, **asked)
                 release = charged
         else:
+            votes = self._votes_for(aggregator)
             with self.monitor.stage("releasing labels"):
                 release = aggregator.aggregate(
-                    self._votes_for(aggregator),
-                    num_teachers=self.num_teachers,
-                    rng=self.randomness.generator("noise"),
-                    ledger=self.ledger,
+                    votes, num_teachers=self.num_teachers, rng=self.randomness.generator("noise"), ledger=self.ledger
                 )
                 write_arrays(path, labels=release.labels, answered=release.answered)
         self.randomness.forget_noise()
@@ -219,7 +218,9 @@ class _Run:
         blocks = self.votes.blocks()
         return blocks if aggregator.reads == "teacher_votes" else counts_for(aggregator, blocks)
 
-    def _release_in_rounds(self, aggregator: ChargedAggregator, advance: Advance) -> ChargedRelease:
+    def _release_in_rounds(
+        self, aggregator: ChargedAggregator, counts: NDArray[np.int64], advance: Advance
+    ) -> ChargedRelease:
         prior = None
         if isinstance(aggregator, NotPriorTopK):
             seed = self.randomness.seeds("student", 1)[0]
@@ -232,7 +233,7 @@ class _Run:
 
         return release_in_rounds(
             aggregator,
-            counts_for(aggregator, self.votes.blocks()),
+            counts,
             files=RoundFiles(self.folder.path / "rounds"),
             tell=tell,
             num_teachers=self.num_teachers,

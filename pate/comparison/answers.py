@@ -123,7 +123,7 @@ class CentredAnswers(Answers):
             num_queries=self.source.num_queries,
             partition=self.ensemble.partition(dataset),
             folder=folder,
-            rng=rng,
+            noise=lambda: rng,
             ledger=self.terms(folder / "ledger.jsonl"),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +17,12 @@ from pate.mechanisms.top_k import Array, Counts, Law, TopKMechanism, bounded_ran
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeelingTopK(TopKMechanism):
-    """Picks an index with Gumbel noise on the counts, removes it, and repeats k times; released in this order.
-
-    Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
-    (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
+class GumbelTopK(TopKMechanism):
+    """k picks of a bounded range, all drawn with one Gumbel variable a count: what its two names have in common.
 
     Attributes:
         epsilon: pure DP of the whole release, > 0; or
         rho: its zCDP, > 0. Exactly one of the two.
-
-    Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
-
-    >>> law = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
-    >>> {index: round(p, 3) for (index,), p in law.items()}
-    {0: 0.705, 1: 0.259, 2: 0.035}
     """
 
     epsilon: float | None = None
@@ -57,6 +49,26 @@ class PeelingTopK(TopKMechanism):
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples."""
         return peel_law(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PeelingTopK(GumbelTopK):
+    """Picks an index with Gumbel noise on the counts, removes it, and repeats k times; released in this order.
+
+    Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
+    (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
+
+    Attributes:
+        epsilon: pure DP of the whole release, > 0; or
+        rho: its zCDP, > 0. Exactly one of the two.
+
+    Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
+
+    >>> law = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in law.items()}
+    {0: 0.705, 1: 0.259, 2: 0.035}
+    """
 
 
 def draw_gumbel_peel(utilities: Array, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
