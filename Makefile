@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test check bench docs wheel clean
+.PHONY: help setup run compare test check bench docs notebooks wheel clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -38,6 +38,9 @@ bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 
 docs: $(STAMP) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebooks: $(STAMP) ## takes outputs and counts out of the notebooks, as they are kept in git
+	$(BIN)/python scripts/strip_notebooks.py
 
 wheel: $(STAMP) ## wheel and sdist in dist/, and the wheel with all it needs in an empty environment; minutes
 	rm -rf dist $(VENV)/wheel

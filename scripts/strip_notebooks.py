@@ -1,0 +1,64 @@
+"""Takes outputs, counts and metadata out of notebooks: python scripts/strip_notebooks.py [--check] [FILE ...]."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def stripped(text: str) -> str:
+    """The notebook as it is kept: sources and ids, and nothing that running it changes.
+
+    A cell keeps its id; one without gets an id from its source.
+    """
+    notebook = json.loads(text)
+    taken = {cell["id"] for cell in notebook["cells"] if "id" in cell}
+    cells = [_cell(cell, taken) for cell in notebook["cells"]]
+    kept = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(cell: dict[str, Any], taken: set[str]) -> dict[str, Any]:
+    source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    kept = {"cell_type": cell["cell_type"], "id": cell.get("id") or _new_id(source, taken), "metadata": {}}
+    if cell["cell_type"] == "code":
+        kept |= {"execution_count": None, "outputs": []}
+    return kept | {"source": source.splitlines(keepends=True)}
+
+
+def _new_id(source: str, taken: set[str]) -> str:
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    name = next(name for start in range(56) if (name := digest[start : start + 8]) not in taken)
+    taken.add(name)
+    return name
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Strips the files in place; with --check names those that are not stripped, and returns 1 if there are any."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("files", nargs="*", type=Path)
+    chosen = parser.parse_args(arguments)
+    changed = 0
+    for path in chosen.files or sorted(NOTEBOOKS.glob("*.ipynb")):
+        text = path.read_text(encoding="utf-8")
+        if (kept := stripped(text)) != text:
+            changed = 1
+            sys.stdout.write(f"{path}: {'not stripped' if chosen.check else 'stripped'}\n")
+            if not chosen.check:
+                path.write_text(kept, encoding="utf-8")
+    return changed if chosen.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
