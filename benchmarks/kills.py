@@ -1,8 +1,9 @@
 """`python -m benchmarks.kills`: a run killed at random moments, again and again, until it ends like an undisturbed one.
 
-SIGKILL goes to the run itself or to one of its processes (workers; with Ray also what makes up the node), then the
-same command follows. A run that got to its end is compared with an undisturbed one and begun anew, until there were
-enough kills.
+SIGKILL goes to the run itself, to one of its workers or, with `--nodes`, to a whole node of a Ray cluster; then the
+same command follows. Half of the moments are uniform over the length of a run, half lie just after a file of the run
+appeared, where a stage hands over to the next. A run that got to its end is compared with an undisturbed one and begun
+anew, until there were enough kills.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
+
+from benchmarks.descendants import descendants
+from benchmarks.ray_nodes import RayNodes
 
 SETTINGS = (
     "data=digits_grid",
@@ -29,15 +34,30 @@ SETTINGS = (
     "data.num_test=200",
     "teacher=cnn",
     "teacher.patch=2",
-    "teacher.num_teachers=12",
-    "teacher.epochs=6",
-    "aggregator=gaussian_votes",
+    "teacher.num_teachers=24",
+    "teacher.epochs=10",
+    "teacher._target_=benchmarks.witness.WitnessedTeacher",
+    "allowed_targets=[benchmarks.]",
     "num_queries=100",
-    "target_epsilon=100",
     "seed=1",
 )
-COMPARED = ("release/release.npz", "ledger.jsonl", "votes.npz", "partition.json")
+RELEASES = {
+    "labels": ("aggregator=gaussian_votes", "target_epsilon=100"),
+    "session": ("aggregator=stable_top_k_boundary", "aggregator.target_hits=20", "target_epsilon=200"),
+}
+_MILESTONES = (
+    "partition.json",
+    "teachers/teacher-000005.safetensors",
+    "casting",
+    "votes.npz",
+    "ledger.jsonl",
+    "rounds",
+    "release/release.npz",
+    "release/student",
+)
+_WITHIN_S = 0.3  # of a milestone
 _PATIENCE_S = 120  # before a run whose node was killed is killed itself
+_SAVED_S = 1.0  # a teacher trained so long before a kill is on the disk
 
 
 @dataclass
@@ -45,104 +65,185 @@ class Kills:
     """What happened.
 
     Attributes:
-        of_run: kills of the run itself.
-        of_worker: kills of one of its processes.
+        of: how many kills of a "run", "worker" or "node".
         finished: runs that got to their end.
-        faults: what differed, one line each; empty if all is well.
+        continued: runs that lost a worker or node and got to their end by themselves.
+        stopped: runs that lost one and ended with a line that says what to do.
+        unsaved: trainings that a kill cut off from their saving, so that they were done again.
+        faults: what went wrong, one line each; empty if all is well.
     """
 
-    of_run: int = 0
-    of_worker: int = 0
+    of: Counter[str] = field(default_factory=Counter)
     finished: int = 0
+    continued: int = 0
+    stopped: int = 0
+    unsaved: int = 0
     faults: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """Of all kinds."""
+        return sum(self.of.values())
 
 
 def main() -> None:
-    """Prints what happened; exit code 1 where anything differs."""
+    """Prints what happened; exit code 1 where anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--engine", default="processes", choices=["sequential", "stacked", "processes", "ray"])
+    parser.add_argument("--nodes", action="store_true", help="with --engine ray: on a cluster of two nodes")
+    parser.add_argument("--release", default="labels", choices=[*RELEASES], help="all at once, or a session in rounds")
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        kills = disturb(Path(folder), arguments.engine, arguments.kills, random.Random(arguments.seed))
-    say = Console(highlight=False).print
-    say(f"engine {arguments.engine}: {kills.of_run} kills of the run, {kills.of_worker} of one of its processes")
-    say(f"{kills.finished} runs got to their end; releases, ledgers, votes and teachers were compared")
-    say("\n".join(kills.faults) or "no difference from an undisturbed run, no teacher trained again")
+    given = parser.parse_args()
+    os.environ["PYTHONPATH"] = os.getcwd()  # a cluster's workers need the witness
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, RayNodes() if given.nodes else contextlib.nullcontext() as nodes:
+        disturbed = Disturbed(Path(folder), given.engine, RELEASES[given.release], nodes)
+        kills = disturbed.kill(given.kills, random.Random(given.seed))
+    say = Console(highlight=False, soft_wrap=True).print
+    counts = ", ".join(f"{number} of a {kind}" for kind, number in kills.of.items())
+    say(f"engine {given.engine}, {time.monotonic() - started:.0f} s: {kills.total} kills: {counts}")
+    say(f"{kills.continued} runs went on without what they lost, {kills.stopped} stopped and said so")
+    say(f"{kills.finished} runs got to their end; {kills.unsaved} teachers were cut off from their saving")
+    say("\n".join(kills.faults) or "same release, votes and teachers; none trained again once saved; ledger complete")
     sys.exit(1 if kills.faults else 0)
 
 
-def disturb(folder: Path, engine: str, num_kills: int, rng: random.Random) -> Kills:
-    """Kills runs in folder/disturbed until there were enough kills and the last one got to its end."""
-    calm, disturbed, kills = folder / "calm", folder / "disturbed", Kills()
-    start = time.monotonic()
-    _start(calm, engine).wait()
-    length = time.monotonic() - start
-    saved: dict[str, tuple[int, int]] = {}
-    while kills.finished == 0 or kills.of_run + kills.of_worker < num_kills:
-        run = _start(disturbed, engine)
-        while run.poll() is None and kills.of_run + kills.of_worker < num_kills:
+@dataclass
+class Disturbed:
+    """A run that is killed and started again, beside one that is not.
+
+    Attributes:
+        folder: for both.
+        engine: of both.
+        release: settings of the aggregator.
+        nodes: the cluster that the run uses, or None.
+    """
+
+    folder: Path
+    engine: str
+    release: tuple[str, ...]
+    nodes: RayNodes | None = None
+
+    def __post_init__(self) -> None:
+        self.calm, self.path = self.folder / "calm", self.folder / "disturbed"
+        self.log, self.errors = self.folder / "trained.log", self.folder / "stderr"
+        self.kills = Kills()
+        self.saved: dict[str, tuple[int, int]] = {}
+        self.spent: list[bytes] = []
+        self.moments: list[float] = []
+
+    def kill(self, num_kills: int, rng: random.Random) -> Kills:
+        """Kills until there were enough and the last run got to its end."""
+        start = time.monotonic()
+        if self._start(self.calm).wait() != 0:
+            raise RuntimeError(self.errors.read_text())
+        length = time.monotonic() - start
+        self.log.unlink()
+        while self.kills.finished == 0 or self.kills.total < num_kills:
+            run, last = self._start(self.path), ""
+            while run.poll() is None and self.kills.total < num_kills and last != "run":
+                self._wait_for_a_moment(run, length, rng)
+                self._note()
+                if run.poll() is None:
+                    last = self._kill_one(run, rng)
+            self._end(run, last)
+        return self.kills
+
+    def _start(self, path: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "pate.cli.train", *SETTINGS, *self.release, f"+teacher.log={self.log}"]
+        command += [f"engine={self.engine}", f"output_dir={path}"]
+        command += [f"engine.address={self.nodes.address}"] if self.nodes else []
+        with self.errors.open("wb") as errors:
+            return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+
+    def _wait_for_a_moment(self, run: subprocess.Popen[bytes], length: float, rng: random.Random) -> None:
+        """A uniform moment, or one just after the next of the files that are not there yet."""
+        ahead = [name for name in _MILESTONES if not (self.path / name).exists()]
+        if ahead and rng.random() < 0.5:
+            awaited = self.path / rng.choice(ahead)
+            while run.poll() is None and not awaited.exists():
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, _WITHIN_S))
+        else:
             time.sleep(rng.uniform(0.1, 0.8) * length)
-            _note(disturbed, saved, kills)
-            processes = descendants(run.pid)
-            if run.poll() is None:
-                of_worker = bool(processes) and rng.random() < 0.5
-                _kill(rng.choice(processes) if of_worker else run.pid)
-                kills.of_worker, kills.of_run = kills.of_worker + of_worker, kills.of_run + (not of_worker)
-        _wait(run)
-        _note(disturbed, saved, kills)
-        if (disturbed / "report.json").exists():
-            kills.finished += 1
-            differing = [name for name in COMPARED if (calm / name).read_bytes() != (disturbed / name).read_bytes()]
-            kills.faults += [f"{name} differs from an undisturbed run's" for name in differing]
-            shutil.rmtree(disturbed)
-            saved.clear()
-    return kills
 
+    def _kill_one(self, run: subprocess.Popen[bytes], rng: random.Random) -> str:
+        """Kills the run or something of it, and says which."""
+        workers = self.nodes.workers() if self.nodes else descendants(run.pid)
+        kind = rng.choice(["run", *(["worker"] if workers else []), *(["node"] if self.nodes else [])])
+        self.moments.append(time.time())
+        if kind == "node" and self.nodes:
+            self.nodes.lose_second()
+        else:
+            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                os.kill(rng.choice(workers) if kind == "worker" else run.pid, signal.SIGKILL)
+        self.kills.of[kind] += 1
+        return kind
 
-def descendants(pid: int) -> list[int]:
-    """The processes below one, as /proc tells."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue  # it ended meanwhile
-    found, frontier = [], [pid]
-    while frontier:
-        frontier = [child for child, parent in parents.items() if parent in frontier]
-        found += frontier
-    return found
+    def _end(self, run: subprocess.Popen[bytes], last: str) -> None:
+        """Waits for the run and looks at what it left."""
+        try:
+            code = run.wait(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            code = run.wait()
+            self.kills.faults.append(f"after the kill of a {last or 'run'} the run hung")
+        self._note()
+        if last != "run":
+            lines = self.errors.read_text().splitlines()
+            if code != 0 and (last == "" or any(line.startswith("Traceback") for line in lines)):
+                self.kills.faults.append(f"exit code {code}, {lines[-1:]}, after {last or 'no kill'}")
+            self.kills.continued += code == 0 and last != ""
+            self.kills.stopped += code != 0
+        if (self.path / "report.json").exists():
+            self._compare()
 
+    def _note(self) -> None:
+        """Remembers finished teachers, one of which written anew was trained again, and what was spent."""
+        for path in sorted((self.path / "teachers").glob("teacher-*.safetensors")):
+            status = path.stat()
+            found = status.st_ino, status.st_mtime_ns
+            if self.saved.setdefault(path.name, found) != found:
+                self.kills.faults.append(f"{path.name} was saved again")
+                self.saved[path.name] = found
+        released = any((self.path / "release").glob("release.npz")) or any((self.path / "rounds").glob("*.npz"))
+        ledger = self.path / "ledger.jsonl"
+        lines = ledger.read_bytes().splitlines(keepends=True) if ledger.exists() else []
+        whole = [line for line in lines if line.endswith(b"\n")]
+        if whole[: len(self.spent)] != self.spent:
+            self.kills.faults.append("a charge is missing in the ledger")
+        if released and len(whole) < 2:  # a header and a charge
+            self.kills.faults.append("something was released that is not in the ledger")
+        self.spent = whole
 
-def _start(folder: Path, engine: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pate.cli.train", *SETTINGS, f"engine={engine}", f"output_dir={folder}"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def _compare(self) -> None:
+        """A run that got to its end with the undisturbed one; then everything begins anew."""
+        names = ["ledger.jsonl", "votes.npz", "partition.json", "release/release.npz"]
+        for part in ("teachers", "release/student"):
+            names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / part).iterdir())]
+        for name in names:
+            if not (self.path / name).exists() or (self.calm / name).read_bytes() != (self.path / name).read_bytes():
+                self.kills.faults.append(f"{name} differs from an undisturbed run's")
+        self._count_trainings()
+        self.kills.finished += 1
+        shutil.rmtree(self.path)
+        self.log.unlink(missing_ok=True)
+        self.saved.clear()
+        self.spent, self.moments = [], []
 
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-        os.kill(pid, signal.SIGKILL)
-
-
-def _wait(run: subprocess.Popen[bytes]) -> None:
-    try:
-        run.wait(timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        run.kill()
-        run.wait()
-
-
-def _note(folder: Path, saved: dict[str, tuple[int, int]], kills: Kills) -> None:
-    """Remembers finished teachers; one that was written anew was trained twice."""
-    for path in sorted((folder / "teachers").glob("teacher-*.safetensors")):
-        status = path.stat()
-        found = status.st_ino, status.st_mtime_ns
-        if saved.setdefault(path.name, found) != found:
-            kills.faults.append(f"{path.name} was trained again")
-            saved[path.name] = found
+    def _count_trainings(self) -> None:
+        """A teacher may be trained again only where a kill came between its training and its saving."""
+        ends: dict[str, list[float]] = {}
+        for line in self.log.read_text().splitlines():
+            seed, moment = line.split()
+            ends.setdefault(seed, []).append(float(moment))
+        for seed, moments in ends.items():
+            for moment in moments[:-1]:
+                lost = any(moment - _SAVED_S < killed < moment + _SAVED_S for killed in self.moments)
+                self.kills.unsaved += lost
+                if not lost:
+                    self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again")
 
 
 if __name__ == "__main__":

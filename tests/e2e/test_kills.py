@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import descendants, disturb
+from benchmarks.descendants import descendants
+from benchmarks.kills import RELEASES, Disturbed
 
 
 @pytest.mark.slow
 def test_killed_runs_end_like_an_undisturbed_one(tmp_path: Path) -> None:
-    kills = disturb(tmp_path, "processes", num_kills=2, rng=random.Random(7))
-    assert kills.of_run + kills.of_worker >= 2
+    kills = Disturbed(tmp_path, "processes", (*RELEASES["labels"], "teacher.epochs=4")).kill(2, random.Random(7))
+    assert kills.total >= 2
     assert kills.finished >= 1
     assert kills.faults == []
 

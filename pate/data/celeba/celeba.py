@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.cache import PixelCache
 from pate.data.celeba.images import decode_images
-from pate.data.celeba.photographs import IMAGES, MARKER, image_folder, stamps_of
+from pate.data.celeba.photographs import IMAGES, MARKER, find_photographs
 from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, has_table, read_attributes, read_numbers
 from pate.data.dataset import Dataset, Split
 from pate.data.pixels import Pixels
@@ -31,20 +31,22 @@ class CelebA:
     """Reads the folder that CelebA is distributed as; nothing is fetched.
 
     The folder has `list_attr_celeba`, `list_eval_partition` (each `.txt` as the authors give it or `.csv`
-    as it is often passed on), `img_align_celeba/` with the photographs, and, if needed, `identity_CelebA`. No
-    checksum is asked for. The official training split is private, validation public, test test. A folder that
-    `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
+    as it is often passed on), `img_align_celeba/` with the photographs, and, if needed, `identity_CelebA`; or it has
+    them in the authors' `Anno`, `Eval` and `Img`. No checksum is asked for. The official training split is private,
+    validation public, test test. A folder that `scripts/make_synth_faces.py` wrote is read likewise, and called
+    synthetic.
 
     Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes a photograph,
     and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
     are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
 
     Edge cases: a listed photograph that is not in the folder, or a count in the list's first line that is not
-    that of its rows, is passed over with a warning, or refused (`missing`). A photograph that was replaced or
-    turned up is decoded at the next run. A damaged one is refused by name; those before it stay decoded.
+    that of its rows, is passed over with a warning, or refused (`missing`). A photograph may be called `.JPG` or
+    `.png` where the list says `.jpg`. One that was replaced or turned up is decoded at the next run. A damaged one is
+    refused by name; those before it stay decoded.
 
     Attributes:
-        root: the folder, or the one that has it as `celeba`.
+        root: the folder, or the one that has it as `celeba` or `CelebA`.
         image_size: height and width of the decoded images, in pixels.
         crop: side of the square in the photograph's middle that is kept, in pixels; None for the largest.
         partition_by_identity: whether the group, hence the unit that epsilon protects, is a person, who is then
@@ -92,20 +94,18 @@ class CelebA:
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
             self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
-        split_of = _numbers(folder, SPLITS, attributes.files)
+        split_of = _splits(folder, attributes.files)
         record_ids = np.arange(1, len(attributes.files) + 1)
-        group_ids = _numbers(folder, IDENTITIES, attributes.files) if self.partition_by_identity else record_ids
-        images = image_folder(folder)
-        stamps = stamps_of(images, attributes.files)
-        rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
+        group_ids = self._people(folder, attributes.files) if self.partition_by_identity else record_ids
+        found = find_photographs(folder, attributes.files)
+        rows_of = {role: self._rows(role, split_of == code, found.stamps > 0) for role, code in _OFFICIAL.items()}
 
         def decode(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-            paths = [images / attributes.files[row] for row in rows]
-            return decode_images(paths, image_size=self.image_size, crop=self.crop)
+            return decode_images(found.paths(rows), image_size=self.image_size, crop=self.crop)
 
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
         cache = PixelCache(self._cache_folder(folder, attributes.files), shape, "decoding photographs")
-        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
+        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), found.stamps, decode, stage)
 
         def split(rows: NDArray[np.int64]) -> Split:
             inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
@@ -117,11 +117,17 @@ class CelebA:
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
-        for folder in (root, root / "celeba"):
+        for folder in (root, root / "celeba", root / "CelebA"):
             if has_table(folder, ATTRIBUTES):
                 return folder
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue(f"data.root={self.root}: expected {rule}")
+
+    def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
+        if not has_table(folder, IDENTITIES):
+            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            raise InvalidValue(f"data.root={self.root}: expected {rule}")
+        return _numbers(folder, IDENTITIES, files)
 
     def _cache_folder(self, folder: Path, files: tuple[str, ...]) -> Path:
         """One for each list of files, size and crop."""
@@ -133,7 +139,7 @@ class CelebA:
         absent = int((listed & ~present).sum())
         rows = np.flatnonzero(listed & present)
         if not len(rows):
-            rule = f"at least one photograph of the {role} split in {IMAGES}/, found none of {int(listed.sum())}"
+            rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {int(listed.sum())}"
             raise InvalidValue(f"data.root={self.root}: expected {rule}")
         if absent:
             rule = f"all {int(listed.sum())} listed photographs of the {role} split, {absent} are missing"
@@ -145,6 +151,15 @@ class CelebA:
         if self.missing == "error":
             raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
         _log.warning("%s; going on with what is there (data.missing=error refuses)", message)
+
+
+def _splits(folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
+    numbers = _numbers(folder, SPLITS, files)
+    strange = np.flatnonzero(~np.isin(numbers, list(_OFFICIAL.values())))
+    if len(strange):
+        rule = "0 (training), 1 (validation) or 2 (test)"
+        raise InvalidValue(f"{SPLITS} row {files[strange[0]]}={numbers[strange[0]]}: expected {rule}")
+    return numbers
 
 
 def _numbers(folder: Path, stem: str, files: tuple[str, ...]) -> NDArray[np.int64]:

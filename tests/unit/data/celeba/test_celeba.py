@@ -1,4 +1,5 @@
 import logging
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -39,8 +40,60 @@ def test_both_forms_by_hand(copy: Path) -> None:
 
 
 def test_the_root_may_be_the_folder_above(text_copy: Path) -> None:
-    dataset = CelebA(root=str(text_copy.parent), image_size=4).load()
-    assert len(dataset.private) == 4
+    for name in ("celeba", "CelebA"):
+        text_copy = text_copy.rename(text_copy.with_name(name))
+        assert len(CelebA(root=str(text_copy.parent), image_size=4).load().private) == 4
+
+
+def test_the_authors_folders(text_copy: Path) -> None:
+    plain = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+    for name, place in (("list_attr", "Anno"), ("identity", "Anno"), ("list_eval", "Eval"), ("img", "Img")):
+        (text_copy / place).mkdir(exist_ok=True)
+        (path,) = text_copy.glob(f"{name}*")
+        path.rename(text_copy / place / path.name)
+    assert CelebA(root=text_copy, image_size=4, partition_by_identity=True).load().digest() == plain.digest()
+
+
+@pytest.mark.parametrize("suffix", [".JPG", ".jpeg", ".png"])
+def test_photographs_with_another_suffix_than_listed(copy: Path, suffix: str) -> None:
+    plain = CelebA(root=copy, image_size=4).load()
+    for path in [*copy.rglob("*.jpg")]:
+        path.rename(path.with_suffix(suffix))
+    (copy / "img_align_celeba" / "000001.txt").write_text("no photograph")
+    assert CelebA(root=copy, image_size=4, missing="error").load().digest() == plain.digest()
+
+
+def test_links_to_elsewhere_are_followed_and_what_is_no_file_is_missing(text_copy: Path, tmp_path: Path) -> None:
+    plain = CelebA(root=text_copy, image_size=4).load()
+    images = text_copy / "img_align_celeba"
+    images.rename(tmp_path / "elsewhere")
+    images.symlink_to(tmp_path / "elsewhere")
+    assert CelebA(root=text_copy, image_size=4, missing="error").load().digest() == plain.digest()
+    for number, make in (("1", Path.mkdir), ("2", lambda path: path.symlink_to("/nonexistent")), ("3", os.mkfifo)):
+        path = images / f"00000{number}.jpg"
+        path.unlink()
+        make(path)
+    assert CelebA(root=text_copy, image_size=4).load().private.record_ids.tolist() == [4]
+
+
+def test_a_folder_with_blanks_and_one_below_home(text_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text_copy = text_copy.rename(text_copy.with_name("my own copy"))
+    monkeypatch.setenv("HOME", str(text_copy.parent))
+    assert len(CelebA(root="~/my own copy", image_size=4, cache="~/a cache").load().private) == 4
+    assert (text_copy.parent / "a cache").is_dir()
+
+
+def test_a_split_that_is_none_is_refused(text_copy: Path, edit: Edit) -> None:
+    edit("list_eval_partition.txt", "000002.jpg 0", "000002.jpg 3")
+    rule = r"^list_eval_partition row 000002\.jpg=3: expected 0 \(training\), 1 \(validation\) or 2 \(test\)$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root=text_copy).load()
+
+
+def test_identities_of_others_are_passed_over(text_copy: Path, edit: Edit) -> None:
+    edit("identity_CelebA.txt", "000001.jpg 5", "999999.jpg 4\n000001.jpg 5")
+    private = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load().private
+    assert private.group_ids.tolist() == [5, 5, 6, 7]
 
 
 def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Path) -> None:
@@ -140,14 +193,16 @@ def test_a_complete_copy_warns_of_nothing(copy: Path, caplog: pytest.LogCaptureF
 def test_a_split_without_any_photograph_is_refused(text_copy: Path) -> None:
     for row in (7, 8):
         (text_copy / "img_align_celeba" / f"00000{row}.jpg").unlink()
-    rule = r"^data\.root=\S+: expected at least one photograph of the test split in img_align_celeba/, found none of 2$"
+    rule = (
+        r"^data\.root=\S+: expected the photographs of the test split unpacked in img_align_celeba/, found none of 2$"
+    )
     with pytest.raises(InvalidValue, match=rule):
         CelebA(root=text_copy).load()
 
 
 def test_a_copy_without_the_photographs_is_refused(text_copy: Path) -> None:
     (text_copy / "img_align_celeba").rename(text_copy / "photographs")
-    with pytest.raises(InvalidValue, match=r"expected at least one photograph of the private split"):
+    with pytest.raises(InvalidValue, match=r"expected the photographs of the private split unpacked in"):
         CelebA(root=text_copy).load()
 
 
@@ -159,7 +214,7 @@ def test_a_root_that_is_not_there_says_what_to_do() -> None:
 
 def test_identities_are_needed_only_where_people_are_the_groups(csv_copy: Path) -> None:
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
-    rule = r"^data\.root=\S+: expected identity_CelebA\.txt or identity_CelebA\.csv in it$"
+    rule = r"^data\.root=\S+: expected identity_CelebA\.txt or \S+ in it, or data\.partition_by_identity=false$"
     with pytest.raises(InvalidValue, match=rule):
         CelebA(root=csv_copy, partition_by_identity=True).load()
 
@@ -180,7 +235,7 @@ def test_a_photograph_that_has_no_split_is_refused(text_copy: Path, edit: Edit) 
 
 def test_a_list_that_is_not_there_is_named(text_copy: Path) -> None:
     (text_copy / "list_eval_partition.txt").unlink()
-    rule = r"^data\.root=\S+: expected list_eval_partition\.txt or list_eval_partition\.csv in it$"
+    rule = r"^data\.root=\S+: expected list_eval_partition\.txt or list_eval_partition\.csv in it, from where "
     with pytest.raises(InvalidValue, match=rule):
         CelebA(root=text_copy).load()
 

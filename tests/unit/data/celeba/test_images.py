@@ -60,3 +60,14 @@ def test_a_damaged_image_is_named(tmp_path: Path) -> None:
             InvalidValue, match=rf"^image=\S+{name}\.jpg: expected a readable image; fetch it again, or "
         ):
             decode_images([good, tmp_path / f"{name}.jpg"], image_size=4)
+    with pytest.raises(InvalidValue, match=r"^image=/\S+/cut\.jpg, text\.jpg: expected a readable image; "):
+        decode_images([tmp_path / "text.jpg", good, cut], image_size=4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "form"), [("L", "JPEG"), ("CMYK", "JPEG"), ("RGBA", "PNG"), ("P", "GIF"), ("1", "PNG"), ("LA", "PNG")]
+)
+def test_whatever_form_an_image_has_it_is_read(mode: str, form: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    Image.new("L", (8, 8), 255).convert(mode).save(path, format=form)
+    assert decode_images([path], image_size=2).tolist() == np.full((1, 3, 2, 2), 255).tolist()

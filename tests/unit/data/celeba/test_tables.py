@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,23 @@ def test_a_wrong_number_of_rows_is_told(text_copy: Path, csv_copy: Path, edit: E
     assert read_attributes(csv_copy).announced == 8
 
 
+@pytest.mark.parametrize(("old", "new"), [(",-1", ",0"), (",", ";"), (",", ", "), (r"([^,\n]+)", r'"\1"')])
+def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
+    """Zeros for -1, semicolons, blanks after commas, quotes."""
+    plain, splits = read_attributes(csv_copy), read_numbers(csv_copy, "list_eval_partition")
+    for path in csv_copy.glob("*.csv"):
+        path.write_text(re.sub(old, new, path.read_text()))
+    assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
+    assert read_attributes(csv_copy).names == plain.names
+    assert read_numbers(csv_copy, "list_eval_partition") == splits
+
+
+def test_a_csv_that_is_none_is_refused(csv_copy: Path) -> None:
+    (csv_copy / "list_attr_celeba.csv").write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
+    with pytest.raises(InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"):
+        read_attributes(csv_copy)
+
+
 def test_has_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
     assert has_table(text_copy, "identity_CelebA")
     assert not has_table(csv_copy, "identity_CelebA")
@@ -41,7 +59,8 @@ def test_has_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
     [
         ("8\n", "", r"^list_attr_celeba\.txt line 1=Bald Smiling Young: expected the number of images$"),
         ("000002.jpg  1", "000002.jpg", r"^list_attr_celeba\.txt row 000002\.jpg=2 values: expected 3 values"),
-        ("000002.jpg  1", "000002.jpg  yes", r"^list_attr_celeba\.txt row 000002\.jpg=yes: expected 1 or -1$"),
+        ("000002.jpg  1", "000002.jpg  yes", r"^list_attr_celeba\.txt row 000002\.jpg=yes: expected 1 or -1, or in "),
+        ("000002.jpg  1 -1", "000002.jpg  1 0", r"^list_attr_celeba\.txt row 000002\.jpg=0: expected 1 or -1, or in "),
         ("000002.jpg", "000001.jpg", r"^list_attr_celeba\.txt=8 rows: expected each image once$"),
     ],
 )
