@@ -18,6 +18,7 @@ from pate.validation import InvalidValue
 
 BASELINES = {"non_private_student": "student of the true labels, not private", "prior": "prior: each label's majority"}
 COLOURS = ("#1f6f8b", "#c0562b", "#2e7d32", "#6a3d9a", "#b8860b", "#4d5a61", "#a03060", "#7fb3c8")
+NONE = "\N{EN DASH}"
 MARKERS = "osDv^PX*<>"
 
 
@@ -79,12 +80,12 @@ def _cells(frontier: Frontier, line: Line) -> list[str]:
         f"`{line.name}`",
         f"{line.num_teachers:,}",
         *scores,
-        *("–" if epsilon is None else f"{epsilon:g}" for epsilon in cheapest),  # noqa: RUF001
+        *(NONE if epsilon is None else f"{epsilon:g}" for epsilon in cheapest),
     ]
 
 
 def _score(point: Point | None) -> str:
-    return "–" if point is None or point.mean is None else f"{point.mean:.3f}".lstrip("0")  # noqa: RUF001
+    return NONE if point is None or point.mean is None else f"{point.mean:.3f}".lstrip("0")
 
 
 def _is_named(key: str, names: tuple[str, ...]) -> bool:

@@ -24,7 +24,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
     require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting")
     return {"kind": type(event).__name__} | {
         field.name: _value_to_json(getattr(event, field.name))
-        for field in fields(event)  # type: ignore[arg-type]
+        for field in fields(event)  # type: ignore[arg-type]  # every kind of event is a dataclass
     }
 
 

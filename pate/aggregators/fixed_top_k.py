@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from pate.mechanisms import (
 from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import require, require_choice, require_count, require_positive
 
-MECHANISMS: Mapping[str, type[TopKMechanism]] = {
+MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
     "canonical": CanonicalTopK,
     "joint": JointTopK,
     "lipschitz": LipschitzTopK,
@@ -69,7 +69,7 @@ class FixedTopK(PerQueryAggregator):
     def top_k(self) -> TopKMechanism:
         """The mechanism, on one query."""
         make = MECHANISMS[self.mechanism]
-        return make(k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)  # type: ignore[call-arg]
+        return make(k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The mechanism, once a query."""

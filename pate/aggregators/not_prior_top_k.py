@@ -83,7 +83,7 @@ class NotPriorTopK(ChargedAggregator):
         require(bool(np.isfinite(self.prior_margin)), "prior_margin", self.prior_margin, "a finite number")
         require_count("first_queries", self.first_queries, minimum=0)
         require_probability("release_share", self.release_share)
-        self.release_step  # noqa: B018 - refuses what stable top-k refuses
+        _ = self.release_step  # refuses what stable top-k refuses
 
     @property
     def release_step(self) -> StableTopK:

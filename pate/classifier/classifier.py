@@ -27,7 +27,7 @@ from pate.classifier.tasks import task_of
 from pate.validation import require, require_count, require_probability
 
 
-class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A student of private records: teachers vote on public samples, the votes are released, a student is fitted.
 
     `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts, fits a clone of `estimator` to
@@ -159,7 +159,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inputs = self._inputs(X)
         return self._task.decode(self.student_.bits(inputs))
 
-    @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the classes `[m, C]`, or of each label `[m, L]`; where the student has them."""
         inputs = self._inputs(X)

@@ -44,13 +44,15 @@ class Pools:
             InvalidValue: no public samples or two kinds of them; groups of another length, or in both pools.
         """
         ids = _group_ids(groups, len(inputs))
-        if (public is None) == (fraction is None):
-            rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
-            raise InvalidValue(f"X_public={'None' if public is None else 'given'}: expected {rule}")
-        if public is not None:
+        rule = "public samples, or public_fraction, which declares the last rows of X public; not both"
+        if fraction is None:
+            if public is None:
+                raise InvalidValue(f"X_public=None: expected {rule}")
             return cls(inputs, targets, ids, public)
+        if public is not None:
+            raise InvalidValue(f"X_public=given: expected {rule}")
         require(len(inputs) > 1, "n_samples", len(inputs), "at least 2, of which one is public")
-        share = require_probability("public_fraction", fraction)  # type: ignore[arg-type]
+        share = require_probability("public_fraction", fraction)
         kept = len(inputs) - max(int(share * len(inputs)), 1)
         shared = np.intersect1d(ids[:kept], ids[kept:])
         rule = "no group with private and public rows (public_fraction takes the last ones)"

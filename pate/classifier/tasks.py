@@ -33,12 +33,15 @@ class FittedModel(ABC):
 class Task(ABC):
     """Labels as bits and back, and how an estimator is fitted to them."""
 
-    num_labels: int
-
     @property
     @abstractmethod
     def classes(self) -> Any:
         """As scikit-learn's `classes_`."""
+
+    @property
+    def num_labels(self) -> int:
+        """L: labels, or classes."""
+        return len(self.classes)
 
     @abstractmethod
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
@@ -61,12 +64,12 @@ class Task(ABC):
 class ManyLabels(Task):
     """Any number of labels a sample."""
 
-    num_labels: int
+    count: int
 
     @property
     def classes(self) -> list[NDArray[np.int64]]:
         """0 and 1 for each label."""
-        return [np.arange(2) for _ in range(self.num_labels)]
+        return [np.arange(2) for _ in range(self.count)]
 
     def default_aggregator(self, adjacency: Adjacency) -> GaussianVotes:
         """Every label's noisy majority, which also serves where teachers are few and disagree."""
@@ -97,11 +100,6 @@ class OneClass(Task):
     def classes(self) -> NDArray[Any]:
         """The names of the classes, ascending."""
         return self.names
-
-    @property
-    def num_labels(self) -> int:  # type: ignore[override]
-        """The number of classes."""
-        return len(self.names)
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
         """The exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers."""

@@ -40,7 +40,7 @@ def audit(config: DictConfig) -> None:
     found = findings(votes, settings)
     make = settings.accountant()
     if config.format == "json":
-        print(json.dumps(_to_json(found, votes, settings, adjacency, make.name), allow_nan=False))  # noqa: T201
+        print(json.dumps(_to_json(found, votes, settings, adjacency, make.name), allow_nan=False))  # noqa: T201 - the command's product
     else:
         _print(found, votes, settings, make.name)
 

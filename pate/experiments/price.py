@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pate.accounting import (
     Adjacency,
@@ -95,11 +96,11 @@ def fit(name: str, task: Task, target: Target) -> Fit:
     """
     family = FAMILIES[name]
 
-    def event_at(precision: float, most: int) -> Event:
+    def event_at(most: int, precision: float) -> Event:
         return family.make(replace(task, most=most), precision).event
 
     for most in dict.fromkeys((min(task.most, _SMALL_MOST), task.most)):
-        precision = _largest_precision(lambda precision, most=most: event_at(precision, most), target)  # type: ignore[misc]
+        precision = _largest_precision(partial(event_at, most), target)
         contender = family.make(task, precision)
         epsilon = sound_epsilon(contender.event, target)
         if epsilon <= target.epsilon * _SLACK:

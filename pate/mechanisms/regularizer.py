@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +70,10 @@ def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -
     return np.array([_finite(value) for value in values])
 
 
-def _finite(value: object) -> float:
+def _finite(value: Any) -> float:
     """A finite number as a float, or a refusal."""
     try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError) as error:
         raise InvalidValue(f"regularizer={value}: expected finite numbers") from error
     require(math.isfinite(number), "regularizer", value, "finite numbers")

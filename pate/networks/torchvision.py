@@ -32,9 +32,9 @@ def torchvision_models() -> Any:
     if spec is None or spec.origin is None:
         raise InvalidValue("teacher=resnet50: expected torchvision to be installed: pip install 'pate[vision]'")
     if not _declared and needs_schemas(installed_version(Path(spec.origin).parent), torch.version.cuda):
-        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
         for schema in _SCHEMAS:
-            library.define(schema)  # type: ignore[no-untyped-call]
+            library.define(schema)  # type: ignore[no-untyped-call]  # torch's
         _declared.append(library)
     from torchvision import models
 
