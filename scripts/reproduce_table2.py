@@ -98,7 +98,7 @@ def _printed(found: list[Aligned], title: str) -> Table:
         if first.noise is None or second.noise is None:
             table.add_row(first.name, f"{mean:.4f} ± {std:.4f}", "none is small enough", "-", "-", "-")
             continue
-        noise = f"{first.noise:.1f} / {second.noise:.1f}"
+        noise = f"{first.noise:.1f} / {second.noise:.1f} {first.unit}"
         paper = "-" if first.paper_epsilon is None else f"{first.paper_epsilon:.2f}"
         prices = [format_epsilon(row.epsilon) for row in (first, second)]
         table.add_row(first.name, f"{mean:.4f} ± {std:.4f}", noise, paper, *prices)

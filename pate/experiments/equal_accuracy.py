@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, RdpAccountant
 from pate.accounting.conversion import zcdp_to_epsilon_classic
-from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, StableTopK, TeacherVotesAggregator, counts_for
+from pate.aggregators import (
+    Aggregator,
+    CenteredVotes,
+    ClippedVotes,
+    GaussianVotes,
+    Release,
+    StableTopK,
+    TeacherVotesAggregator,
+    counts_for,
+)
 from pate.data import Split
 from pate.student import Student
 from pate.votes import VoteStore
 
 _STEPS = 7
-_LEAST_NOISE = 0.5  # votes
 _TEST_SHARE = 1.2  # test noise / selection noise, as in the paper's 60 / 50
 _TAU = 4
 
@@ -28,13 +37,19 @@ class Family:
 
     Attributes:
         name: for the table.
-        make: the aggregator with that noise, in votes, for that adjacency.
+        make: the aggregator with that noise, for that adjacency.
         paper_epsilon: what its paper prints, given the aggregator, Q, L and delta; None where it prints nothing.
+        unit: of the noise.
+        least: noise that changes hardly anything.
+        most: noise that leaves hardly anything; a teacher's share of it, where the unit is votes.
     """
 
     name: str
     make: Callable[[float, Adjacency], Aggregator]
     paper_epsilon: Callable[[Aggregator, float, int, int, float], float | None]
+    unit: str = "votes"
+    least: float = 0.5
+    most: float = 4.0
 
 
 def _per_query(l2_squared: Callable[[int], float]) -> Callable[[Aggregator, float, int, int, float], float]:
@@ -75,6 +90,14 @@ def families() -> list[Family]:
             ),
         ),
         Family("StableTopK, Gumbel (ours)", gumbel, lambda *_: None),
+        Family(
+            "CenteredVotes (ours)",
+            lambda noise, a: CenteredVotes(noise_multiplier=noise, adjacency=a),
+            lambda *_: None,
+            unit="sensitivities",
+            least=0.05,
+            most=100.0,
+        ),
     ]
 
 
@@ -100,18 +123,9 @@ class Task:
 
     def student_accuracies(self, aggregator: Aggregator) -> tuple[float, ...]:
         """The accuracy of a student of one release for each seed."""
-        summary = self._summary(aggregator)
-        accuracies = []
-        for seed in self.seeds:
-            rng = np.random.default_rng(seed)
-            num_teachers = self.votes.num_teachers
-            if isinstance(aggregator, TeacherVotesAggregator):
-                release = aggregator.aggregate_summary(summary, num_teachers=num_teachers, rng=rng)
-            else:
-                release = aggregator.aggregate(summary, num_teachers=num_teachers, rng=rng)
-            answered = release.answered
-            accuracies.append(self._accuracy(self.queries[answered], release.labels[answered], seed))
-        return tuple(accuracies)
+        draw = self._draw_of(aggregator)
+        releases = ((seed, draw(rng=np.random.default_rng(seed))) for seed in self.seeds)
+        return tuple(self._accuracy(self.queries[r.answered], r.labels[r.answered], seed) for seed, r in releases)
 
     def prior_accuracy(self) -> float:
         """That of each label's majority."""
@@ -120,17 +134,26 @@ class Task:
 
     def within_reach(self, compared: Sequence[Family]) -> float:
         """What the students of all families reach with hardly any noise."""
-        quiet = [family.make(_LEAST_NOISE, Adjacency.REPLACE_ONE) for family in compared]
+        quiet = [family.make(family.least, Adjacency.REPLACE_ONE) for family in compared]
         return min(float(np.mean(self.student_accuracies(aggregator))) for aggregator in quiet)
 
     def _accuracy(self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> float:
         model = self.student.fit(inputs, labels, seed=seed)
         return float((model.predict(self.test.inputs) == self.test.labels).mean())
 
-    def _summary(self, aggregator: Aggregator) -> NDArray[np.generic]:
+    def _draw_of(self, aggregator: Aggregator) -> Callable[..., Release]:
+        """A release for each generator; the votes are read once."""
+        total = self.votes.num_teachers
+        if isinstance(aggregator, CenteredVotes):  # every release has a centre of its own
+            return partial(aggregator.aggregate, self._teacher_votes, num_teachers=total)
         if isinstance(aggregator, TeacherVotesAggregator):
-            return np.asarray(aggregator.gather(self.votes.blocks(), num_teachers=self.votes.num_teachers))
-        return counts_for(aggregator, self.votes.blocks())
+            summary = aggregator.gather(self.votes.blocks(), num_teachers=total)
+            return partial(aggregator.aggregate_summary, summary, num_teachers=total)
+        return partial(aggregator.aggregate, counts_for(aggregator, self.votes.blocks()), num_teachers=total)
+
+    @cached_property
+    def _teacher_votes(self) -> NDArray[np.bool_]:
+        return self.votes.teacher_votes()
 
 
 @dataclass(frozen=True)
@@ -140,7 +163,8 @@ class Aligned:
     Attributes:
         name: of the family.
         adjacency: for which thresholds were set and the price is.
-        noise: in votes; None where no noise is small enough.
+        noise: in the family's unit; None where no noise is small enough.
+        unit: the family's.
         accuracies: of the students, one a seed.
         epsilon: sound, for that adjacency.
         paper_epsilon: what the paper would print; not a bound. None where it would print nothing.
@@ -149,6 +173,7 @@ class Aligned:
     name: str
     adjacency: Adjacency
     noise: float | None
+    unit: str
     accuracies: tuple[float, ...]
     epsilon: float
     paper_epsilon: float | None
@@ -156,10 +181,10 @@ class Aligned:
 
 def aligned(family: Family, task: Task, accuracy: float, adjacency: Adjacency) -> Aligned:
     """The most noise whose students' mean accuracy is at least the given one, found by halving, to a few percent."""
-    low, high = _LEAST_NOISE, 4.0 * task.votes.num_teachers
+    low, high = family.least, family.most * (task.votes.num_teachers if family.unit == "votes" else 1)
     best = task.student_accuracies(family.make(low, adjacency))
     if float(np.mean(best)) < accuracy:
-        return Aligned(family.name, adjacency, None, best, math.inf, None)
+        return Aligned(family.name, adjacency, None, family.unit, best, math.inf, None)
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
         found = task.student_accuracies(family.make(middle, adjacency))
@@ -171,4 +196,4 @@ def aligned(family: Family, task: Task, accuracy: float, adjacency: Adjacency) -
     event = aggregator.event_for(num_queries=size[0], num_labels=size[1], num_teachers=task.votes.num_teachers)
     epsilon = RdpAccountant().compose(event).get_epsilon(task.target_delta)
     paper = family.paper_epsilon(aggregator, low, *size, task.target_delta)
-    return Aligned(family.name, adjacency, low, best, epsilon, paper)
+    return Aligned(family.name, adjacency, low, family.unit, best, epsilon, paper)
