@@ -18,6 +18,7 @@ from pate.aggregators.vote_reader import TeacherVotesAggregator
 from pate.validation import require, require_choice, require_count, require_positive
 
 _GRID = 2.0**32
+_MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,8 @@ class ClippedVotes(TeacherVotesAggregator):
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
+        rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
+        require(self.norm == "l1" or num_teachers <= _MOST_TEACHERS, "num_teachers", num_teachers, rule)
         clip = self._kept if self.norm == "l1" else self._weighed
         return np.asarray(sum(clip(block) for block in vote_blocks(votes, num_teachers=num_teachers)))
 

@@ -86,7 +86,7 @@ def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
         ("noise", noise),
     ]
     if privacy.plain_epsilon is not None:
-        rows.append(("epsilon of plain composition, same queries asked", format_epsilon(privacy.plain_epsilon)))
+        rows.append(("what plain composition would cost, not this release", format_epsilon(privacy.plain_epsilon)))
         rows.append(("target charging", charging_verdict(privacy)))
     if privacy.failure_prob is not None:
         rows.append(("failure probability, within delta", format_delta(privacy.failure_prob)))

@@ -119,3 +119,9 @@ def test_working_copies_are_those_of_a_few_teachers() -> None:
         tracemalloc.stop()
     assert counts.shape == (1000, 40)
     assert peak < 2 * votes.nbytes
+
+
+def test_teachers_whose_weights_do_not_add_up_exactly_are_refused() -> None:
+    votes, most = np.ones((1, 1, 3), dtype=bool), 2**20
+    with pytest.raises(InvalidValue, match=f"num_teachers={most + 1}: expected at most {most}"):
+        ClippedVotes(noise_std=1.0, vote_clip=1, norm="l2").gather(votes, num_teachers=most + 1)
