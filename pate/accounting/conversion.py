@@ -56,7 +56,12 @@ def rdp_to_epsilons_classic(orders: Array, rdp: Array, *, target_delta: float) -
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
-    """The best epsilon of a rho-zCDP release over all real orders."""
+    """The best epsilon of a rho-zCDP release over all real orders.
+
+    Args:
+        rho: >= 0.
+        target_delta: in (0, 1).
+    """
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     if rho == 0:
@@ -79,6 +84,10 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
     """The best delta of a rho-zCDP release over all real orders: `zcdp_to_epsilon` read the other way round.
 
     1 where rho is above 1e20.
+
+    Args:
+        rho: >= 0.
+        target_epsilon: >= 0.
     """
     require_non_negative("rho", rho)
     require_non_negative("target_epsilon", target_epsilon)
@@ -98,14 +107,24 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
 
 
 def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
-    """The simple bound rho + 2 sqrt(rho log(1/delta)) of Bun & Steinke (2016): valid, looser."""
+    """The simple bound rho + 2 sqrt(rho log(1/delta)) of Bun & Steinke (2016): valid, looser.
+
+    Args:
+        rho: >= 0.
+        target_delta: in (0, 1).
+    """
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     return rho + 2 * math.sqrt(rho * math.log(1 / target_delta))
 
 
 def gaussian_delta(mu: float, *, epsilon: float) -> float:
-    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018)."""
+    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018).
+
+    Args:
+        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
+        epsilon: >= 0.
+    """
     if mu == 0:
         return 0.0
     near, far = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
@@ -113,7 +132,12 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
-    """The exact epsilon of a Gaussian release; Q releases with std s each have mu * sqrt(Q)."""
+    """The exact epsilon of a Gaussian release; Q releases with std s each have mu * sqrt(Q).
+
+    Args:
+        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
+        target_delta: in (0, 1).
+    """
     require_non_negative("mu", mu)
     require_probability("target_delta", target_delta)
     if gaussian_delta(mu, epsilon=0.0) <= target_delta:

@@ -20,7 +20,11 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """A dictionary of plain values, with the event's class name under `kind`."""
+    """A dictionary of plain values, with the event's class name under `kind`.
+
+    Args:
+        event: any event of this package, composed ones included.
+    """
     require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting")
     return {"kind": type(event).__name__} | {
         field.name: _value_to_json(getattr(event, field.name))
@@ -30,6 +34,9 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 def event_from_json(data: dict[str, Any]) -> Event:
     """The event that `event_to_json` wrote.
+
+    Args:
+        data: what `event_to_json` returned, or the same read from JSON.
 
     Raises:
         InvalidValue: a kind that does not exist.

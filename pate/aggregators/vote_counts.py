@@ -19,6 +19,10 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> N
     Counts do not say how many labels one teacher voted for. Where the price is for `votes_each` of them, every teacher
     keeps that many a query, chosen from its own votes alone. Whoever has the teachers' votes counts them here.
 
+    Args:
+        aggregator: what the counts are for.
+        blocks: the votes of some teachers each, bits `[c, Q, L]`.
+
     Raises:
         InvalidValue: no blocks.
     """

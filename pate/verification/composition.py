@@ -19,6 +19,12 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
 
     Merging is a function of the outcome, so no divergence of the merged laws exceeds that of the true ones: what they
     refute is refuted. Nothing is lost while at most `num_cells` different ratios occur.
+
+    Args:
+        first: probabilities `[n]` of one release.
+        second: the same for the neighbour, `[n]`.
+        count: how many independent releases, >= 1.
+        num_cells: the most outcomes that are kept.
     """
     require_count("count", count)
     base = merged(first, second, num_cells)

@@ -22,7 +22,13 @@ def logs(laws: ArrayLike) -> Array:
 
 
 def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
-    """D_a(first || second) of each pair, from logarithms, at every order > 1: `[N, len(orders)]`."""
+    """D_a(first || second) of each pair, from logarithms, at every order > 1: `[N, len(orders)]`.
+
+    Args:
+        log_first: logarithms of laws, one a row: `[N, n]`.
+        log_second: the same of the neighbours, `[N, n]`.
+        orders: `[m]`, each > 1.
+    """
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)  # infinite where only first has mass
     columns = []
@@ -37,7 +43,13 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
 
 
 def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
-    """The delta of each pair, the largest P(S) - e^epsilon Q(S) over events, at every epsilon: `[N, len(epsilons)]`."""
+    """The delta of each pair, the largest P(S) - e^epsilon Q(S) over events, at every epsilon: `[N, len(epsilons)]`.
+
+    Args:
+        first: laws P, one a row: `[N, n]`.
+        second: laws Q of the neighbours, `[N, n]`.
+        epsilons: `[m]`.
+    """
     factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
     columns = [np.maximum(first - factor * second, 0.0).sum(axis=1) for factor in factors]
     return np.stack(columns, axis=1) if columns else np.zeros((len(first), 0))
@@ -49,6 +61,11 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
     Of all A <= first / (1 - failure_prob) and A' <= second / (1 - failure_prob), the pair returned is the closest in
     every hockey-stick and Renyi divergence at once, both ways round (docs/proofs/verification.md). So a price outside
     of a failure holds for a pair of laws exactly if it holds for their trimmed pair.
+
+    Args:
+        first: laws, one a row: `[N, n]`.
+        second: laws of the neighbours, `[N, n]`.
+        failure_prob: what each side may give up, in [0, 1).
     """
     if failure_prob == 0:
         return first, second
@@ -79,22 +96,44 @@ def _cap(falling: Array, other: Array, given_up: float) -> Array:
 
 
 def largest_renyi(first: Array, second: Array, orders: ArrayLike) -> Array:
-    """The largest D_a(first || second) over all pairs: `[len(orders)]`."""
+    """The largest D_a(first || second) over all pairs: `[len(orders)]`.
+
+    Args:
+        first: laws, one a row: `[N, n]`.
+        second: laws of the neighbours, `[N, n]`.
+        orders: `[m]`, each > 1.
+    """
     return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
 
 
 def largest_delta(first: Array, second: Array, epsilon: float) -> float:
-    """The largest hockey-stick divergence over all pairs."""
+    """The largest hockey-stick divergence over all pairs.
+
+    Args:
+        first: laws, one a row: `[N, n]`.
+        second: laws of the neighbours, `[N, n]`.
+        epsilon: >= 0.
+    """
     return float(hockey_stick(first, second, epsilon).max())
 
 
 def largest_log_ratio(first: Array, second: Array) -> float:
-    """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
+    """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP.
+
+    Args:
+        first: laws, one a row: `[N, n]`.
+        second: laws of the neighbours, `[N, n]`.
+    """
     return float(_log_ratios(first, second, missing=-np.inf).max())
 
 
 def largest_range(first: Array, second: Array) -> float:
-    """The largest spread of log-likelihood ratios within one pair: the exact bounded range."""
+    """The largest spread of log-likelihood ratios within one pair: the exact bounded range.
+
+    Args:
+        first: laws, one a row: `[N, n]`.
+        second: laws of the neighbours, `[N, n]`.
+    """
     high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())
 

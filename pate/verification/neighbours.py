@@ -60,7 +60,12 @@ class Neighbours:
 
 
 def all_histograms(num_labels: int, num_teachers: int) -> Counts:
-    """Every histogram that `num_teachers` vote vectors of bits can have: `[H, L]`."""
+    """Every histogram that `num_teachers` vote vectors of bits can have: `[H, L]`.
+
+    Args:
+        num_labels: L, small: there are (T + 1)^L of them.
+        num_teachers: T.
+    """
     ranges = [np.arange(num_teachers + 1)] * num_labels
     return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, num_labels)
 

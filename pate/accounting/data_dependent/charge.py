@@ -50,6 +50,11 @@ def estimated_epsilon(sanitiser: Sanitiser, released: float, *, target_delta: fl
     """The epsilon at `target_delta` of a released cost and of its release, both at the sanitiser's order.
 
     An estimate: the true cost may be larger than what was released.
+
+    Args:
+        sanitiser: the one that released the cost.
+        released: what it released.
+        target_delta: in (0, 1).
     """
     order = order_array(sanitiser.order)
     rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitiser.event).rdp
@@ -57,7 +62,13 @@ def estimated_epsilon(sanitiser: Sanitiser, released: float, *, target_delta: fl
 
 
 def statement(sanitiser: Sanitiser, released: float, *, target_delta: float) -> str:
-    """A sentence that may be published with a released cost, and says what it is and what it is not."""
+    """A sentence that may be published with a released cost, and says what it is and what it is not.
+
+    Args:
+        sanitiser: the one that released the cost.
+        released: what it released, or its `upper_bound`.
+        target_delta: in (0, 1).
+    """
     spent = estimated_epsilon(sanitiser, released, target_delta=target_delta)
     price = RdpAccountant().compose(sanitiser.event).get_epsilon(target_delta)
     return (

@@ -53,6 +53,9 @@ def top_log_odds(utilities: Array) -> Array:
     """Log odds of the likeliest candidate of the exponential mechanism: `[Q]` from utilities `[Q, n]`.
 
     Between neighbours they move by at most the range of the mechanism's event.
+
+    Args:
+        utilities: `[Q, n]`, divided by the noise scale.
     """
     values = np.array(utilities, dtype=np.float64)
     require(values.ndim == 2 and values.shape[1] >= 2, "utilities.shape", values.shape, "[num_queries, at least 2]")

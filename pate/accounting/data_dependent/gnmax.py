@@ -43,6 +43,10 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
     """Log of a bound on the probability that another class than the plurality's wins: `[Q]` from votes `[Q, L]`.
 
     The sum over the other classes of Phi(-(difference of votes) / (sqrt 2 noise_std)), at most 1 - 1 / L.
+
+    Args:
+        votes: one vote a teacher: counts `[Q, L]`.
+        noise_std: standard deviation of the noise on each count, in votes.
     """
     return log_q_of_deficits(vote_deficits(votes), noise_std=noise_std)
 

@@ -32,6 +32,11 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
     """The smallest number of accesses that is exceeded with probability at most `overrun_prob`.
 
+    Args:
+        target_hits: hits after which the session halts, >= 1.
+        hit_prob: q of the target.
+        overrun_prob: the delta that this takes, in (0, 1).
+
     Raises:
         InvalidValue: a `hit_prob` so small that more than 2**53 accesses would have to be paid.
     """

@@ -40,6 +40,9 @@ def not_prior(epsilon: float) -> Target:
 
     The prior may be anything that is known before the call: a constant, the last release, a student's prediction. Also
     the target of a conditional release (publish the outcome if it is in a set, else a refusal).
+
+    Args:
+        epsilon: of the call, > 0.
     """
     return Target(epsilon, _logistic(-require_positive("epsilon", epsilon)))
 
@@ -48,6 +51,9 @@ def revise(epsilon: float) -> Target:
     """One more look at a stored outcome of an epsilon-DP call, released if it lies in a set not asked before.
 
     Charged as a not-prior call of 2 epsilon; one stored outcome gives at most one hit in its whole life.
+
+    Args:
+        epsilon: of the call whose outcome is stored, > 0.
     """
     return not_prior(2 * require_positive("epsilon", epsilon))
 
@@ -57,6 +63,9 @@ def boundary(epsilon: float) -> Target:
 
     q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. The published figures use it;
     `tight_boundary` is proved as well and costs less.
+
+    Args:
+        epsilon: of the call that is wrapped, > 0.
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
     hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
@@ -68,6 +77,9 @@ def tight_boundary(epsilon: float) -> Target:
 
     t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), below 4/3 epsilon, and
     q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls.
+
+    Args:
+        epsilon: of the call that is wrapped, > 0.
     """
     lost = -math.expm1(-require_positive("epsilon", epsilon))  # 1 - e^-epsilon; lost_wrapped is 1 - e^-t
     wrapped = epsilon - math.log1p(-lost / 3)
@@ -81,6 +93,10 @@ def between_thresholds(epsilon: float, *, width: float) -> Target:
 
     Outcomes below, between and above; q = (1 - e^(-width epsilon)) / (e^epsilon + 1), tight. The same q holds for
     whole numbers with discrete Laplace noise and whole thresholds; for a sensitivity of s, divide the width by s.
+
+    Args:
+        epsilon: of one noisy value, > 0.
+        width: distance of the thresholds, in units of the value, > 0.
     """
     scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
     return Target(epsilon, -math.expm1(-scaled_width) * _logistic(-epsilon))
@@ -91,6 +107,9 @@ def run_twice(epsilon: float) -> Target:
 
     q is the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2, which
     rises to 1/2 as epsilon falls; proved, and both are attained.
+
+    Args:
+        epsilon: of one of the two runs, > 0.
     """
     shrink = math.exp(-require_positive("epsilon", epsilon))
     rare = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
@@ -99,6 +118,9 @@ def run_twice(epsilon: float) -> Target:
 
 def common_target(targets: Iterable[Target]) -> Target:
     """The cheapest target that covers all of them: the largest epsilon and the smallest hit_prob.
+
+    Args:
+        targets: those of all calls that the session may make.
 
     Raises:
         InvalidValue: no targets.
