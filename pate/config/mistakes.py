@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+from hydra.errors import OverrideParseException
+
 from pate.config.location import members
 from pate.validation import nearest
 
 
 def explain(error: Exception) -> str:
     """One line that names the key or group, the rule and the value."""
+    if isinstance(error, OverrideParseException):
+        key, _, value = error.override.partition("=")
+        rule = "in quotes within quotes where it has any of ~ ( ) [ ] { } , = '"
+        return f"{error.override}: expected a value that Hydra can read, {rule}: '{key}=\"{value}\"'"
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
     missing = re.search(r"Could not find '([^']+)'|In '[^']*': Could not find '([^']+)'", text)
     if missing:
@@ -20,6 +26,9 @@ def explain(error: Exception) -> str:
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         return f"{unknown.group(1)}: expected a key of the configuration{_key_hint(text)}; --help lists them"
+    mandatory = re.search(r"Missing mandatory value: (\S+)", text)
+    if mandatory:
+        return f"{mandatory.group(1)}: expected a value, none is assumed: {mandatory.group(1)}=…"
     typed = re.search(r"(?:Error merging override .*\n)?(.*)\n\s*full_key: (\S+)", text)
     return f"{typed.group(2)}: {typed.group(1)}" if typed else text
 

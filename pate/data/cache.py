@@ -31,7 +31,8 @@ class PixelCache:
     Images are written a chunk at a time and reach the disk before their stamps do. So whatever ends the process
     (a signal, a full disk, a source that cannot be read), an image whose stamp is there is whole, and the next
     call makes only the others: the file ends with the same bytes as one that was made in one go. A second
-    process that wants the same cache waits for the first.
+    process that wants the same cache waits for the first. Where nothing is missing nothing is written, so that a
+    folder may then be read-only.
 
     The images are as private as their source; the folder has mode 0700.
 
@@ -58,8 +59,10 @@ class PixelCache:
             InvalidValue: a folder that cannot be written; whatever `make` raises.
             OSError: the disk is full; what was made before is kept.
         """
+        if self._has(rows, stamps):
+            return self._mapped()
         with self._opened() as (images, kept):
-            known = np.fromfile(self.folder / "stamps.i64", np.int64)
+            known = np.fromfile(self._kept, np.int64)
             missing = rows[known[rows] != stamps[rows]]
             if len(missing):
                 with stage(self.name, len(missing)) as advance:
@@ -67,23 +70,42 @@ class PixelCache:
                         chunk = missing[first : first + _CHUNK]
                         self._write(images, kept, chunk, stamps[chunk], make(chunk))
                         advance(first + len(chunk))
-        return np.memmap(self.folder / "images.u8", np.uint8, mode="r", shape=self.shape)
+        return self._mapped()
+
+    @property
+    def _images(self) -> Path:
+        return self.folder / "images.u8"
+
+    @property
+    def _kept(self) -> Path:
+        return self.folder / "stamps.i64"
+
+    def _has(self, rows: NDArray[np.int64], stamps: NDArray[np.int64]) -> bool:
+        """Whether nothing is missing; asked without the lock, for the sake of folders that are read-only."""
+        try:
+            known = np.fromfile(self._kept, np.int64)
+        except OSError:
+            return False
+        return len(known) == len(stamps) and np.array_equal(known[rows], stamps[rows])
+
+    def _mapped(self) -> NDArray[np.uint8]:
+        return np.memmap(self._images, np.uint8, mode="r", shape=self.shape)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[int, int]]:
         """Descriptors of the images and the stamps, both at full length, and nobody else's meanwhile."""
-        sizes = {"images.u8": int(np.prod(self.shape)), "stamps.i64": 8 * self.shape[0]}
+        sizes = {self._images: int(np.prod(self.shape)), self._kept: 8 * self.shape[0]}
         with ExitStack() as stack:
             try:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock, images, kept = (_open(self.folder / name, stack) for name in ("lock", *sizes))
+                lock, images, kept = (_open(path, stack) for path in (self.folder / "lock", *sizes))
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                os.ftruncate(images, sizes["images.u8"])
-                os.ftruncate(kept, sizes["stamps.i64"])
+                os.ftruncate(images, sizes[self._images])
+                os.ftruncate(kept, sizes[self._kept])
             except OSError as error:
                 if error.errno in _FULL:
                     raise
-                rule = f"a folder that can be written ({error.strerror})"
+                rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
                 raise InvalidValue(f"data.cache={self.folder}: expected {rule}") from error
             yield images, kept
 

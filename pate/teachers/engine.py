@@ -18,6 +18,10 @@ OnProgress = Callable[[int, Info], None]
 """Called in the caller's process with a teacher's index after its checkpoint is on the disk."""
 
 
+class WorkersLost(ChildProcessError, RuntimeError):
+    """Processes that trained teachers died, more often than the engine replaces them; what was saved is safe."""
+
+
 class Engine(ABC):
     """A way to train the teachers that a store lacks.
 
@@ -55,7 +59,7 @@ class Engine(ABC):
 
         Raises:
             InvalidValue: no teacher, or another number of seeds.
-            RuntimeError: a worker process died.
+            WorkersLost: worker processes died.
         """
 
 
@@ -69,6 +73,12 @@ def unfinished_chunks(
     missing = set(store.missing(num_teachers))
     chunks = [range(first, min(first + chunk_size, num_teachers)) for first in range(0, num_teachers, chunk_size)]
     return [(chunk, sorted(missing.intersection(chunk))) for chunk in chunks if missing.intersection(chunk)]
+
+
+def saved_of(num_teachers: int, store: CheckpointStore) -> str:
+    """What is safe, for the line that a run ends with."""
+    saved = num_teachers - len(store.missing(num_teachers))
+    return f"{saved} of {num_teachers} teachers are safe in {store.folder}"
 
 
 def chunk_size_for(teacher: Teacher, chunk_size: int) -> int:

@@ -43,7 +43,7 @@ def train_ensemble(
 
     Raises:
         InvalidValue: fewer than one teacher, a negative seed, a teacher without records.
-        RuntimeError: a worker process died.
+        WorkersLost: worker processes died.
     """
     require_count("num_teachers", num_teachers)
     require_count("seed", seed, minimum=0)

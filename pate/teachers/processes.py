@@ -18,8 +18,10 @@ from pate.teachers.engine import (
     Engine,
     Info,
     OnProgress,
+    WorkersLost,
     chunk_size_for,
     info_of,
+    saved_of,
     train_chunk,
     unfinished_chunks,
 )
@@ -79,12 +81,9 @@ class ProcessesEngine(Engine):
             except BrokenProcessPool as error:
                 left = unfinished_chunks(num_teachers, size, seeds, store)
                 if deaths == self.max_deaths:
-                    saved = num_teachers - len(store.missing(num_teachers))
-                    raise RuntimeError(
-                        f"a worker process died (killed, or out of memory: try fewer than {self._workers(left)} "
-                        f"workers); {saved} of {num_teachers} teachers are safe in {store.folder}, start again for "
-                        "the rest"
-                    ) from error
+                    cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
+                    safe = saved_of(num_teachers, store)
+                    raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {safe}") from error
                 _report_saved(chunks, parts, store, on_progress)
                 chunks = left
 

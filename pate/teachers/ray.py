@@ -10,8 +10,10 @@ from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.engine import (
     Engine,
     OnProgress,
+    WorkersLost,
     chunk_size_for,
     info_of,
+    saved_of,
     train_states,
     unfinished_chunks,
 )
@@ -75,38 +77,50 @@ class RayEngine(Engine):
         if started_here:
             ray.init(self.address, include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
         try:
-            task = ray.remote(train_states).options(
-                num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
-            )
-            recipe, running = ray.put(teacher), dict[Any, list[int]]()
-
-            def collect() -> None:
-                done, _ = ray.wait(list(running))
-                for reference in done:
-                    sizes = running.pop(reference)
-                    states = ray.get(reference)
-                    store.save_chunk(states)
-                    for (index, state), size in zip(states.items(), sizes, strict=True):
-                        if on_progress is not None:
-                            on_progress(index, info_of(state, size))
-
-            for chunk, wanted in chunks:
-                if len(running) >= self.max_in_flight:
-                    collect()
-                chunk_parts, chunk_seeds = [parts(index) for index in chunk], [seeds[index] for index in chunk]
-                reference = task.remote(recipe, chunk_parts, chunk_seeds, chunk, wanted)
-                running[reference] = [len(chunk_parts[index - chunk.start]) for index in wanted]
-            while running:
-                collect()
-        except ray.exceptions.WorkerCrashedError as error:
-            saved = num_teachers - len(store.missing(num_teachers))
-            raise RuntimeError(
-                f"a worker of Ray died {self.max_retries + 1} times; {saved} of {num_teachers} teachers are safe in "
-                f"{store.folder}, start again for the rest"
-            ) from error
+            self._train(ray, teacher, parts, seeds, store, chunks, on_progress)
+        except ray.exceptions.RayError as error:
+            if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(error.cause, ray.exceptions.RayError):
+                raise error.cause from None  # the teacher's own, without a worker's traceback in the message
+            found = f"{type(error).__name__}, after up to {self.max_retries} retries"
+            raise WorkersLost(f"Ray lost a worker or node ({found}); {saved_of(num_teachers, store)}") from error
         finally:
             if started_here:
                 ray.shutdown()
+
+    def _train(
+        self,
+        ray: Any,
+        teacher: Teacher,
+        parts: Callable[[int], Part],
+        seeds: Sequence[int],
+        store: CheckpointStore,
+        chunks: Sequence[tuple[range, list[int]]],
+        on_progress: OnProgress | None,
+    ) -> None:
+        """Sends the chunks out and saves what comes back."""
+        task = ray.remote(train_states).options(
+            num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
+        )
+        recipe, running = ray.put(teacher), dict[Any, list[int]]()
+
+        def collect(timeout: float | None = None) -> None:
+            done, _ = ray.wait(list(running), timeout=timeout)
+            for reference in done:
+                sizes = running.pop(reference)
+                states = ray.get(reference)
+                store.save_chunk(states)
+                for (index, state), size in zip(states.items(), sizes, strict=True):
+                    if on_progress is not None:
+                        on_progress(index, info_of(state, size))
+
+        for chunk, wanted in chunks:
+            if running:  # what is trained reaches the disk while others are still sent out
+                collect(None if len(running) >= self.max_in_flight else 0)
+            chunk_parts, chunk_seeds = [parts(index) for index in chunk], [seeds[index] for index in chunk]
+            reference = task.remote(recipe, chunk_parts, chunk_seeds, chunk, wanted)
+            running[reference] = [len(chunk_parts[index - chunk.start]) for index in wanted]
+        while running:
+            collect()
 
 
 def _ray() -> Any:

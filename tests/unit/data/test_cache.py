@@ -119,9 +119,19 @@ def test_a_full_disk_is_one_line_and_loses_nothing(cache: PixelCache, monkeypatc
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written \(Not a directory\)$"
+    rule = r"^data\.cache=\S+/file/cache: expected a folder that can be written, here or elsewhere \(Not a directory\)$"
     with pytest.raises(InvalidValue, match=rule):
         PixelCache(tmp_path / "file" / "cache", SHAPE, "making").fill(ROWS, STAMPS, Maker(), unwatched)
+
+
+def test_a_complete_cache_is_read_and_not_written(cache: PixelCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from a read-only file system."""
+    cache.fill(ROWS, STAMPS, Maker(), unwatched)
+    before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", None)
+        assert cache.fill(ROWS[5:], STAMPS, Maker(), unwatched).tolist() == images(ROWS).tolist()
+    assert {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()} == before
 
 
 def test_the_stage_is_told_what_is_missing_and_skipped_where_nothing_is(cache: PixelCache) -> None:

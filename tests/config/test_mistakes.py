@@ -1,0 +1,25 @@
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
+from omegaconf import MISSING, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+
+from pate.config.mistakes import explain
+
+
+@pytest.mark.parametrize("value", ["~/celeba", "/my copy (1)", "/a=b", "/a[1]"])
+def test_a_path_that_hydra_cannot_read_is_shown_in_quotes(value: str) -> None:
+    with pytest.raises(OverrideParseException, match="override_grammar") as raised:
+        OverridesParser.create().parse_overrides([f"data.root={value}"])
+    line = explain(raised.value)
+    assert line.startswith(f"data.root={value}: expected a value that Hydra can read, in quotes within quotes where ")
+    shown = line.rpartition(": '")[2].removesuffix("'")
+    (override,) = OverridesParser.create().parse_overrides([shown])
+    assert override.value() == value
+
+
+def test_a_value_that_must_be_given_is_named() -> None:
+    config = OmegaConf.create({"data": {"root": MISSING}})
+    with pytest.raises(MissingMandatoryValue, match="root") as raised:
+        OmegaConf.select(config, "data.root", throw_on_missing=True)
+    assert explain(raised.value) == "data.root: expected a value, none is assumed: data.root=…"
