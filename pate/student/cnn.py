@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pate.networks import ConvNet, Recipe, require_device, require_images
+from pate.networks import ConvNet
 from pate.networks.convnet import require_network
-from pate.student.model import StudentModel
-from pate.student.network import Training, fit_members, members_probabilities
-from pate.student.student import OnEpoch, Student, require_rows
-from pate.validation import require_count
+from pate.student.image import ImageModel, ImageStudent
 
 
-class CNNModel(StudentModel):
+class CNNModel(ImageModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     kind = "cnn"
-
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        if "constant" in self.arrays:
-            return np.tile(self.arrays["constant"], (len(rows), 1))
-        return members_probabilities(self._network(), dict(self.arrays), rows.reshape(-1, *self.input_shape))
 
     def _network(self) -> ConvNet:
         """The architecture, as the arrays show it."""
@@ -42,13 +32,9 @@ class CNNModel(StudentModel):
         )
 
 
-@dataclass(frozen=True)
-class CNNStudent(Student):
-    """A few small convolutional networks, each trained without a fold of the rows: see `pate.networks.ConvNet`.
-
-    The rest of the public pool, which nobody labelled, is used by `fit_with_pool`: each member is trained a second
-    time, on its own probabilities for the pool beside the released labels (self-training). That costs nothing: the
-    pool is public.
+@dataclass(frozen=True, kw_only=True)
+class CNNStudent(ImageStudent):
+    """A few small convolutional networks, trained as `ImageStudent` says: see `pate.networks.ConvNet`.
 
     Attributes:
         width: channels of the first layer, a multiple of 8.
@@ -70,6 +56,8 @@ class CNNStudent(Student):
         InvalidValue: an attribute outside its range.
     """
 
+    model: ClassVar[type[ImageModel]] = CNNModel
+
     width: int = 32
     blocks: int = 2
     patch: int = 4
@@ -87,44 +75,7 @@ class CNNStudent(Student):
 
     def __post_init__(self) -> None:
         require_network(self.width, self.blocks, self.patch, self.grid, self.norm)
-        require_count("folds", self.folds, minimum=2)
-        require_count("max_unlabelled", self.max_unlabelled, minimum=0)
-        require_device(self.device)
-        _ = self._training
+        super().__post_init__()
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> CNNModel:
-        """See `Student.fit`. The loss reported is the members' mean."""
-        return self.fit_with_pool(inputs, labels, pool=np.asarray(inputs)[:0], seed=seed, on_epoch=on_epoch)
-
-    def fit_with_pool(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> CNNModel:
-        """See `Student.fit_with_pool`."""
-        images = require_images(inputs)
-        _, labels = require_rows(images, labels, seed)
-        shape = tuple(images.shape[1:])
-        network = ConvNet(shape, labels.shape[1], self.width, self.blocks, self.patch, self.grid, self.norm)
-        if len(images) < 2:
-            return CNNModel({"constant": np.asarray(labels.any(axis=0), np.float32)}, 0.5, shape, len(images), {})
-        unlabelled = np.asarray(pool[: self.max_unlabelled])
-        members = fit_members(network, images, labels, unlabelled, self._training, seed=seed, on_epoch=on_epoch)
-        return CNNModel(members.arrays, members.threshold, shape, len(images), members.choices)
-
-    @property
-    def _training(self) -> Training:
-        optimiser = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
-        recipe = Recipe(*optimiser, flip=self.flip, precision=self.precision)
-        return Training(recipe, self.folds, self.max_unlabelled, require_device(self.device))
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        return ConvNet(input_shape, num_labels, self.width, self.blocks, self.patch, self.grid, self.norm)

@@ -45,7 +45,8 @@ class StudentModel(ABC):
     _kinds: ClassVar[dict[str, type[StudentModel]]] = {}
 
     def __init_subclass__(cls) -> None:
-        cls._kinds[cls.kind] = cls
+        if "kind" in vars(cls):  # else a base of several kinds
+            cls._kinds[cls.kind] = cls
 
     @final
     def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pate.networks import Recipe, ResNet50, require_device, require_images
-from pate.student.model import StudentModel
-from pate.student.network import Training, fit_members, members_probabilities
-from pate.student.student import OnEpoch, Student, require_rows
-from pate.validation import require_count
+from pate.networks import ResNet50
+from pate.student.image import ImageModel, ImageStudent
 
 _SIZE = "image_size"
 
 
-class ResNet50Model(StudentModel):
+class ResNet50Model(ImageModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     kind = "resnet50"
 
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        if "constant" in self.arrays:
-            return np.tile(self.arrays["constant"], (len(rows), 1))
-        size = int(self.choices.get(_SIZE, 0)) or None
-        network = ResNet50(self.arrays["fc.bias"].shape[1], None, size)
-        return members_probabilities(network, dict(self.arrays), rows.reshape(-1, *self.input_shape))
+    def _network(self) -> ResNet50:
+        return ResNet50(self.arrays["fc.bias"].shape[1], None, int(self.choices.get(_SIZE, 0)) or None)
 
 
-@dataclass(frozen=True)
-class ResNet50Student(Student):
-    """A few networks ResNet-50, each trained without a fold of the rows, and again with the pool: see `CNNStudent`.
+@dataclass(frozen=True, kw_only=True)
+class ResNet50Student(ImageStudent):
+    """A few networks ResNet-50, trained as `ImageStudent` says.
 
     Attributes:
         weights: file of backbone weights from PUBLIC data to begin with (see `pate.networks.read_weights`), or None.
@@ -50,6 +41,8 @@ class ResNet50Student(Student):
         InvalidValue: an attribute outside its range.
     """
 
+    model: ClassVar[type[ImageModel]] = ResNet50Model
+
     weights: str | None = None
     image_size: int | None = None
     folds: int = 2
@@ -63,45 +56,12 @@ class ResNet50Student(Student):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_count("folds", self.folds, minimum=2)
-        require_count("max_unlabelled", self.max_unlabelled, minimum=0)
-        require_device(self.device)
-        _ = self._training, ResNet50(1, self.weights, self.image_size)
+        super().__post_init__()
+        _ = ResNet50(1, self.weights, self.image_size)
 
-    def fit(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> ResNet50Model:
-        """See `Student.fit`. The loss reported is the members' mean."""
-        return self.fit_with_pool(inputs, labels, pool=np.asarray(inputs)[:0], seed=seed, on_epoch=on_epoch)
-
-    def fit_with_pool(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> ResNet50Model:
-        """See `Student.fit_with_pool`."""
-        images = require_images(inputs)
-        _, labels = require_rows(images, labels, seed)
-        shape = tuple(images.shape[1:])
-        if len(images) < 2:
-            return ResNet50Model({"constant": np.asarray(labels.any(axis=0), np.float32)}, 0.5, shape, len(images), {})
-        network = ResNet50(labels.shape[1], self.weights, self.image_size)
-        unlabelled = np.asarray(pool[: self.max_unlabelled])
-        members = fit_members(network, images, labels, unlabelled, self._training, seed=seed, on_epoch=on_epoch)
-        choices = members.choices | {_SIZE: float(self.image_size or 0)}
-        return ResNet50Model(members.arrays, members.threshold, shape, len(images), choices)
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
+        return ResNet50(num_labels, self.weights, self.image_size)
 
     @property
-    def _training(self) -> Training:
-        optimiser = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
-        recipe = Recipe(*optimiser, flip=self.flip, precision=self.precision)
-        return Training(recipe, self.folds, self.max_unlabelled, require_device(self.device))
+    def _choices(self) -> dict[str, float]:
+        return {_SIZE: float(self.image_size or 0)}

@@ -1,0 +1,104 @@
+"""What students that are networks on images have in common: members, each trained without a fold of the rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.networks import Network, Recipe, require_device, require_images
+from pate.student.model import StudentModel
+from pate.student.network import Training, fit_members, members_probabilities
+from pate.student.student import OnEpoch, Student, require_rows
+from pate.validation import require_count
+
+
+class ImageModel(StudentModel):
+    """The mean of the members' probabilities. Labels that were never released have probability 0."""
+
+    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        if "constant" in self.arrays:
+            return np.tile(self.arrays["constant"], (len(rows), 1))
+        return members_probabilities(self._network(), dict(self.arrays), rows.reshape(-1, *self.input_shape))
+
+    @abstractmethod
+    def _network(self) -> Network:
+        """The architecture, as arrays and choices show it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageStudent(Student):
+    """A few networks, each trained without a fold of the rows.
+
+    The rest of the public pool, which nobody labelled, is used by `fit_with_pool`: each member is trained a second
+    time, on its own probabilities for the pool beside the released labels (self-training). That costs nothing: the
+    pool is public.
+    """
+
+    model: ClassVar[type[ImageModel]]
+
+    folds: int
+    max_unlabelled: int
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    flip: bool
+    precision: str
+    device: str
+
+    def __post_init__(self) -> None:
+        require_count("folds", self.folds, minimum=2)
+        require_count("max_unlabelled", self.max_unlabelled, minimum=0)
+        require_device(self.device)
+        _ = self._training
+
+    def fit(
+        self,
+        inputs: NDArray[np.float32],
+        labels: NDArray[np.bool_],
+        *,
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """See `Student.fit`. The loss reported is the members' mean."""
+        return self.fit_with_pool(inputs, labels, pool=np.asarray(inputs)[:0], seed=seed, on_epoch=on_epoch)
+
+    def fit_with_pool(
+        self,
+        inputs: NDArray[np.float32],
+        labels: NDArray[np.bool_],
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """See `Student.fit_with_pool`."""
+        images = require_images(inputs)
+        _, labels = require_rows(images, labels, seed)
+        shape = tuple(images.shape[1:])
+        network = self._network(shape, labels.shape[1])
+        if len(images) < 2:
+            return self.model({"constant": np.asarray(labels.any(axis=0), np.float32)}, 0.5, shape, len(images), {})
+        unlabelled = np.asarray(pool[: self.max_unlabelled])
+        members = fit_members(network, images, labels, unlabelled, self._training, seed=seed, on_epoch=on_epoch)
+        choices = members.choices | self._choices
+        return self.model(members.arrays, members.threshold, shape, len(images), choices)
+
+    @abstractmethod
+    def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
+        """The architecture for such images; raises `InvalidValue` where it does not fit them."""
+
+    @property
+    def _choices(self) -> dict[str, float]:
+        """What the model must know beside its arrays."""
+        return {}
+
+    @property
+    def _training(self) -> Training:
+        optimiser = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
+        recipe = Recipe(*optimiser, flip=self.flip, precision=self.precision)
+        return Training(recipe, self.folds, self.max_unlabelled, require_device(self.device))
