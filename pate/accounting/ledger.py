@@ -12,9 +12,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ class Ledger:
         self._accountant = accountant
         self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
         self.entries: list[LedgerEntry] = []
+        self._lines: list[bytes] = []
         if self.path is not None:
             with _locked(self.path):
                 self._read(self.path)
@@ -118,7 +120,7 @@ class Ledger:
                 raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: {rule}")
             entry = LedgerEntry(key, event, description, total, noise)
             if path is not None:
-                _append(path, _entry_to_json(entry))
+                self._lines.append(_append(path, _entry_to_json(entry)))
             self.entries.append(entry)
         return entry
 
@@ -137,20 +139,31 @@ class Ledger:
 
     def _total(self, spent: list[Event]) -> float:
         accountant = self._accountant()
-        for event in spent:
-            accountant.compose(event)
+        for event, count in _counted(spent):
+            accountant.compose(event, count)
         return accountant.get_epsilon(self.target_delta) if spent else 0.0
 
     def _read(self, path: Path) -> None:
-        """Takes over what is on disk; a new file gets its header."""
+        """Takes over what is on disk, of which only new lines are parsed; a new file gets its header."""
         lines = _complete_lines(path) if path.exists() else []
         if not lines:
-            _append(path, self._header)
-            return
-        records = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
-        if records[0] != self._header:
-            raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {records[0]}")
-        self.entries = [_entry_from_json(path, number, record) for number, record in enumerate(records[1:], start=2)]
+            lines = [_append(path, self._header)]
+        if self._lines != lines[: len(self._lines)]:  # another file than the one that was read before
+            self._lines, self.entries = [], []
+        if not self._lines and (header := _parse(path, 1, lines[0])) != self._header:
+            raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {header}")
+        known = max(len(self._lines), 1)
+        fresh = [(number, _parse(path, number, line)) for number, line in enumerate(lines[known:], start=known + 1)]
+        self.entries = self.entries + [_entry_from_json(path, *record) for record in fresh]
+        self._lines = lines
+
+
+def _counted(events: list[Event]) -> Iterable[tuple[Event, int]]:
+    """Equal events as one, which prices many small releases in time; an event that has no hash stands by itself."""
+    try:
+        return Counter(events).items()
+    except TypeError:
+        return [(event, 1) for event in events]
 
 
 def noise_name(rng: np.random.Generator) -> str:
@@ -174,7 +187,7 @@ def _locked(path: Path | None) -> Iterator[Path | None]:
 
 def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
     epsilon = entry.epsilon if math.isfinite(entry.epsilon) else "inf"
-    return asdict(entry) | {"event": event_to_json(entry.event), "epsilon": epsilon}
+    return vars(entry) | {"event": event_to_json(entry.event), "epsilon": epsilon}
 
 
 def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerEntry:
@@ -185,12 +198,13 @@ def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerE
         raise InvalidValue(f"ledger={path}: expected a charge on line {number}") from error
 
 
-def _append(path: Path, record: dict[str, Any]) -> None:
+def _append(path: Path, record: dict[str, Any]) -> bytes:
     """Writes one line and waits until it is on disk, its folder's entry included; a failure leaves no trace."""
+    line = json.dumps(record, allow_nan=False).encode()
     with open(path, "ab") as file:
         size = file.seek(0, os.SEEK_END)
         try:
-            file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+            file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
         except BaseException:
@@ -198,6 +212,7 @@ def _append(path: Path, record: dict[str, Any]) -> None:
             raise
     if size == 0:
         sync_folder(path.parent)
+    return line
 
 
 def _complete_lines(path: Path) -> list[bytes]:

@@ -219,3 +219,31 @@ def test_a_file_without_a_line_break_that_is_no_ledger_is_left_alone(path: Path)
     with pytest.raises(InvalidValue, match=r"ledger=.*: expected JSON of a ledger on line 1"):
         Ledger(path, target_delta=DELTA)
     assert path.read_text() == "somebody's notes"
+
+
+def test_a_ledger_that_another_writes_to_has_the_charges_of_both_in_their_order(tmp_path: Path) -> None:
+    first, second = (Ledger(tmp_path / "ledger.jsonl", target_delta=DELTA) for _ in range(2))
+    for number, ledger in enumerate((first, second, second, first, second)):
+        ledger.charge(GaussianEvent(10.0), adjacency=Adjacency.REPLACE_ONE, key=str(number))
+    assert [entry.key for entry in second.entries] == list("01234")
+    assert second.entries == Ledger(tmp_path / "ledger.jsonl", target_delta=DELTA).entries
+    assert second.epsilon == RdpAccountant().compose(GaussianEvent(10.0), 5).get_epsilon(DELTA)
+
+
+def test_a_file_that_was_exchanged_is_read_anew(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        ledger = Ledger(tmp_path / name, target_delta=DELTA)
+        ledger.charge(GaussianEvent(10.0), adjacency=Adjacency.REPLACE_ONE, key=name)
+    ledger = Ledger(tmp_path / "one", target_delta=DELTA)
+    (tmp_path / "other").replace(tmp_path / "one")
+    ledger.charge(GaussianEvent(20.0), adjacency=Adjacency.REPLACE_ONE, key="new")
+    assert [entry.key for entry in ledger.entries] == ["other", "new"]
+
+
+def test_events_without_a_hash_are_added_up_one_by_one() -> None:
+    ledger, event = Ledger(target_delta=DELTA), ComposedEvent([GAUSSIAN, GAUSSIAN])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(event)
+    for key in "ab":
+        charge(ledger, event, key)
+    assert ledger.epsilon == RdpAccountant().compose(GAUSSIAN, 4).get_epsilon(DELTA)
