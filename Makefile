@@ -31,7 +31,7 @@ check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(VENV)/site
 
 bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks

@@ -1,0 +1,146 @@
+"""Every public name is in the reference, and its docstring says what its parameters are."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+import re
+import zlib
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+CORE = ("pate.accounting", "pate.mechanisms", "pate.aggregators", "pate.votes", "pate.verification", "pate.classifier")
+SENTENCE = re.compile(r"[A-Z`0-9].*[.:?]$", re.MULTILINE)
+
+
+def of_the_build(name: str) -> ModuleType:
+    """A module that the build of the documentation uses, from its file."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_build" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+hook, doctests = of_the_build("public_names"), of_the_build("doctests")
+
+
+def public_objects(*packages: str) -> Iterator[tuple[str, Any]]:
+    """Classes and functions that some package exports, once each."""
+    seen = set()
+    for full in hook.public_names():
+        module, _, name = full.rpartition(".")
+        thing = inspect.unwrap(getattr(importlib.import_module(module), name))
+        wanted = not packages or module.startswith(packages)
+        if wanted and (inspect.isclass(thing) or inspect.isfunction(thing)) and id(thing) not in seen:
+            seen.add(id(thing))
+            yield full, thing
+
+
+def parameters(thing: Any) -> list[str]:
+    """What its docstring must explain: arguments, the fields of a dataclass that are its own, or nothing."""
+    if dataclasses.is_dataclass(thing):
+        own = vars(thing).get("__annotations__", {})
+        return [field.name for field in dataclasses.fields(thing) if field.init and field.name in own]
+    if inspect.isclass(thing):
+        if issubclass(thing, (Enum, Exception)) or inspect.isabstract(thing) or "__init__" not in vars(thing):
+            return []
+        thing = thing.__init__
+    named = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = [each.name for each in inspect.signature(thing).parameters.values() if each.kind not in named]
+    return [name for name in found if name != "self" and not name.startswith("_")]
+
+
+def explained(docstring: str) -> str:
+    """The sections that list parameters, or fields of scikit-learn's estimators."""
+    return "".join(re.findall(r"^(?:Args|Attributes):\n(?:(?:[ ].*)?\n)*", docstring + "\n", re.MULTILINE))
+
+
+def missing(thing: Any) -> list[str]:
+    section = explained(inspect.cleandoc(thing.__doc__))
+    listed = {
+        word for line in re.findall(r"^ +([\w, ]+)(?: \(.*\))?:", section, re.MULTILINE) for word in line.split(", ")
+    }
+    return [name for name in parameters(thing) if name not in listed]
+
+
+def methods_without(thing: type) -> list[str]:
+    """Its own public methods and properties that have no docstring, not even a parent's."""
+    members = {name: each for name, each in vars(thing).items() if not name.startswith("_")}
+    kinds = (property, classmethod, staticmethod)
+    methods = [name for name, each in members.items() if inspect.isfunction(each) or isinstance(each, kinds)]
+    return [name for name in methods if not inspect.getdoc(getattr(thing, name))]
+
+
+def test_every_public_name_is_on_a_page_of_the_reference() -> None:
+    """The build looks again, at what was rendered."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    shown = set(re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE))
+    packages = {full.rpartition(".")[0] for full in hook.public_names()} - {"pate"}
+    of_others = {"pate.data.celeba", "pate.data.synth_faces", "pate.data.wordnet"}  # pate.data exports the same
+    assert sorted(packages - shown - of_others) == []
+
+
+def test_the_build_calls_the_hook_and_draws_examples_as_code() -> None:
+    configured = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "hooks: [docs/_build/public_names.py]" in configured
+    assert "extensions: [docs/_build/doctests.py]" in configured
+
+
+def test_the_hook_fails_for_a_name_on_no_page(tmp_path: Path) -> None:
+    from mkdocs.exceptions import PluginError
+
+    names = hook.public_names()
+    assert hook.undocumented(set(names)) == []
+    assert hook.undocumented(set(names.values())) == []  # under the modules that define them
+    both = {"pate.accounting.calibrate", names["pate.accounting.calibrate"]}
+    lines = [f"{name} py:function 1 api/# -" for name in (*names, *names.values()) if name not in both]
+    inventory = b"# a\n# b\n# c\n# d\n" + zlib.compress("\n".join(lines).encode())
+    (tmp_path / "objects.inv").write_bytes(inventory)
+    with pytest.raises(PluginError, match=r"has no entry for pate\.accounting\.calibrate$"):
+        hook.on_post_build({"site_dir": str(tmp_path)})
+
+
+def test_examples_are_fenced_up_to_the_next_empty_line() -> None:
+    text = "What.\n\n>>> f(1)\n[0.98, 0.93]\n>>> g\n\nSource: a book."
+    assert doctests.fenced(text) == "What.\n\n```pycon\n>>> f(1)\n[0.98, 0.93]\n>>> g\n```\n\nSource: a book."
+    assert doctests.fenced("a >>> b") == "a >>> b"
+
+
+def test_every_public_name_has_a_docstring_of_its_own() -> None:
+    """Not its parent's, nor the signature that dataclasses write; and its first line is a sentence."""
+    poor = []
+    for name, thing in public_objects():
+        own = vars(thing).get("__doc__") if inspect.isclass(thing) else thing.__doc__
+        if not own or own.startswith(f"{thing.__name__}(") or not SENTENCE.match(inspect.cleandoc(own)):
+            poor.append(name)
+    assert poor == []
+
+
+def test_public_names_of_the_core_explain_their_parameters() -> None:
+    found = {name: missing(thing) for name, thing in public_objects(*CORE)}
+    assert len(found) > 100
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_public_methods_of_the_core_have_docstrings() -> None:
+    classes = [pair for pair in public_objects(*CORE) if inspect.isclass(pair[1])]
+    assert {name: bare for name, thing in classes if (bare := methods_without(thing))} == {}
+
+
+def test_the_check_of_parameters_can_fail() -> None:
+    def documented(first: int, *, second: int) -> None:
+        """Does.
+
+        Args:
+            first: what comes first.
+        """
+
+    assert missing(documented) == ["second"]
