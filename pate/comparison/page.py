@@ -15,7 +15,7 @@ from pate.durable import write_text
 from pate.report import elements
 from pate.report.coverage import SEEDED_WARNING, Mark
 from pate.report.html import style
-from pate.report.rounding import format_delta, format_epsilon
+from pate.report.rounding import format_delta
 from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES
 
 NOT_COVERED = (
@@ -25,6 +25,7 @@ NOT_COVERED = (
 )
 """What a comparison is not; the console says it, too."""
 
+_MODEL_NAMES = {"non_private_student": "non-private student", "majority_vote_student": "majority-vote student"}
 _OUT_OF_REACH = "out of reach"
 _LEGEND = {
     Mark.COVERED: "Computed from public parameters alone.",
@@ -116,7 +117,7 @@ def _scores(frontier: Frontier, metric: str) -> str:
     """One metric: a row an aggregator, a column an epsilon."""
     by_title = {line.title: line for line in frontier.lines_of(metric)}
     rows = [
-        (line.title, [score(_at(by_title[line.title], epsilon)) for epsilon in frontier.epsilons], None)
+        (line.title, [_breakable(score(_at(by_title[line.title], epsilon))) for epsilon in frontier.epsilons], None)
         for line in frontier.ranked
     ]
     head = ["aggregator (teachers)", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
@@ -131,7 +132,7 @@ def _baselines(frontier: Frontier) -> str:
 
 def baseline_name(run: Run) -> str:
     """A baseline with its teachers, where it has any."""
-    name = run.aggregator.replace("_", " ")
+    name = _MODEL_NAMES.get(run.aggregator, run.aggregator)
     return f"{name}, {run.num_teachers:,} {run.teacher} teachers" if run.num_teachers else name
 
 
@@ -141,21 +142,26 @@ def _entrants(frontier: Frontier) -> str:
         "aggregator (teachers)",
         "teachers",
         "student",
-        *(f"answered at {epsilon:g}" for epsilon in frontier.epsilons),
+        *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons),
     ]
     rows = []
     for line in frontier.ranked:
         answers = [_at(line, epsilon).num_answered for epsilon in frontier.epsilons]
         cells = [elements.DASH if answered is None else f"{answered:.0f}" for answered in answers]
         rows.append((line.title, [line.teacher, line.student, *cells], None))
-    return elements.table("Teachers, student and mean number of answers.", head, rows, Mark.UNCOVERED)
+    return elements.table(
+        "Teachers, student, and the mean number of answers at each epsilon.", head, rows, Mark.UNCOVERED
+    )
 
 
 def _parameters(parameters: dict[str, list[tuple[float, str]]]) -> str:
-    rows = [
-        (f"{name} at {format_epsilon(epsilon)}", text) for name, found in parameters.items() for epsilon, text in found
-    ]
+    rows = [(f"{name} at {epsilon:g}", text) for name, found in parameters.items() for epsilon, text in found]
     return elements.facts("What the calibrator solved for, from public parameters.", rows, Mark.COVERED)
+
+
+def _breakable(text: str) -> str:
+    """A mean and its deviation in two lines at most, the sign with the latter."""
+    return text.replace("± ", "±\N{NO-BREAK SPACE}")
 
 
 def _at(line: Line, epsilon: float) -> Point:

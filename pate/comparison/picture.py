@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pate.comparison.frontier import Frontier, Line
-from pate.report.canvas import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper
+from pate.report.canvas import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
 from pate.report.coverage import Mark
 from pate.report.tables import METRIC_NAMES
 
@@ -19,9 +19,11 @@ Paint = Callable[[Axes], None]
 _COLOURS = (ACCENT, SECOND, THIRD, MUTED)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-_LINE_POINTS = 12.0  # of height for each line of the legend
-_BASE_POINTS = 250.0
-_COLUMNS = 2
+_LINE_POINTS = 16.5  # of height for each line of the legend
+_BASE_POINTS = 270.0
+_LONGEST_ENTRY = 44
+_LEAST_DISTANCE = 0.09  # of the axis between two epsilons that are both written
+_LEVELS = (("non_private_student", "non-private student", (0, (8, 3))), ("prior", "prior", (0, (1, 2))))
 _ROOM_BELOW = 1.5
 _MARGIN = 0.08
 
@@ -51,24 +53,19 @@ def write_png(path: Path, frontier: Frontier) -> None:
 
 def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> Paint:
     def paint(axes: Axes) -> None:
-        for key, text in (("non_private_student", "non-private student"), ("prior", "prior")):
-            axes.axhline(frontier.baseline(key, metric), color=colour(FAINT), linewidth=1.2)
-            place: dict[str, Any] = {
-                "xy": (0.995, frontier.baseline(key, metric)),
-                "xycoords": ("axes fraction", "data"),
-            }
-            axes.annotate(text, **place, xytext=(0, 2), textcoords="offset points", ha="right", color=colour(INK))
+        for key, text, dashes in _LEVELS:
+            level = frontier.baseline(key, metric)
+            axes.axhline(level, color=colour(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
         for index, line in enumerate(_in_order(frontier, metric)):
             _paint_line(axes, line, _look(index, colour))
         axes.set_xscale("log")
-        axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
+        axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
         axes.minorticks_off()
         axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[metric])
         axes.margins(x=0.04)
         axes.grid()
         axes.set_ylim(*_limits(frontier, metric))
-        below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (-0.08, -0.17), "ncols": _COLUMNS}
-        axes.legend(**below, borderaxespad=0, handlelength=3, columnspacing=1.0, fontsize=7.5)
+        axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
     return paint
 
@@ -76,7 +73,8 @@ def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> P
 def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     """Without a single score the line is in the legend all the same, and says so."""
     found = [(point.epsilon, point.mean, point.std or 0.0) for point in line.points if point.mean is not None]
-    label = line.title if found else f"{line.title}: out of reach"
+    outcome = "" if found else ": out of reach"
+    label = shortened(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
     epsilons, means, bars = zip(*found, strict=True) if found else ((), (), ())
     axes.errorbar(epsilons, means, bars, label=label, capsize=1.8, elinewidth=0.8, markersize=3.6, **look)
 
@@ -113,8 +111,20 @@ def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
+    """The epsilons in words, ascending; one too close to the last that was written is left without."""
+    places = np.log(epsilons) / (np.log(epsilons[-1] / epsilons[0]) or 1.0)
+    labels: list[str] = []
+    last = -np.inf
+    for place, epsilon in zip(places, epsilons, strict=True):
+        written = place - last >= _LEAST_DISTANCE
+        labels.append(f"{epsilon:g}" if written else "")
+        last = place if written else last
+    return labels
+
+
 def _height(frontier: Frontier) -> float:
-    return _BASE_POINTS + _LINE_POINTS * float(np.ceil(len(frontier.lines) / _COLUMNS))
+    return _BASE_POINTS + _LINE_POINTS * (len(_LEVELS) + len(frontier.lines))
 
 
 def _ends(line: Line) -> str:

@@ -37,18 +37,18 @@ _PAPER = {
     ACCENT: "#235f9f",
     SECOND: "#b9531a",
     THIRD: "#2b7a5c",
-    FAINT: "#b3bcc5",
+    FAINT: "#848f9a",
 }
 """What the variables are on the light page."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
-    "font.size": 8.5,
+    "font.size": 12.0,
     "text.color": INK,
     "axes.edgecolor": RULE,
     "axes.labelcolor": MUTED,
-    "axes.labelsize": 8.5,
+    "axes.labelsize": 12.0,
     "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -62,12 +62,12 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "grid.alpha": 0.55,
     "legend.frameon": False,
-    "legend.fontsize": 8.0,
+    "legend.fontsize": 12.0,
     "lines.linewidth": 1.6,
     "hatch.linewidth": 0.6,
 }
 _POINTS_PER_INCH = 72
-_WIDTH = 340.0
+_WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
 _DOTS_PER_INCH = 200
 
 
@@ -136,8 +136,15 @@ def on_paper(value: Any) -> Any:
 
 
 def legend_above(axes: Axes, *, columns: int) -> None:
-    """Puts the legend above the axes, where it hides nothing."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0, handlelength=1.2)
+    """Puts the legend above the axes, where it hides nothing, from the picture's left edge on."""
+    style: dict[str, Any] = {"borderaxespad": 0, "borderpad": 0.2, "handlelength": 1.2, "columnspacing": 1.2}
+    axes.figure.legend(loc="outside upper left", ncols=columns, **style)
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name of at most so many characters, its middle left out: names often differ at their ends only."""
+    end = longest // 3
+    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
 
 
 def _inline(document: str, name: str) -> str:

@@ -61,7 +61,7 @@ def table(
     """
     columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(
-        f'<tr><th scope="row">{escape(name)}{" " + badge(own) if own else ""}</th>'
+        f'<tr><th scope="row">{_breakable(name)}{" " + badge(own) if own else ""}</th>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         + "</tr>"
         for name, cells, own in rows

@@ -83,6 +83,11 @@ def _notices(report: Report) -> str:
     ]
     if report.privacy.noise_seeded:
         notices.append(elements.notice(f"This run had a seed: {SEEDED_WARNING}.", kind="warning"))
+    if np.isinf(report.privacy.epsilon):
+        text = (
+            "No guarantee: the epsilon of this run is infinite, and what it covers is protected no more than the rest."
+        )
+        notices.append(elements.notice(text, kind="warning"))
     if not report.data.real:
         text = "Synthetic data: this run shows that the pipeline works and is no evidence of anything else."
         notices.append(elements.notice(text, kind="warning"))
@@ -99,6 +104,7 @@ def _key_numbers(report: Report) -> str:
     answered = f"{release.num_answered} of {release.num_queries} queries"
     score = elements.DASH if student is None else f"{student.micro_f1:.3f}"
     against = "the prior was not measured" if prior is None else f"the prior has {prior.micro_f1:.3f}"
+    against = f"no student was trained; {against}" if student is None else against
     return (
         elements.key_number("Epsilon", epsilon, note, Mark.COVERED)
         + elements.key_number("Answered", percent(release.answer_rate), answered, Mark.COVERED)

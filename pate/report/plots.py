@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pate.report.canvas import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above
+from pate.report.canvas import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above, shortened
 from pate.report.coverage import Mark
 from pate.report.figures import RunFigures
 from pate.report.report import Report
@@ -25,7 +25,8 @@ _MODEL_COLOURS = {
     "non_private_student": THIRD,
 }
 _MOST_LABELS = 60
-_LONGEST_NAME = 26
+_BAR_PITCH = 14.0  # points from bar to bar, each with a line of text beside it
+_LONGEST_NAME = 22
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
@@ -48,7 +49,7 @@ def score_bars(report: Report) -> Picture | None:
     if not shown:
         return None
     lines = [f"{model.name}: {_score_text(model)}" for model in shown]
-    height = 90 + 9.4 * (len(shown) + 1) * len(METRIC_NAMES)
+    height = 84 + _BAR_PITCH * (len(shown) + 1) * len(METRIC_NAMES)
     return Picture(
         name="scores",
         title="The private student beside its baselines",
@@ -71,7 +72,7 @@ def label_bars(figures: RunFigures) -> Picture | None:
     left_out, zero = len(order) - len(shown), int(np.count_nonzero(f1 == 0))
     cut = f" The {left_out} labels in the middle are left out." if left_out else ""
     best, worst = (f"{names[label]} with {f1[label]:.2f}" for label in (order[0], order[-1]))
-    short = [_short(names[label]) for label in shown]
+    short = [shortened(names[label], _LONGEST_NAME) for label in shown]
     return Picture(
         name="labels",
         title="F1 of each label",
@@ -79,7 +80,7 @@ def label_bars(figures: RunFigures) -> Picture | None:
         f"median {np.median(f1):.2f}. The table of labels has every number.",
         caption=f"The private student, best label first; {zero} of {len(order)} labels have F1 zero.{cut}",
         mark=Mark.HELD_OUT,
-        svg=draw("labels", lambda axes: _paint_labels(axes, f1[shown], short), height=46 + 11.5 * len(shown)),
+        svg=draw("labels", lambda axes: _paint_labels(axes, f1[shown], short), height=60 + _BAR_PITCH * len(shown)),
     )
 
 
@@ -112,7 +113,7 @@ def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
     axes.set_yticks(ticks, [*METRIC_NAMES.values()])
     axes.invert_yaxis()
     _scale_from_0_to_1(axes)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, columnspacing=1.2, handlelength=1.0)
+    legend_above(axes, columns=2)
 
 
 def _paint_labels(axes: Axes, f1: NDArray[np.float64], names: Sequence[str]) -> None:
@@ -120,7 +121,7 @@ def _paint_labels(axes: Axes, f1: NDArray[np.float64], names: Sequence[str]) -> 
     places = np.arange(len(names))
     axes.barh(places, f1, height=0.72, color=ACCENT)
     _write_beside(axes, f1, places, [f"{value:.2f}" for value in f1])
-    axes.set_yticks(places, names, parse_math=False, fontsize=8)
+    axes.set_yticks(places, names, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlabel("F1 on the test split")
     _scale_from_0_to_1(axes)
@@ -130,22 +131,24 @@ def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
     """One line a curve over the epochs, a dot where there is one epoch only."""
     for (name, values), colour in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
         marker = "o" if len(values) == 1 else None
-        axes.plot(np.arange(1, len(values) + 1), values, color=colour, label=name, marker=marker)
+        axes.plot(
+            np.arange(1, len(values) + 1), values, color=colour, label=shortened(name, _LONGEST_NAME), marker=marker
+        )
     axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     axes.grid()
-    legend_above(axes, columns=3)
+    legend_above(axes, columns=2)
 
 
 def _write_beside(axes: Axes, ends: NDArray[Any], places: NDArray[Any], texts: Sequence[str]) -> None:
     """Writes each bar's number behind its end."""
     for end, place, text in zip(ends, places, texts, strict=True):
-        axes.text(end + 0.012, place, text, va="center", fontsize=7, color=MUTED)
+        axes.text(end + 0.012, place, text, va="center", color=MUTED)
 
 
 def _scale_from_0_to_1(axes: Axes) -> None:
     """The horizontal scale of a score, with room for the number behind a full bar."""
-    axes.set_xlim(0, 1.1)
+    axes.set_xlim(0, 1.24)
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
@@ -157,7 +160,3 @@ def _score_text(model: Model) -> str:
     scores = vars(model.scores)
     texts = {key: "undefined" if scores[key] is None else f"{scores[key]:.3f}" for key in METRIC_NAMES}
     return ", ".join(f"{METRIC_NAMES[key]} {text}" for key, text in texts.items())
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

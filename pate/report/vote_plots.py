@@ -9,13 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from pate.report.canvas import ACCENT, FAINT, SECOND, Picture, draw, legend_above
+from pate.report.canvas import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
 from pate.report.coverage import Mark
 from pate.report.figures import RunFigures
 from pate.report.rounding import format_epsilon
 
 _MOST_POINTS = 1000
 _MOST_BINS = 48
+_LONGEST_NAME = 30
 
 
 def answer_bars(figures: RunFigures) -> Picture | None:
@@ -93,9 +94,10 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
 def _paint_answers(axes: Axes, sizes: NDArray[Any], refused: int) -> None:
     """A bar for the refused queries, then one for each number k of released labels, `sizes[k]` high."""
     axes.bar(np.arange(len(sizes)), sizes, width=0.8, color=ACCENT, label=f"answered ({sizes.sum()})")
-    axes.bar([-2], [refused], width=0.8, color=FAINT, label=f"refused ({refused})")
-    ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 12))))
-    axes.set_xticks([-2, *ticks], ["refused", *map(str, ticks)])
+    left = -max(2.0, 0.22 * len(sizes))  # as far from the answers as its name needs
+    axes.bar([left], [refused], width=0.8, color=FAINT, label=f"refused ({refused})")
+    ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 10))))
+    axes.set_xticks([left, *ticks], ["refused", *map(str, ticks)])
     axes.set_xlabel("labels released for the query")
     axes.set_ylabel("queries")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -113,6 +115,7 @@ def _paint_epsilon(axes: Axes, epsilon: NDArray[np.float64], last: str) -> None:
     axes.set_xlim(0, count)
     axes.set_ylim(0, max(float(epsilon.max()) * 1.16, 1e-9))
     axes.set_xlabel("queries, refused ones included")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     axes.set_ylabel("epsilon")
     axes.grid()
 
@@ -125,7 +128,7 @@ def _paint_gaps(axes: Axes, figures: RunFigures) -> None:
     groups = [gaps[answered], gaps[~answered]]
     axes.hist(groups, bins=edges.tolist(), stacked=True, color=colours, label=names)
     axes.set_xlim(edges[0], edges[-1])
-    axes.set_xlabel(f"{figures.gap_name}, in votes")
+    axes.set_xlabel(f"{shortened(figures.gap_name, _LONGEST_NAME)}, in votes")
     axes.set_ylabel("queries")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     if figures.pass_gaps is not None and figures.pass_probability is not None:
@@ -136,7 +139,7 @@ def _paint_gaps(axes: Axes, figures: RunFigures) -> None:
         right.set_ylim(0, 1.02)
         right.yaxis.set_major_formatter(PercentFormatter(1.0))
         right.tick_params(axis="y", length=0)
-    legend_above(axes, columns=3)
+    legend_above(axes, columns=2)
 
 
 def _paint_ranks(axes: Axes, band: NDArray[np.float64], num_teachers: int | None) -> None:
@@ -148,7 +151,7 @@ def _paint_ranks(axes: Axes, band: NDArray[np.float64], num_teachers: int | None
     axes.set_ylim(0, num_teachers)
     axes.set_xlabel("rank of the label within its query")
     axes.set_ylabel("votes")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     axes.grid()
     axes.legend(loc="upper right")
 

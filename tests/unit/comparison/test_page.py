@@ -25,7 +25,8 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
     assert len(ids) == len(set(ids))
     for tag in ("script", "link", "img", "iframe", "object", "base", "form"):
         assert page.named(tag) == [], tag
-    assert "http" not in html
+    assert "://" not in html
+    assert "default-src 'none'" in html
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
     assert set(re.findall(r"url\((.)", html)) <= {"#"}
@@ -52,7 +53,7 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
     assert any(row.startswith("early (400)") and "0.300 ± 0.000" in row and "0.550 ± 0.000" in row for row in rows)
     assert any(row.startswith("never<b> (400)") and row.count("out of reach") == 2 for row in rows)
     assert any("50% of the gain (0.400)" in row and "80% of the gain (0.520)" in row for row in rows)
-    assert any(row.startswith("majority vote student, 400 linear teachers") for row in rows)
+    assert any(row.startswith("majority-vote student, 400 linear teachers") for row in rows)
 
 
 def test_picture_tells_its_numbers_in_words(frontier: Frontier) -> None:

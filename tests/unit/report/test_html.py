@@ -72,7 +72,8 @@ def test_nothing_is_fetched_and_nothing_runs(report: Report, figures: RunFigures
         assert "src" not in attributes
         for name in ("href", "xlink:href"):
             assert (attributes.get(name) or "#").startswith("#")
-    assert "http" not in html
+    assert "://" not in html
+    assert "default-src 'none'" in html
     assert "@import" not in html
     assert set(re.findall(r"url\((.)", html)) <= {"#"}
 
@@ -121,6 +122,7 @@ def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
     assert "epsiloninfinite: no guarantee" in page.texts("tr")
     assert "no guarantee" in page.texts("dd")
+    assert any(text.startswith("No guarantee: the epsilon of this run is infinite") for text in page.texts("p"))
     assert not any("paper" in text for text in page.texts("tr"))
 
 
@@ -174,6 +176,7 @@ def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures
     page = Page(render_html(replace(report, student=None), bare))
     assert len(page.named("svg")) == 3
     assert "Each label" not in page.texts("h2")
+    assert "no student was trained; the prior has 0.209" in page.texts("dd")
     assert f"private student {HELD_OUT}{5 * DASH}" in page.texts("tr")
 
 

@@ -23,6 +23,12 @@ MARKS = {
     "ranks": Mark.UNCOVERED,
 }
 
+AXES = {
+    "student_curve": "epoch",
+    "votes_by_rank": "rank of the label within its query",
+    "epsilon_curve": "queries, refused ones included",
+}
+
 
 def texts(svg: str) -> list[str]:
     root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
@@ -99,8 +105,30 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
     picture = label_bars(replace(figures, label_names=names, student_per_label=f1))
     assert picture is not None
     drawn = texts(picture.svg)
-    assert {"$x^2$", "<script>", "日本", "n" * 25 + "…"} <= set(drawn)
+    assert {"$x^2$", "<script>", "日本", "n" * 14 + "…" + "n" * 7} <= set(drawn)
     assert "<script>" not in picture.svg
+
+
+def test_long_names_that_differ_at_their_ends_stay_different(figures: RunFigures) -> None:
+    names = tuple(f"a_name_far_too_long_for_a_picture_{index}" for index in range(4))
+    picture = label_bars(replace(figures, label_names=names))
+    assert picture is not None
+    assert {f"a_name_far_too…cture_{index}" for index in range(4)} <= set(texts(picture.svg))
+
+
+def test_one_epoch_one_label_and_few_queries_have_whole_numbers_on_their_axes() -> None:
+    few = RunFigures(
+        label_names=("a",),
+        answered=np.ones(2, dtype=bool),
+        labels=np.ones((2, 1), dtype=bool),
+        epsilon_after_query=np.ones(2),
+        histogram=np.array([[3], [4]]),
+        student_curve={"loss": np.array([0.5])},
+    )
+    for draw, whole in ((student_curve, ["1"]), (votes_by_rank, ["1"]), (epsilon_curve, ["0", "1", "2"])):
+        picture = draw(few)
+        assert picture is not None
+        assert texts(picture.svg)[: len(whole) + 1] == [*whole, AXES[draw.__name__]]
 
 
 def test_answers_count_the_refused_and_the_labels(figures: RunFigures) -> None:

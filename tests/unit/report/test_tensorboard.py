@@ -5,10 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from pate.report import Report, RunWriter
 
 LOSS = "no_epsilon_covers_this/teacher_loss"
+
+
+@pytest.fixture(autouse=True)
+def _files_counted_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of one second are read in the order of their names, where the tenth of a process is before the ninth."""
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
 
 def read(folder: Path) -> EventAccumulator:

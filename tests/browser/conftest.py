@@ -1,0 +1,53 @@
+"""One browser for each module of tests: the driver keeps an event loop running, which nobody else could start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.pages import PAGES
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def _missing(what: str) -> None:
+    """Skips; where everything is expected to be installed it fails."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what}, which continuous integration needs")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium."""
+    program = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if program is None:
+        _missing(f"no browser: none of {', '.join(_NAMES)} is installed")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        _missing("no driver of a browser: playwright is not installed")
+    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with sync_playwright() as driver:
+        window = driver.chromium.launch(executable_path=program, args=arguments)
+        yield window
+        window.close()
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The path of a page by its name, written when first asked for."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def write(name: str) -> Path:
+        path = folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(PAGES[name](), encoding="utf-8")
+        return path
+
+    return write

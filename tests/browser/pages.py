@@ -1,0 +1,184 @@
+"""Pages of runs and comparisons that nobody trained: the usual ones, the empty ones and the hostile ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pate.comparison import Frontier, Run
+from pate.comparison.page import render_page
+from pate.comparison.run import METRICS
+from pate.report import (
+    Baselines,
+    DataSummary,
+    Privacy,
+    ReleaseSummary,
+    Report,
+    RunFigures,
+    Scores,
+    TeacherSummary,
+    render_html,
+)
+
+HOSTILE = (
+    '"><script>document.title = "taken"</script><img src="http://example.org/x.png" onerror="alert(1)">$title{&amp;'
+)
+LONG = "a_label_whose_name_is_a_sentence_that_its_author_never_thought_anybody_would_have_to_print_somewhere"
+NUM_TEACHERS = 400
+LABEL_METRICS = ("prevalence", "precision", "recall", "f1", "balanced_accuracy", "average_precision")
+
+
+def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any) -> Report:
+    """A run with a price, all four models and a charge for every query."""
+    parameters = {"selection_noise": "gumbel", "selection_scale": 49.11848119717984, "failure_prob": 1e-9}
+    privacy = Privacy(
+        epsilon=7.9912,
+        delta=1e-6,
+        adjacency="replace_one",
+        unit="one group of private records (one record where groups are single) replaced by another",
+        accountant="rdp",
+        mechanism="StableTopK",
+        num_queries=num_queries,
+        paper_epsilon=3.6552,
+        failure_prob=6e-7,
+        gap_at_50=98.0,
+        gap_at_95=156.0,
+        parameters=parameters,
+    )
+    rate = num_answered / max(num_queries, 1)
+    whole = Report(
+        privacy=privacy,
+        release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
+        teachers=TeacherSummary(NUM_TEACHERS, 0.897, 155.3),
+        student=Scores(0.918, 0.596, 0.584, 0.271, 0.362),
+        baselines=Baselines(
+            majority_vote_student=Scores(0.918, 0.606, 0.608, 0.309, 0.394),
+            non_private_student=Scores(1.0, 1.0, 1.0, 1.0, None),
+            prior=Scores(0.892, 0.5, 0.205, 0.018, 0.111),
+        ),
+        data=DataSummary("wordnet", True, 62_115, 10_000, 10_000, num_labels, 4.46),
+        seed=None,
+        versions={"pate": "0.1.0", "scikit-learn": "1.9.1"},
+        duration_s=9.2,
+    )
+    return replace(whole, **changes)
+
+
+def figures(names: tuple[str, ...], num_queries: int, num_answered: int, **changes: Any) -> RunFigures:
+    """The arrays behind the pictures of such a run."""
+    rng, num_labels = np.random.default_rng(0), len(names)
+    prevalence = np.linspace(0.6, 0.05, num_labels)
+    answered = np.arange(num_queries) < num_answered
+    votes = rng.binomial(NUM_TEACHERS, rng.permuted(np.tile(prevalence, (num_queries, 1)), axis=1))
+    whole = RunFigures(
+        label_names=names,
+        answered=rng.permutation(answered),
+        labels=rng.random((num_queries, num_labels)) < prevalence,
+        epsilon_after_query=np.linspace(2.8, 7.9912, num_queries),
+        gaps=rng.integers(0, NUM_TEACHERS, num_queries),
+        gap_name="largest gap",
+        histogram=votes,
+        num_teachers=NUM_TEACHERS,
+        pass_gaps=np.arange(NUM_TEACHERS + 1),
+        pass_probability=np.linspace(0, 1, NUM_TEACHERS + 1),
+        student_per_label={name: np.linspace(1, 0, num_labels) for name in LABEL_METRICS},
+        student_curve={"loss": np.geomspace(0.9, 0.1, 12), "learning rate": np.linspace(0.1, 0.0, 12)},
+    )
+    return replace(whole, **changes)
+
+
+def finished() -> str:
+    return render_html(report(40, 600, 207), figures(tuple(f"label_{index}" for index in range(40)), 600, 207))
+
+
+def nothing_answered() -> str:
+    """Every query was refused: there is no student, and nothing to score."""
+    release = ReleaseSummary(600, 0, 0.0, None, None)
+    bare = figures(("person", "tree"), 600, 0, student_per_label={}, student_curve={})
+    return render_html(report(2, 600, 0, release=release, student=None), bare)
+
+
+def halted() -> str:
+    """A charged session that ran out of hits half-way, on seeded synthetic data whose every name is long."""
+    release = ReleaseSummary(600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311)
+    whole = report(40, 600, 90, seed=7, release=release, data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46))
+    charged = replace(whole.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
+    names = tuple(f"{LONG}_{index}" for index in range(40))
+    untested = figures(names, 600, 90, pass_gaps=None, pass_probability=None)
+    return render_html(replace(whole, privacy=charged), untested)
+
+
+def no_guarantee() -> str:
+    """No noise, hence no price; one label, three queries, one epoch, and nobody measured a baseline."""
+    whole = report(1, 3, 2, baselines=Baselines(None, None, None))
+    terms: dict[str, Any] = dict.fromkeys(("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95"))
+    priced = replace(whole.privacy, epsilon=np.inf, **terms)
+    few = figures(("only",), 3, 2, epsilon_after_query=np.full(3, np.inf), student_curve={"loss": np.array([0.3])})
+    return render_html(replace(whole, privacy=priced), few)
+
+
+def hostile() -> str:
+    """Every text that somebody else chose is markup."""
+    whole = report(3, 20, 10, versions={HOSTILE: HOSTILE})
+    privacy = replace(whole.privacy, unit=HOSTILE, mechanism=HOSTILE, parameters={HOSTILE: HOSTILE}, accountant=HOSTILE)
+    odd = replace(whole, privacy=privacy, data=replace(whole.data, name=HOSTILE))
+    curve = {HOSTILE: np.ones(3)}
+    return render_html(odd, figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10, gap_name=HOSTILE, student_curve=curve))
+
+
+def frontier(names: tuple[str, ...], epsilons: tuple[float, ...], **fields: Any) -> Frontier:
+    """Scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
+    runs = [_scored(0.2, aggregator="prior"), _scored(0.6, aggregator="non_private_student")]
+    runs.append(_scored(0.55, aggregator="majority_vote_student", teacher="linear", num_teachers=NUM_TEACHERS))
+    for place, name in enumerate(names):
+        for index, epsilon in enumerate(epsilons):
+            missing = name == names[-1] and len(names) > 2
+            value = None if missing else 0.58 - 0.5 / (1 + place) / (1 + index)
+            note = "target_epsilon: expected more" if missing else ""
+            run = _scored(value, note=note, aggregator=name, teacher="kernel", student="low_rank", num_teachers=61_629)
+            terms: dict[str, Any] = {"adjacency": "replace_one", "delta": 1e-6, "accountant": "pld", "epsilon": epsilon}
+            runs += [replace(run, seed=seed, **terms) for seed in range(2)]
+    return Frontier(runs=tuple(runs), num_test=10_000, **({"dataset": "wordnet"} | fields))
+
+
+def two_entrants() -> str:
+    parameters = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
+    return render_page(frontier(("early", "late"), (1.0,)), parameters)
+
+
+def fifteen_entrants() -> str:
+    names = tuple(f"stable_top_k_not_prior_{index}" for index in range(15))
+    epsilons = (0.1, 0.25, 0.5, 1.0, 2.0, 3.6, 8.0)
+    solved = "prior_scale 407.7, selection_scale 505.469, table_order 43.3374, table_budget 0.000338697"
+    parameters = {f"{name}@1000": [(epsilon, solved) for epsilon in epsilons[:2]] for name in names}
+    return render_page(frontier(names, epsilons), parameters)
+
+
+def hostile_entrants() -> str:
+    odd = frontier((HOSTILE, LONG, "out of reach"), (1.0, 1.01, 1.02, 8.0), dataset=HOSTILE, real=False)
+    return render_page(odd, {HOSTILE: [(1.0, HOSTILE)]})
+
+
+def _scored(value: float | None, **fields: Any) -> Run:
+    scores = dict.fromkeys(METRICS, value)
+    return Run(num_queries=600, num_answered=None if value is None else 300, **(scores | fields))
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    page.__name__: cache(page)
+    for page in (
+        finished,
+        nothing_answered,
+        halted,
+        no_guarantee,
+        hostile,
+        two_entrants,
+        fifteen_entrants,
+        hostile_entrants,
+    )
+}
+"""Each page by its name, rendered when first asked for."""

@@ -1,0 +1,95 @@
+"""A page in a browser: opened as one of four readers, and what is wrong with it for that reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_SCRIPT = (Path(__file__).parent / "sight.js").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who reads.
+
+    Attributes:
+        width: of the window, in pixels.
+        medium: screen or print.
+        scheme: light or dark, as the reader's system prefers.
+        mobile: whether it is a phone, which lays a page out as wide as its viewport says.
+    """
+
+    width: int
+    medium: str = "screen"
+    scheme: str = "light"
+    mobile: bool = False
+
+
+READERS = {
+    "desk": Reader(1280),
+    "dark": Reader(1280, scheme="dark"),
+    "print": Reader(703, medium="print", scheme="dark"),  # A4 less the style sheet's margins, on white all the same
+    "phone": Reader(390, mobile=True),
+}
+"""The readers by name."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a reader met.
+
+    Attributes:
+        faults: sentences, each with the kind of fault in front.
+        paper: luminance of the page's background, 0 for black and 1 for white.
+    """
+
+    faults: list[str]
+    paper: float
+
+
+def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
+    """What each of the named readers meets on the page; those at a desk share a window."""
+    seen = {}
+    for mobile in {READERS[name].mobile for name in names}:
+        with opened(browser, path, mobile=mobile) as (page, events):
+            for name in (name for name in names if READERS[name].mobile == mobile):
+                show(page, READERS[name])
+                result = page.evaluate(_SCRIPT)
+                faults = [f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts]
+                seen[name] = Sight(events + faults, result["paper"])
+    return seen
+
+
+def show(page: Any, reader: Reader) -> None:
+    """Turns the window into the reader's, so tall that all of the page is in view and can be pointed at."""
+    page.emulate_media(media=reader.medium, color_scheme=reader.scheme)
+    page.set_viewport_size({"width": reader.width, "height": 900})
+    tall = page.evaluate("document.documentElement.scrollHeight")
+    page.set_viewport_size({"width": reader.width, "height": tall})
+
+
+def num_sheets(browser: Any, path: Path) -> int:
+    """Pages of A4 that the page is printed on."""
+    with opened(browser, path) as (page, _):
+        return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True)))
+
+
+@contextmanager
+def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[Any, list[str]]]:
+    """The page in a window of its own, and a list that grows with what the browser complains of or asks for."""
+    events: list[str] = []
+    reader = READERS["phone" if mobile else "desk"]
+    context = browser.new_context(viewport={"width": reader.width, "height": 844}, is_mobile=mobile, has_touch=mobile)
+    try:
+        page, address = context.new_page(), path.as_uri()
+        page.on("console", lambda message: events.append(f"console: {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: events.append(f"error: {error}"))
+        page.on("request", lambda request: request.url == address or events.append(f"request: {request.url}"))
+        page.goto(address)
+        yield page, events
+    finally:
+        context.close()

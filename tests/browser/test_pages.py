@@ -1,0 +1,60 @@
+"""report.html and frontier.html in a headless Chromium: at a desk, on a phone, in the dark and on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.pages import HOSTILE, PAGES
+from tests.browser.sight import READERS, look, num_sheets, opened
+
+PageFile = Callable[[str], Path]
+MOST_SHEETS = {"finished": 7, "fifteen_entrants": 12}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name: str) -> None:
+    seen = look(browser, page_file(name), *READERS)
+    assert {reader: sight.faults for reader, sight in seen.items() if sight.faults} == {}
+    assert seen.keys() == READERS.keys()
+    assert seen["dark"].paper < 0.05
+    assert seen["desk"].paper == seen["phone"].paper == seen["print"].paper == 1.0
+
+
+@pytest.mark.parametrize("name", MOST_SHEETS)
+def test_printed_on_few_sheets(browser: Any, page_file: PageFile, name: str) -> None:
+    assert 2 <= num_sheets(browser, page_file(name)) <= MOST_SHEETS[name]
+
+
+@pytest.mark.parametrize("name", ["hostile", "hostile_entrants"])
+def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, name: str) -> None:
+    with opened(browser, page_file(name)) as (page, events):
+        assert HOSTILE in page.title()
+        assert page.locator("script, img, b").count() == 0
+        assert page.get_by_role("rowheader").filter(has_text=HOSTILE).count() > 0
+        assert events == []
+
+
+def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(PAGES["two_entrants"]().replace("</main>", "<script>document.title = 'taken'</script></main>"))
+    with opened(browser, path) as (page, events):
+        assert page.title() == "2 aggregators on wordnet"
+        assert "Content Security Policy" in " ".join(events)
+
+
+@pytest.mark.parametrize("name", ["halted", "fifteen_entrants"])
+def test_wide_tables_scroll_in_their_own_box_beside_the_names_of_their_rows(
+    browser: Any, page_file: PageFile, name: str
+) -> None:
+    with opened(browser, page_file(name), mobile=True) as (page, _):
+        box = page.locator(".scroll").last
+        assert box.evaluate("box => box.scrollWidth > box.clientWidth")
+        left = "box => box.querySelector('tbody th').getBoundingClientRect().left"
+        before = box.evaluate(left)
+        box.evaluate("box => { box.scrollLeft = box.scrollWidth }")
+        assert box.evaluate("box => box.scrollLeft > 50")
+        assert box.evaluate(left) == pytest.approx(before, abs=1)
