@@ -73,6 +73,7 @@ def check_source(source: Path) -> None:
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "conf/train.yaml", "tests/e2e/test_wheel.py", "examples/README.md", "CITATION.cff"} <= names
+    assert {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")} <= names
     assert not any(name.startswith((".venv", "outputs")) for name in names)
 
 
