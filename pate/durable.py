@@ -28,6 +28,10 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+    except OSError as error:
+        if error.filename is None:  # as a full disk is told
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(path.parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 
 import hydra
@@ -29,6 +30,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     """
     register_configs(training=config_name not in ("account", "audit"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
+    threading.excepthook = _unprinted
     app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(_unheard(task))
     try:
         _heard(app)
@@ -64,6 +66,12 @@ def _heard(app: Callable[[], None]) -> None:
         if carrier.__cause__ is None:
             raise
         raise carrier.__cause__ from None
+
+
+def _unprinted(failed: threading.ExceptHookArgs) -> None:
+    """Says nothing of a full disk in TensorBoard's thread, which raises it where events are written as well."""
+    if not (isinstance(failed.exc_value, OSError) and type(failed.thread).__module__.startswith("tensorboard.")):
+        threading.__excepthook__(failed)
 
 
 def _stop(message: str, code: int) -> None:

@@ -1,0 +1,26 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from pate.durable import replacing, write_text
+
+
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "folder" / "file.txt"
+    write_text(path, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '/\S+/folder/file\.txt'$"):
+        write_text(path, "new")
+    assert [(entry.name, entry.read_text()) for entry in path.parent.iterdir()] == [("file.txt", "old")]
+
+
+def test_an_error_that_names_a_file_keeps_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="'/nonexistent'"), replacing(tmp_path / "file.txt"):
+        Path("/nonexistent").read_text()
+    assert not list(tmp_path.iterdir())
