@@ -28,6 +28,7 @@ class StackedAdam:
         self._first = [torch.zeros_like(parameter) for parameter in parameters]
         self._second = [torch.zeros_like(parameter) for parameter in parameters]
         self._steps = 0
+        self._counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
 
     def step(self, gradients: Sequence[torch.Tensor], active: torch.Tensor, scale: torch.Tensor | float = 1.0) -> None:
         """Moves the parts that are active.
@@ -38,6 +39,9 @@ class StackedAdam:
             scale: of this step's learning rate; a tensor, of the shape of `active`, where parts differ.
         """
         self._steps += 1
+        if isinstance(scale, float) and bool(active.all()):
+            self._step_at_once(gradients, scale)
+            return
         first_bias, second_bias = (1 - beta**self._steps for beta in _BETAS)
         shrink = 1 - scale * (self.learning_rate * self.weight_decay)
         rate = scale * (self.learning_rate * math.sqrt(second_bias) / first_bias)
@@ -56,3 +60,23 @@ class StackedAdam:
                 parameter.addcdiv_(first, spread, value=-rate)
             if resting is not None:
                 parameter.copy_(torch.where(active, parameter, resting))
+
+    def _step_at_once(self, gradients: Sequence[torch.Tensor], scale: float) -> None:
+        """All parts alike: the same formulas in one pass over memory."""
+        for count in self._counts:
+            count.fill_(self._steps)
+        torch._fused_adamw_(
+            list(self._parameters),
+            list(gradients),
+            self._first,
+            self._second,
+            [],
+            self._counts,
+            lr=scale * self.learning_rate,
+            beta1=_BETAS[0],
+            beta2=_BETAS[1],
+            weight_decay=self.weight_decay,
+            eps=_EPSILON,
+            amsgrad=False,
+            maximize=False,
+        )

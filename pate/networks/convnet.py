@@ -19,7 +19,7 @@ MOMENTUM, EPSILON = 0.1, 1e-5
 
 @dataclass(frozen=True)
 class ConvNet(Network):
-    """Patches, a few 3 x 3 convolutions, means over the cells of a grid, a linear head.
+    """Patches, a few convolutions, means over the cells of a grid, a linear head.
 
     The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
     nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalised, over
@@ -35,6 +35,7 @@ class ConvNet(Network):
         grid: rows and columns of cells that the head sees the means of: many where images are aligned, as faces are,
             few where a thing may be anywhere.
         norm: "group" or "batch".
+        kernel_size: height and width of the convolutions' kernels, an odd number.
 
     Raises:
         InvalidValue: an attribute outside its range.
@@ -47,9 +48,10 @@ class ConvNet(Network):
     patch: int = 4
     grid: int = 4
     norm: str = "group"
+    kernel_size: int = 3
 
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.grid, self.norm)
+        require_network(self.width, self.blocks, self.patch, self.grid, self.norm, self.kernel_size)
         step = self.grid * self.patch
         fits = len(self.shape) == 3 and all(size % step == 0 and size > 0 for size in self.shape[1:])
         require(fits, "inputs.shape[1:]", tuple(self.shape), f"(channels, height, width) in multiples of {step} pixels")
@@ -58,7 +60,9 @@ class ConvNet(Network):
     def kernels(self) -> list[tuple[int, int]]:
         """Channels out and inputs in of each layer before the head."""
         sizes = [(self.width, self.shape[0] * self.patch**2)]
-        sizes += [(2 * self.width, 9 * (self.width if block == 0 else 2 * self.width)) for block in range(self.blocks)]
+        taps = self.kernel_size**2
+        for block in range(self.blocks):
+            sizes.append((2 * self.width, taps * (self.width if block == 0 else 2 * self.width)))
         return sizes
 
     def initial(self, rng: np.random.Generator) -> Tensors:
@@ -84,11 +88,11 @@ class ConvNet(Network):
         values = images
         for layer in range(self.blocks + 1):
             weight = tensors[f"layer{layer}.weight"]
-            side = self.patch if layer == 0 else 3
+            side = self.patch if layer == 0 else self.kernel_size
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
-            stride, padding = (self.patch, 0) if layer == 0 else (1, 1)
+            stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
-            values = self._normalised(tensors, layer, values, training).relu()
+            values = self._normalised(tensors, layer, values, training).relu_()
         cells = functional.adaptive_avg_pool2d(values, self.grid).permute(0, 2, 3, 1).flatten(1)
         return functional.linear(cells, tensors["head.weight"], tensors["head.bias"])
 
@@ -100,7 +104,7 @@ class ConvNet(Network):
         return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
 
 
-def require_network(width: int, blocks: int, patch: int, grid: int, norm: str) -> None:
+def require_network(width: int, blocks: int, patch: int, grid: int, norm: str, kernel_size: int = 3) -> None:
     """Raises `InvalidValue` unless the numbers describe a network, for images of whatever size."""
     require_count("width", width)
     require(width % GROUP == 0, "width", width, f"a multiple of {GROUP}")
@@ -108,3 +112,5 @@ def require_network(width: int, blocks: int, patch: int, grid: int, norm: str) -
     require_count("patch", patch)
     require_count("grid", grid)
     require_choice("norm", norm, NORMS)
+    require_count("kernel_size", kernel_size)
+    require(kernel_size % 2 == 1, "kernel_size", kernel_size, "an odd number")

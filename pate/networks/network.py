@@ -15,6 +15,7 @@ Tensors = dict[str, torch.Tensor]
 """All that a network is, by name: parameters, and buffers that training moves without a gradient."""
 
 _BLOCK = 128  # images a forward pass without gradients
+_FEW = 2**25  # values: 128 MiB as float32
 
 
 class Network(ABC):
@@ -52,6 +53,23 @@ def centred(images: torch.Tensor) -> torch.Tensor:
 def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
     """Images with those mirrored whose flip, bool `[n]`, is set."""
     return torch.where(flips[:, None, None, None], images.flip(3), images)
+
+
+class Pictures:
+    """Images on a device, drawn by their rows as `centred` gives them.
+
+    Few are centred once, before the first is drawn; many stay as they are, since bytes take a quarter of the memory.
+    """
+
+    def __init__(self, images: NDArray[Any], device: torch.device) -> None:
+        shown = torch.from_numpy(images).to(device)
+        self._centred = shown.numel() <= _FEW
+        self._shown = centred(shown).permute(0, 2, 3, 1) if self._centred else shown
+
+    def draw(self, rows: torch.Tensor) -> torch.Tensor:
+        """Those of the rows, int64 `[n]`: `[n, channels, height, width]` in [-1, 1]."""
+        drawn = self._shown.index_select(0, rows)
+        return drawn.permute(0, 3, 1, 2) if self._centred else centred(drawn)
 
 
 @torch.no_grad()

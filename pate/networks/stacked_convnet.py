@@ -29,11 +29,11 @@ def stacked_logits(
     """
     values = _patches(images, network.patch)  # [T, n, rows, columns, inputs]
     for layer in range(network.blocks + 1):
-        gathered = values if layer == 0 else Neighbourhoods.gather(values)
+        gathered = values if layer == 0 else Neighbourhoods.gather(values, network.kernel_size)
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(1, 3)
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
-        values = _normalised(network, tensors, layer, values, valid, training).relu()
+        values = _normalised(network, tensors, layer, values, valid, training).relu_()
     networks, count, rows, columns, channels = values.shape
     grid = network.grid
     cells = values.view(networks, count, grid, rows // grid, grid, columns // grid, channels).mean(dim=(3, 5))
@@ -41,34 +41,36 @@ def stacked_logits(
 
 
 class Neighbourhoods(torch.autograd.Function):
-    """Each pixel's 3 x 3 neighbours side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, 9 c]`."""
+    """Each pixel's k x k neighbours side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, k * k * c]`."""
 
     @staticmethod
-    def gather(values: torch.Tensor) -> torch.Tensor:
+    def gather(values: torch.Tensor, side: int) -> torch.Tensor:
         """Applies the function."""
-        gathered: torch.Tensor = Neighbourhoods.apply(values)  # type: ignore[no-untyped-call]
+        gathered: torch.Tensor = Neighbourhoods.apply(values, side)  # type: ignore[no-untyped-call]
         return gathered
 
     @staticmethod
-    def forward(context: Any, values: torch.Tensor) -> torch.Tensor:
+    def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
         """Copies out of a padded array that overlaps itself."""
         networks, count, rows, columns, channels = values.shape
-        padded = functional.pad(values, (0, 0, 1, 1, 1, 1))
+        context.side, edge = side, side // 2
+        padded = functional.pad(values, (0, 0, edge, edge, edge, edge))
         steps = padded.stride()
-        shape = (networks, count, rows, columns, 3, 3 * channels)
+        shape = (networks, count, rows, columns, side, side * channels)
         windows = padded.as_strided(shape, (steps[0], steps[1], steps[2], steps[3], steps[2], 1))
-        return windows.reshape(networks, count, rows, columns, 9 * channels)
+        return windows.reshape(networks, count, rows, columns, side * side * channels)
 
     @staticmethod
-    def backward(context: Any, *gradients: torch.Tensor) -> torch.Tensor:
+    def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Adds each neighbour's share back to its pixel."""
-        networks, count, rows, columns, width = gradients[0].shape
-        parts = gradients[0].view(networks, count, rows, columns, 3, 3, width // 9)
-        total = parts.new_zeros(networks, count, rows + 2, columns + 2, width // 9)
-        for row in range(3):
-            for column in range(3):
+        networks, count, rows, columns, _ = gradients[0].shape
+        side, edge = context.side, context.side // 2
+        parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
+        total = parts.new_zeros(networks, count, rows + 2 * edge, columns + 2 * edge, parts.shape[-1])
+        for row in range(side):
+            for column in range(side):
                 total[:, :, row : row + rows, column : column + columns] += parts[..., row, column, :]
-        return total[:, :, 1:-1, 1:-1]
+        return total[:, :, edge : edge + rows, edge : edge + columns], None
 
 
 def _patches(images: torch.Tensor, patch: int) -> torch.Tensor:

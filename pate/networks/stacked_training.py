@@ -56,6 +56,7 @@ def fit_stacked(
     sizes = [len(part) for part in images]
     batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
     steps = torch.tensor([-(-size // recipe.batch_size) * recipe.epochs for size in sizes], device=device)
+    alike = bool((steps == batches.num_steps).all())
     optimiser = StackedAdam(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
@@ -75,7 +76,8 @@ def fit_stacked(
             finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(dim=0)
             active = active & finite[:, None]
             gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
-        optimiser.step(gradients, active, (1 - step / steps).clamp(min=0)[:, None])
+        scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]
+        optimiser.step(gradients, active, scale)
         curve[:, step] = torch.where(valid[:, 0], losses, math.nan)
         if on_losses is not None:
             on_losses(step, curve[:, step].cpu().numpy())

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from pate.networks.adam import StackedAdam
 from pate.networks.minibatch import Minibatches
-from pate.networks.network import Network, Tensors, centred, mirrored
+from pate.networks.network import Network, Pictures, Tensors, mirrored
 from pate.networks.recipe import Recipe
 
 OnLoss = Callable[[int, float], None]
@@ -72,20 +72,21 @@ def fit(
     """
     flat = FlatParameters(network, network.initial(rng) if initial is None else initial, device)
     optimiser = StackedAdam([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    shown, wanted = torch.from_numpy(images).to(device), torch.from_numpy(targets).to(device)
+    shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
     loss_scale, always = recipe.loss_scale(device), torch.ones(1, dtype=torch.bool, device=device)
     for step in range(batches.num_steps):
         rows, counts = batches.draw()
         batch = torch.from_numpy(rows[0, : counts[0]]).to(device)
-        pictures = centred(shown[batch])
+        pictures = shown.draw(batch)
         if recipe.flip:
             pictures = mirrored(pictures, torch.from_numpy(rng.random(len(batch)) < 0.5).to(device))
         flat.gradient.zero_()
         with recipe.autocast(device):
             logits = network.logits(flat.tensors, pictures, training=True)
-        summed = functional.binary_cross_entropy_with_logits(logits.float(), wanted[batch], reduction="sum")
+        asked = wanted.index_select(0, batch)
+        summed = functional.binary_cross_entropy_with_logits(logits.float(), asked, reduction="sum")
         loss = summed / len(batch)
         torch.autograd.backward(loss * loss_scale)
         active = always

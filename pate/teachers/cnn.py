@@ -39,6 +39,7 @@ class CNNTeacher(Teacher):
         patch: height and width of the first layer's patches, in pixels; images are multiples of patch * grid.
         grid: rows and columns of cells whose means the last layer sees: many for aligned images, few for others.
         norm: "group", or "batch" with running means and variances of the teacher's own records.
+        kernel_size: height and width of the convolutions' kernels, an odd number.
         epochs: passes over a teacher's records.
         batch_size: records a step, at most.
         learning_rate: of AdamW at the first step, > 0; it falls linearly to 0.
@@ -58,6 +59,7 @@ class CNNTeacher(Teacher):
     patch: int = 4
     grid: int = 4
     norm: str = "group"
+    kernel_size: int = 3
     epochs: int = 12
     batch_size: int = 32
     learning_rate: float = 3e-3
@@ -69,7 +71,7 @@ class CNNTeacher(Teacher):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.grid, self.norm)
+        require_network(self.width, self.blocks, self.patch, self.grid, self.norm, self.kernel_size)
         require_probability("threshold", self.threshold)
         require_device(self.device)
         _ = self._recipe
@@ -122,7 +124,8 @@ class CNNTeacher(Teacher):
         return Recipe(*optimiser, flip=self.flip, precision=self.precision)
 
     def _network(self, shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet(tuple(shape), num_labels, self.width, self.blocks, self.patch, self.grid, self.norm)
+        sizes = self.width, self.blocks, self.patch, self.grid
+        return ConvNet(tuple(shape), num_labels, *sizes, norm=self.norm, kernel_size=self.kernel_size)
 
 
 def _targets(part: Part) -> NDArray[np.float32]:

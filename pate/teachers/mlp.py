@@ -97,19 +97,24 @@ class MLPTeacher(Teacher):
     ) -> NDArray[np.float32]:
         """Moves the parameters; returns the losses `[num_parts, steps]`, NaN where one had finished."""
         optimiser = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
-        which = torch.arange(len(inputs), device=inputs.device)[:, None]
+        starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step in range(batches.num_steps):
             rows, counts = batches.draw()
             active = torch.from_numpy(counts > 0).to(inputs.device)
             share = torch.from_numpy(_shares(rows.shape[1], counts)).to(inputs.device)
-            drawn = which, torch.from_numpy(rows).to(inputs.device)
-            loss, gradients = _gradients(parameters, inputs[drawn], labels[drawn], share)
+            drawn = torch.from_numpy(rows).to(inputs.device) + starts
+            loss, gradients = _gradients(parameters, _rows(inputs, drawn), _rows(labels, drawn), share)
             optimiser.step(gradients, active[:, None, None])
             curve[:, step] = torch.where(active, loss, math.nan)
             if on_step is not None:
                 on_step(step, curve[:, step].cpu().numpy())
         return curve.cpu().numpy()
+
+
+def _rows(stack: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+    """Rows `[num_parts, b, k]` of `[num_parts, n, k]`, numbered through all parts: whole rows, so twice as fast."""
+    return stack.flatten(0, 1).index_select(0, drawn.flatten()).view(*drawn.shape, -1)
 
 
 def _shares(width: int, counts: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -154,7 +159,8 @@ def _gradients(
     logits = torch.baddbmm(bias, units, weights)
     loss = ((torch.nn.functional.softplus(logits) - logits * labels) * share).sum(dim=(1, 2))
     slope = (logits.sigmoid() - labels).mul_(share)
-    back = (slope @ weights.transpose(1, 2)).mul_(units > 0)
+    back = slope @ weights.transpose(1, 2).contiguous()  # faster than a product with the transposed view
+    back = torch.ops.aten.threshold_backward(back, units, 0)
     gradients = (
         inputs.transpose(1, 2) @ back,
         back.sum(dim=1, keepdim=True),

@@ -15,8 +15,8 @@ def by_layers(network, tensors):
     layers = []
     for layer, (channels, _) in enumerate(network.kernels):
         weight = tensors[f"layer{layer}.weight"]
-        side, inputs = (network.patch, 3) if layer == 0 else (3, network.kernels[layer - 1][0])
-        stride, padding = (side, 0) if layer == 0 else (1, 1)
+        side, inputs = (network.patch, 3) if layer == 0 else (network.kernel_size, network.kernels[layer - 1][0])
+        stride, padding = (side, 0) if layer == 0 else (1, side // 2)
         convolution = nn.Conv2d(inputs, channels, side, stride=stride, padding=padding, bias=False)
         convolution.weight.data = weight.view(channels, side, side, inputs).permute(0, 3, 1, 2).clone()
         norm = nn.GroupNorm(channels // 8, channels) if network.norm == "group" else nn.BatchNorm2d(channels)
@@ -31,9 +31,9 @@ def drawn(network, seed=0):
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
-@pytest.mark.parametrize("grid", [1, 2, 4])
-def test_equals_torchs_own_layers(norm, grid):
-    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm)
+@pytest.mark.parametrize(("grid", "kernel_size"), [(1, 3), (2, 3), (4, 3), (2, 1), (4, 5)])
+def test_equals_torchs_own_layers(norm, grid, kernel_size):
+    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size)
     tensors, images = drawn(network), torch.rand(7, *SHAPE) * 2 - 1
     model = by_layers(network, tensors)
     for training in (True, False):
@@ -49,8 +49,9 @@ def test_equals_torchs_own_layers(norm, grid):
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize("training", [True, False])
-def test_many_at_once_equal_one_each(norm, training):
-    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm)
+@pytest.mark.parametrize("kernel_size", [3, 5])
+def test_many_at_once_equal_one_each(norm, training, kernel_size):
+    network = ConvNet(SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size)
     alone = [drawn(network, seed) for seed in range(3)]
     stack = {name: torch.stack([tensors[name] for tensors in alone]) for name in alone[0]}
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
@@ -80,6 +81,8 @@ def test_a_network_without_images_keeps_its_buffers():
         ({"blocks": -1}, "blocks=-1: expected a whole number >= 0"),
         ({"patch": 0}, "patch=0: expected a whole number >= 1"),
         ({"grid": 0}, "grid=0: expected a whole number >= 1"),
+        ({"kernel_size": 4}, "kernel_size=4: expected an odd number"),
+        ({"kernel_size": 0}, "kernel_size=0: expected a whole number >= 1"),
         ({"norm": "layer"}, "norm=layer: expected one of group, batch"),
         ({"shape": (3, 20, 16)}, r"shape\[1:\]=\(3, 20, 16\): expected \(channels, height, width\) in multiples of 16"),
         ({"shape": (12,)}, r"shape\[1:\]=\(12,\): expected \(channels, height, width\)"),

@@ -4,7 +4,8 @@ import torch
 from torch.nn import functional
 
 from pate.networks import ConvNet, Recipe, fit, fit_stacked
-from pate.networks.network import centred, mirrored, require_images
+from pate.networks import network as network_module
+from pate.networks.network import Pictures, centred, mirrored, require_images
 from pate.validation import InvalidValue
 
 CPU = torch.device("cpu")
@@ -46,8 +47,9 @@ def test_equals_torchs_own_optimiser(make_images):
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_side_by_side_equals_alone(make_images, norm, precision):
-    sizes, recipe = [20, 9, 13], Recipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
+@pytest.mark.parametrize("sizes", [(20, 9, 13), (20, 20)])
+def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
+    recipe = Recipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
     sets = [make_images(size, seed=size) for size in sizes]
     tensors, curve = fit_stacked(
         network(norm=norm),
@@ -104,6 +106,15 @@ def test_bytes_and_floats_are_the_same_images():
     floats = levels.astype(np.float32) / 255
     np.testing.assert_allclose(centred(torch.from_numpy(levels)), centred(torch.from_numpy(floats)), atol=1e-6)
     assert centred(torch.from_numpy(floats)).min() == -1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_few_and_many_pictures_are_drawn_alike(dtype, make_images, monkeypatch):
+    images, rows = (make_images(9)[0] * (255 if dtype == np.uint8 else 1)).astype(dtype), torch.tensor([4, 0, 4])
+    few = Pictures(images, CPU).draw(rows)
+    monkeypatch.setattr(network_module, "_FEW", 0)
+    assert (few == Pictures(images, CPU).draw(rows)).all()
+    assert (few == centred(torch.from_numpy(images[rows.numpy()]))).all()
 
 
 def test_mirrors_the_chosen_ones():
