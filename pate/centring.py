@@ -157,7 +157,7 @@ class CentredStage:
         if directions is None:
             raise TypeError("kernel teachers vote in public directions")
         return teacher.votes(
-            np.asarray(self.private.inputs),
+            self.private.inputs,
             self.private.labels,
             self.partition.teacher_of,
             num_teachers=self.partition.num_teachers,

@@ -25,8 +25,8 @@ _INTERRUPTED = 130
 def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
-    A disk that is full or a file that cannot be read is one line and exit code 1; Ctrl-C is one line and exit code
-    130. Anything else is a fault of ours and keeps its traceback.
+    A full disk, a file that cannot be read, lost workers and a launcher's job that failed are one line and exit code 1;
+    Ctrl-C is one line and exit code 130. Anything else is a fault of ours and keeps its traceback.
     """
     register_configs(training=config_name not in ("account", "audit"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
@@ -42,6 +42,10 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
         _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
     except OSError as error:
         _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)
+    except RuntimeError as error:
+        if (failure := _of_launcher(str(error))) is None:
+            raise
+        _stop(failure, _FAILED)
 
 
 class _Unheard(BaseException):
@@ -53,7 +57,7 @@ def _unheard(task: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]
         try:
             task(config)
         except Exception as error:
-            raise _Unheard from error
+            raise _Unheard(f"{type(error).__name__}: {error}") from error
 
     return run
 
@@ -66,6 +70,14 @@ def _heard(app: Callable[[], None]) -> None:
         if carrier.__cause__ is None:
             raise
         raise carrier.__cause__ from None
+
+
+def _of_launcher(text: str) -> str | None:
+    """What ended a job of a sweep in another process, told by its traceback, or a launcher that cannot work here."""
+    _, carried, said = text.rpartition(f"{_Unheard.__name__}: ")
+    if carried:
+        return f"a job ended with {said.strip()}; the same command continues once that is mended"
+    return f"hydra/launcher=submitit_slurm: expected a Slurm cluster ({text})" if "srun" in text else None
 
 
 def _unprinted(failed: threading.ExceptHookArgs) -> None:

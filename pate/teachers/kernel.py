@@ -15,6 +15,7 @@ from pate.votes.factored import FactoredVotes
 Array = NDArray[np.float64]
 
 _BLOCK_ENTRIES = 2**22
+_BLOCK_RECORDS = 4096
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class KernelTeacher:
         """Yields the votes of teachers 0, 1, …, a block at a time.
 
         Args:
-            inputs: float32 `[n, …]`, private.
+            inputs: float32 `[n, …]`, private; read a few thousand rows at a time, so images may stay on disk.
             labels: bool `[n, L]`, private.
             teacher_of: int64 `[n]`, the teacher of each record; every teacher has one.
             num_teachers: N.
@@ -76,11 +77,17 @@ class KernelTeacher:
         for first in range(0, num_teachers, size):
             last = min(first + size, num_teachers)
             rows = order[starts[first] : ends[last - 1]]
-            features, residuals = directions.features(inputs[rows]), labels[rows] - prevalence
+            features, residuals = _features(directions, inputs, rows), labels[rows] - prevalence
             bounds = np.append(starts[first:last], ends[last - 1]) - starts[first]
             weights = _sums(features, residuals, bounds)
             weights *= np.sqrt(len(queries) / np.diff(bounds))[:, None, None]
             yield FactoredVotes(span, weights)
+
+
+def _features(directions: PublicDirections, inputs: NDArray[np.float32], rows: NDArray[np.int64]) -> Array:
+    """Of the given rows, `[len(rows), k]`."""
+    blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+    return np.concatenate([directions.features(inputs[block]) for block in blocks])
 
 
 def _sums(features: Array, residuals: Array, bounds: NDArray[np.int64]) -> Array:

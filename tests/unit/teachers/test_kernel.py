@@ -87,3 +87,20 @@ def test_impossible_partitions_are_refused():
         votes(np.arange(50), 49)
     with pytest.raises(InvalidValue, match="num_directions=0: expected a whole number >= 1"):
         KernelTeacher(num_directions=0)
+
+
+def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
+    """As images on disk must be; the votes are the same."""
+    asked = []
+
+    class Rows:
+        def __getitem__(self, rows):
+            asked.append(len(rows))
+            return INPUTS[rows]
+
+    (whole,) = votes(np.arange(50) % 7, 7)
+    monkeypatch.setattr(kernel, "_BLOCK_RECORDS", 20)
+    how = {"num_teachers": 7, "directions": DIRECTIONS, "queries": PUBLIC[:20], "prevalence": PREVALENCE}
+    (found,) = KernelTeacher().votes(Rows(), LABELS, np.arange(50) % 7, **how)
+    assert asked == [20, 20, 10]
+    np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)

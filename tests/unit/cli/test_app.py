@@ -1,0 +1,54 @@
+import threading
+
+import pytest
+
+from pate.cli import app
+from pate.teachers.engine import WorkersLost
+
+
+def ended_with(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[object, str]:
+    """The exit code and what was said of an error that comes through Hydra."""
+    monkeypatch.setattr(app, "register_configs", lambda training: None)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(app.hydra, "main", lambda **arguments: lambda task: lambda: (_ for _ in ()).throw(error))
+    with pytest.raises(SystemExit) as stopped:
+        app.run_app(lambda config: None, "train")
+    return stopped.value.code, capsys.readouterr().err
+
+
+def test_a_job_of_another_process_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "Job (task=0) failed:\\nTraceback\\n  File x\\npate.cli.app._Unheard: InvalidValue: seed=-1: expected one\\n"
+    code, said = ended_with(RuntimeError(text.replace("\\n", "\n")), monkeypatch, capsys)
+    assert code == 1
+    assert (
+        said == "a job ended with InvalidValue: seed=-1: expected one; the same command continues once that is mended\n"
+    )
+
+
+def test_no_slurm_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = ended_with(RuntimeError('Could not detect "srun"'), monkeypatch, capsys)
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("hydra/launcher=submitit_slurm: expected a Slurm cluster")
+
+
+def test_lost_workers_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = ended_with(WorkersLost("worker processes died"), monkeypatch, capsys)
+    assert (code, said) == (1, "WorkersLost: worker processes died; the same command continues once that is mended\n")
+
+
+def test_other_faults_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RuntimeError, match="a fault"):
+        ended_with(RuntimeError("a fault"), monkeypatch, capsys)
+
+
+def test_a_full_disk_in_the_thread_of_events_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    class Writer(threading.Thread):
+        __module__ = "tensorboard.summary.writer.event_file_writer"
+
+    for thread, error, printed in ((Writer(), OSError(28, "full"), False), (threading.Thread(), OSError(), True)):
+        app._unprinted(threading.ExceptHookArgs((type(error), error, None, thread)))
+        assert bool(capsys.readouterr().err) == printed
