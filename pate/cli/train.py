@@ -76,10 +76,12 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
 
 
 def _settings(config: DictConfig) -> dict[str, Any]:
-    """All that a run depends on, as plain values; where it is written is not part of it."""
+    """All that a run depends on, as plain values; where it is written or keeps pictures is not part of it."""
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
+    if isinstance(data := settings["data"], dict) and "cache" in data:
+        data["cache"] = None
     return {str(key): value for key, value in settings.items() if key != "output_dir"}
 
 
