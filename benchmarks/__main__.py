@@ -2,39 +2,65 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 
+from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.sessions import session_jobs
-from benchmarks.teachers import results
+from benchmarks.teachers import product_rates, results
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables; with the argument `teachers` only those about teachers."""
+    console = Console(width=140)
+    if sys.argv[1:] == ["teachers"]:
+        print_teachers(console)
+        return
     table = Table("job", "median", "floor", "ratio", "peak memory", title="Each job beside the least work it needs")
     for job in [*quick_jobs(), *session_jobs(), *large_jobs()]:
         run, floor = _alternating_medians(job)
         least = f"{_duration(floor)} ({job.floor_name})"
         table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", _peak(job.run))
-    console = Console(width=140)
     console.print(table)
+    print_teachers(console)
+
+
+def print_teachers(console: Console) -> None:
+    """The tables about teachers, and how busy the machine was: shares by the clock suffer from other work."""
+    before = os.getloadavg()[0]
     console.print(_teachers())
+    console.print(_products())
+    console.print(f"Load average {before:.1f} before and {os.getloadavg()[0]:.1f} after, {cpu_count()} cores.")
 
 
 def _teachers() -> Table:
     """Engines beside loops: more teachers a second are better."""
-    columns = ("teachers", "ours, all cores", "one after the other", "ratio", "of the cores' sgemm rate")
+    columns = ("teachers", "all cores", "one after the other", "ratio", "of sgemm", "one core: ratio", "of sgemm")
     table = Table(*columns, title="Teachers a second, beside the loop that a user would write")
     for result in results():
-        share = f"{result.sgemm_share:.0%}" if result.sgemm_share else "-"
-        rates = f"{result.ours:,.1f} / s", f"{result.loop:,.1f} / s", f"{result.ours / result.loop:.1f}"
-        table.add_row(result.name, *rates, share)
+        rates = f"{result.ours:,.1f} / s", f"{result.loop:,.2f} / s", f"{result.ours / result.loop:.1f}"
+        core = f"{result.core_ratio:.1f}", _share(result.core_sgemm_share)
+        table.add_row(result.name, *rates, _share(result.sgemm_share), *core)
+    return table
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share else "-"
+
+
+def _products() -> Table:
+    """What the shares are of, and what the layers' shapes allow."""
+    table = Table("product", "operations a second", title="Products of matrices in float32, one core")
+    for name, rate in product_rates():
+        table.add_row(name, f"{rate / 1e9:,.0f} G")
     return table
 
 

@@ -1,7 +1,8 @@
-"""Teachers a second, ours and those of the loop that a user would write, all on the cores of this machine in turn.
+"""Teachers a second, ours and those of the loop that a user would write.
 
-The loops train one teacher after the other on one thread with torch's or scikit-learn's own parts: on machines of a few
-cores that is faster than their default of several threads.
+Loops run on one thread: on machines of a few cores that is faster than torch's default of several. Ours run on all
+cores, as the engine does, by the clock; and on one thread, by the processor's time, which other work on the machine
+disturbs less. All take turns, and medians are compared.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 from joblib import cpu_count
-from sklearn.linear_model import LogisticRegression
-from torch import nn
-from torch.nn import functional
 
-from pate.networks import ConvNet, one_thread
+from benchmarks.loops import cnn_loop, logistic_loop, mlp_loop, network_of
+from pate.networks import one_thread
 from pate.teachers import CheckpointStore, CNNTeacher, Engine, LinearTeacher, MLPTeacher, Part, ProcessesEngine, Teacher
 
 NUM_LABELS = 40
-_SGEMM = 1024
+_SQUARE = 1024
+_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Race:
 
     name: str
     teacher: Teacher
-    engine: Engine
+    engine: ProcessesEngine
     parts: list[Part]
     loop: Callable[[Sequence[Part]], None]
     num_looped: int
@@ -52,30 +53,37 @@ class Race:
 
 @dataclass(frozen=True)
 class Result:
-    """Teachers a second.
+    """Teachers a second, and how they compare.
 
     Attributes:
         name: of the race.
-        ours: of our engine, checkpoints on disk included.
+        ours: of our engine on all cores, checkpoints on disk included.
         loop: of the loop.
-        sgemm_share: of the machine's rate of matrix products, ours; 0 where nobody counted.
+        sgemm_share: of all cores' rate of large matrix products, ours; 0 where nobody counted.
+        core_ratio: ours over the loop, each on one thread.
+        core_sgemm_share: of one core's rate of large matrix products, ours on one thread.
     """
 
     name: str
     ours: float
     loop: float
     sgemm_share: float
+    core_ratio: float
+    core_sgemm_share: float
 
 
 def races() -> list[Race]:
     """The kinds of teachers."""
-    cnn = CNNTeacher(epochs=6, batch_size=50, device="cpu")
-    mlp = MLPTeacher(device="cpu")
     images, features = _parts(24, 200, (3, 32, 32)), _parts(256, 155, (128,))
+    cnns = {
+        "CNN, two 3 x 3 layers": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
+        "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, blocks=1, kernel_size=5, grid=8, device="cpu"),
+    }
+    mlp = MLPTeacher(device="cpu")
     return [
-        Race("CNN", cnn, ProcessesEngine(), images, lambda parts: _cnn_loop(cnn, parts), 6, _cnn_flops(cnn, 200)),
-        Race("MLP", mlp, ProcessesEngine(chunk_size=32), features, lambda parts: _mlp_loop(mlp, parts), 8),
-        Race("linear", LinearTeacher(device="cpu"), ProcessesEngine(chunk_size=32), features, _logistic_loop, 3),
+        *(_cnn_race(name, teacher, images) for name, teacher in cnns.items()),
+        Race("MLP", mlp, _engine(), features, lambda parts: mlp_loop(mlp, parts), 8, _mlp_flops(mlp, features[0])),
+        Race("linear", LinearTeacher(device="cpu"), _engine(), features, logistic_loop, 3),
     ]
 
 
@@ -85,35 +93,62 @@ def results() -> list[Result]:
     return [_result(race) for race in races()]
 
 
+def product_rates() -> list[tuple[str, float]]:
+    """Floating-point operations a second on one core: of large products, and of the shapes in the CNN's layers."""
+    pixels = 50 * 8 * 8
+    shapes = [(_SQUARE, _SQUARE, _SQUARE), (pixels, 48, 32), (pixels, 288, 64), (pixels, 576, 64), (pixels, 800, 64)]
+    with one_thread():
+        return [(f"{m} x {k} x {n}", _core_rate((m, k, n), time.thread_time)) for m, k, n in shapes]
+
+
+def _cnn_race(name: str, teacher: CNNTeacher, parts: list[Part]) -> Race:
+    flops = _cnn_flops(teacher, parts[0])
+    return Race(name, teacher, ProcessesEngine(), parts, lambda parts: cnn_loop(teacher, parts), 4, flops)
+
+
+def _engine() -> ProcessesEngine:
+    return ProcessesEngine(chunk_size=32)
+
+
 def _result(race: Race) -> Result:
-    ours, loop, gemm = [], [], []
-    _train(race, race.parts[: 2 * cpu_count()])  # workers start, and libraries load
+    looped, chunk = race.parts[: race.num_looped], race.parts[: 1 if race.teacher.alone else race.engine.chunk_size]
+    _train(race.engine, race, race.parts[: 2 * cpu_count()])  # workers start, and libraries load
     race.loop(race.parts[:1])
-    for _ in range(3):
-        ours.append(_seconds(lambda: _train(race, race.parts)) / len(race.parts))
-        loop.append(_seconds(lambda: race.loop(race.parts[: race.num_looped])) / race.num_looped)
-        gemm.append(sgemm_rate())
-    best = float(np.median(ours))
-    return Result(race.name, 1 / best, 1 / float(np.median(loop)), race.flops / best / float(np.median(gemm)))
+    rounds = []
+    for _ in range(_ROUNDS):
+        engine, _ = _seconds(lambda: _train(race.engine, race, race.parts))
+        loop, loop_core = _seconds(lambda: race.loop(looped))
+        _, core = _seconds(lambda: race.teacher.fit_many(chunk, range(len(chunk))))
+        rates = _all_cores_rate(), _core_rate((_SQUARE,) * 3, time.thread_time)
+        times = engine / len(race.parts), loop / len(looped), loop_core / len(looped), core / len(chunk)
+        rounds.append((*times, *rates))
+    engine, loop, loop_core, core, rate, core_rate = (median(column) for column in zip(*rounds, strict=True))
+    shares = race.flops / engine / rate, race.flops / core / core_rate
+    return Result(race.name, 1 / engine, 1 / loop, shares[0], loop_core / core, shares[1])
 
 
-def sgemm_rate() -> float:
+def _all_cores_rate() -> float:
     """Floating-point operations a second in large products, one thread on each core at once."""
     cores = cpu_count()
     with one_thread(), ThreadPoolExecutor(cores) as pool:  # products do not hold the interpreter's lock
-        return sum(pool.map(lambda _: _core_rate(), range(cores)))
+        return sum(pool.map(lambda _: _core_rate((_SQUARE,) * 3, time.perf_counter), range(cores)))
 
 
-def _core_rate() -> float:
-    left, right = torch.rand(_SGEMM, _SGEMM), torch.rand(_SGEMM, _SGEMM)
-    seconds = [_seconds(lambda: left @ right) for _ in range(12)][2:]
-    return 2 * _SGEMM**3 / float(np.median(seconds))
+def _core_rate(shape: tuple[int, int, int], clock: Callable[[], float]) -> float:
+    rows, inner, columns = shape
+    left, right = torch.rand(rows, inner), torch.rand(inner, columns)
+    seconds = []
+    for _ in range(12):
+        start = clock()
+        left @ right
+        seconds.append(clock() - start)
+    return 2 * rows * inner * columns / median(seconds[2:])
 
 
-def _train(race: Race, parts: Sequence[Part]) -> None:
+def _train(engine: Engine, race: Race, parts: Sequence[Part]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = CheckpointStore(Path(folder))
-        race.engine.train(race.teacher, parts.__getitem__, len(parts), range(len(parts)), store)
+        engine.train(race.teacher, parts.__getitem__, len(parts), range(len(parts)), store)
 
 
 def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Part]:
@@ -121,52 +156,22 @@ def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Part]:
     return [Part(rng.random((size, *shape), np.float32), rng.random((size, NUM_LABELS)) < 0.2) for _ in range(count)]
 
 
-def _cnn_flops(teacher: CNNTeacher, records: int) -> float:
-    """Forward, and backward twice that, but no gradient of the images."""
-    network = ConvNet((3, 32, 32), NUM_LABELS, teacher.width, teacher.blocks, teacher.patch, teacher.grid)
-    pixels = (32 // teacher.patch) ** 2
-    layers = [2.0 * pixels * channels * inputs for channels, inputs in network.kernels]
-    head = 2.0 * NUM_LABELS * teacher.grid**2 * network.kernels[-1][0]
-    return teacher.epochs * records * (2 * layers[0] + 3 * sum(layers[1:]) + 3 * head)
+def _cnn_flops(teacher: CNNTeacher, part: Part) -> float:
+    """Forward, and backward twice that, but no gradient of the images; products with zeros at the edges count."""
+    pixels = (part.inputs.shape[2] // teacher.patch) ** 2
+    kernels = network_of(teacher, part).kernels
+    layers = [2.0 * pixels * channels * inputs for channels, inputs in kernels]
+    head = 2.0 * NUM_LABELS * teacher.grid**2 * kernels[-1][0]
+    return teacher.epochs * len(part) * (2 * layers[0] + 3 * sum(layers[1:]) + 3 * head)
 
 
-def _cnn_loop(teacher: CNNTeacher, parts: Sequence[Part]) -> None:
-    for part in parts:
-        width = teacher.width
-        layers: list[nn.Module] = [nn.Conv2d(3, width, teacher.patch, stride=teacher.patch, bias=False)]
-        layers += [nn.GroupNorm(width // 8, width), nn.ReLU()]
-        for block in range(teacher.blocks):
-            channels = width if block == 0 else 2 * width
-            layers += [nn.Conv2d(channels, 2 * width, 3, padding=1, bias=False)]
-            layers += [nn.GroupNorm(2 * width // 8, 2 * width), nn.ReLU()]
-        head = nn.Linear(2 * width * teacher.grid**2, NUM_LABELS)
-        _fit(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(teacher.grid), nn.Flatten(), head), part, teacher)
+def _mlp_flops(teacher: MLPTeacher, part: Part) -> float:
+    hidden, head = part.inputs.shape[1] * teacher.hidden, teacher.hidden * NUM_LABELS
+    return teacher.epochs * len(part) * 2.0 * (2 * hidden + 3 * head)
 
 
-def _mlp_loop(teacher: MLPTeacher, parts: Sequence[Part]) -> None:
-    for part in parts:
-        hidden = nn.Linear(part.inputs.shape[1], teacher.hidden)
-        _fit(nn.Sequential(hidden, nn.ReLU(), nn.Linear(teacher.hidden, NUM_LABELS)), part, teacher)
-
-
-def _fit(model: nn.Module, part: Part, teacher: CNNTeacher | MLPTeacher) -> None:
-    inputs, labels = torch.from_numpy(part.inputs), torch.from_numpy(part.labels.astype(np.float32))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
-    for _ in range(teacher.epochs):
-        for rows in torch.randperm(len(inputs)).split(teacher.batch_size):
-            loss = functional.binary_cross_entropy_with_logits(model(inputs[rows]), labels[rows])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-
-
-def _logistic_loop(parts: Sequence[Part]) -> None:
-    for part in parts:
-        for column in part.labels.T:
-            LogisticRegression().fit(part.inputs, column)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _seconds(call: Callable[[], object]) -> tuple[float, float]:
+    """By the clock, and of this process on the processor."""
+    start, start_core = time.perf_counter(), time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - start_core

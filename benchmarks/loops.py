@@ -1,0 +1,70 @@
+"""Teachers one after the other, as a user would write it with torch's or scikit-learn's own parts.
+
+The networks are those of our teachers, out of `torch.nn`; records are tensors in memory from which minibatches are
+indexed, without a `DataLoader`, which would only add to the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+from torch.nn import functional
+
+from pate.networks import ConvNet
+from pate.teachers import CNNTeacher, MLPTeacher, Part
+
+
+def cnn_loop(teacher: CNNTeacher, parts: Sequence[Part], device: str = "cpu") -> None:
+    """Small convolutional networks."""
+    for part in parts:
+        _fit(_convolutional(teacher, part), part, teacher, device)
+
+
+def mlp_loop(teacher: MLPTeacher, parts: Sequence[Part]) -> None:
+    """Networks with one hidden layer."""
+    for part in parts:
+        hidden = nn.Linear(part.inputs.shape[1], teacher.hidden)
+        _fit(nn.Sequential(hidden, nn.ReLU(), nn.Linear(teacher.hidden, part.labels.shape[1])), part, teacher, "cpu")
+
+
+def logistic_loop(parts: Sequence[Part]) -> None:
+    """scikit-learn's logistic regression, a label at a time."""
+    for part in parts:
+        for column in part.labels.T:
+            LogisticRegression().fit(part.inputs, column)
+
+
+def network_of(teacher: CNNTeacher, part: Part) -> ConvNet:
+    """The architecture of a teacher for such records."""
+    sizes = teacher.width, teacher.blocks, teacher.patch, teacher.grid
+    shape = tuple(part.inputs.shape[1:])
+    return ConvNet(shape, part.labels.shape[1], *sizes, norm=teacher.norm, kernel_size=teacher.kernel_size)
+
+
+def _convolutional(teacher: CNNTeacher, part: Part) -> nn.Module:
+    channels, layers = part.inputs.shape[1], []
+    for layer, (width, _) in enumerate(network_of(teacher, part).kernels):
+        side = teacher.patch if layer == 0 else teacher.kernel_size
+        stride, padding = (side, 0) if layer == 0 else (1, side // 2)
+        convolution = nn.Conv2d(channels, width, side, stride=stride, padding=padding, bias=False)
+        layers += [convolution, nn.GroupNorm(width // 8, width), nn.ReLU()]
+        channels = width
+    head = nn.Linear(channels * teacher.grid**2, part.labels.shape[1])
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(teacher.grid), nn.Flatten(), head)
+
+
+def _fit(model: nn.Module, part: Part, teacher: CNNTeacher | MLPTeacher, device: str) -> None:
+    model.to(device)
+    inputs = torch.from_numpy(part.inputs).to(device)
+    labels = torch.from_numpy(part.labels.astype(np.float32)).to(device)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
+    for _ in range(teacher.epochs):
+        for rows in torch.randperm(len(inputs), device=device).split(teacher.batch_size):
+            loss = functional.binary_cross_entropy_with_logits(model(inputs[rows]), labels[rows])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
