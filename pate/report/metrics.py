@@ -1,4 +1,4 @@
-"""Metrics of multi-label predictions, each scikit-learn's own."""
+"""Metrics of multi-label predictions, from scikit-learn's counts and curves."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import (
-    average_precision_score,
-    balanced_accuracy_score,
-    f1_score,
-    precision_recall_fscore_support,
-)
+from sklearn.metrics import average_precision_score, multilabel_confusion_matrix
 
 from pate.validation import InvalidValue, require
 
@@ -50,10 +45,11 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
     """
     predicted, scores, true = _checked(predicted, scores, true)
     per_label = _per_label(predicted, scores, true)
+    found, named = int(np.count_nonzero(predicted & true)), int(predicted.sum() + true.sum())
     return {
         "accuracy": float(np.mean(predicted == true)),
         "balanced_accuracy": _mean_of_defined(per_label["balanced_accuracy"]),
-        "micro_f1": float(f1_score(true.ravel(), predicted.ravel(), zero_division=0.0)),
+        "micro_f1": 2 * found / named if named else 0.0,
         "macro_f1": float(np.mean(per_label["f1"])),
         "mean_average_precision": _mean_of_defined(per_label["average_precision"]),
     }
@@ -80,25 +76,33 @@ def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) 
 def _per_label(
     predicted: NDArray[np.bool_], scores: NDArray[np.float64], true: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.float64]]:
-    """The metrics of each label, one by one: scikit-learn would not read `[n, 1]` as labels."""
-    columns = [_one_label(*column) for column in zip(predicted.T, scores.T, true.T, strict=True)]
-    return {name: np.array([column[name] for column in columns], dtype=np.float64) for name in columns[0]}
-
-
-def _one_label(predicted: NDArray[np.bool_], scores: NDArray[np.float64], true: NDArray[np.bool_]) -> dict[str, float]:
-    """The metrics of one label, arrays `[n]`."""
-    positives = int(np.count_nonzero(true))
-    precision, recall, f1, _ = precision_recall_fscore_support(true, predicted, average="binary", zero_division=0.0)
-    both_classes = 0 < positives < true.size
+    """The metrics of all labels."""
+    (right_without, wrong_with), (wrong_without, right_with) = _confusion(predicted, true)
+    positives = right_with + wrong_without
+    recall = _ratio(right_with, positives, otherwise=np.nan)
+    average_precision, occurs = np.full(true.shape[1], np.nan), positives > 0
+    if occurs.any():
+        average_precision[occurs] = average_precision_score(true[:, occurs], scores[:, occurs], average=None)
     return {
-        "accuracy": float(np.mean(predicted == true)),
-        "balanced_accuracy": float(balanced_accuracy_score(true, predicted)) if both_classes else np.nan,
-        "precision": float(precision),
-        "recall": float(recall) if positives else np.nan,
-        "f1": float(f1),
-        "average_precision": float(average_precision_score(true, scores)) if positives else np.nan,
-        "prevalence": positives / true.size,
+        "accuracy": (right_with + right_without) / len(true),
+        "balanced_accuracy": (recall + _ratio(right_without, right_without + wrong_with, otherwise=np.nan)) / 2,
+        "precision": _ratio(right_with, right_with + wrong_with),
+        "recall": recall,
+        "f1": _ratio(2 * right_with, 2 * right_with + wrong_with + wrong_without),
+        "average_precision": average_precision,
+        "prevalence": positives / len(true),
     }
+
+
+def _confusion(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Counts `[truth, prediction, L]`. scikit-learn reads `[n, 1]` as no labels, so an empty one stands beside them."""
+    counts = multilabel_confusion_matrix(*(np.pad(bits, ((0, 0), (0, 1))) for bits in (true, predicted)))
+    return np.moveaxis(counts[:-1], 0, -1)
+
+
+def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64], *, otherwise: float = 0.0) -> NDArray[np.float64]:
+    """The quotient; of nothing, `otherwise`."""
+    return np.where(whole > 0, part / np.maximum(whole, 1), otherwise)
 
 
 def _mean_of_defined(values: NDArray[np.float64]) -> float | None:
