@@ -25,7 +25,7 @@ from pate.aggregators import (
     StableFixedTopK,
     StableTopK,
 )
-from pate.config.location import members
+from pate.config.choices import choices
 
 _PLAIN = (str, int, float, bool)
 _AGGREGATORS: dict[str, type] = {
@@ -175,7 +175,7 @@ class CompareConfig:
 
 def register_configs(*, training: bool = True) -> None:
     """Makes the schemas known to Hydra, under the group `schema`; without training, torch is not loaded."""
-    OmegaConf.register_new_resolver("choices", _choices, replace=True)  # for --help
+    OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
     store = ConfigStore.instance()
     store.store(group="schema", name="train", node=TrainConfig)
     store.store(group="schema", name="account", node=AccountConfig)
@@ -243,10 +243,6 @@ def groups() -> dict[str, dict[str, type]]:
             "resnet50": ResNet50Student,
         },
     }
-
-
-def _choices(*names: str) -> str:
-    return "\n".join(f"{group}: {', '.join(members(group))}" for group in names)
 
 
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:

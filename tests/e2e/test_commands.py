@@ -203,12 +203,13 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("module", ["train", "account"])
+@pytest.mark.parametrize("module", ["train", "account", "compare", "audit"])
 def test_help_shows_examples_and_choices(module: str) -> None:
     done = run(module, "--help")
     assert done.returncode == 0
     assert "Examples" in done.stdout
-    assert re.search(r"^aggregator: .*\bgaussian_votes\b.*\bstable_top_k_fixed\b", done.stdout, re.MULTILINE)
+    assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: every", done.stdout, re.MULTILINE)
+    assert max(map(len, done.stdout.splitlines())) <= 120
     assert "schema" not in done.stdout
 
 
