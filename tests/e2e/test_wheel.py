@@ -74,7 +74,11 @@ def check_source(source: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "conf/train.yaml", "tests/e2e/test_wheel.py", "examples/README.md", "CITATION.cff"} <= names
     assert {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")} <= names
-    assert not any(name.startswith((".venv", "outputs")) for name in names)
+    tests = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")}
+    notebooks = {str(path.relative_to(ROOT)) for path in (ROOT / "notebooks").glob("*.ipynb")}
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.*") if "__pycache__" not in path.parts}
+    assert (tests | notebooks | pages) - names == set()
+    assert not any(name.startswith((".venv", "outputs", "site")) or "__pycache__" in name for name in names)
 
 
 @pytest.mark.slow
