@@ -29,7 +29,7 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        if error.filename is None:  # as a full disk is told
+        if error.errno is not None and error.filename is None:  # as a full disk is told
             error.filename = str(path)
         raise
     finally:

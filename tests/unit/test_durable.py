@@ -20,7 +20,9 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path, monke
     assert [(entry.name, entry.read_text()) for entry in path.parent.iterdir()] == [("file.txt", "old")]
 
 
-def test_an_error_that_names_a_file_keeps_it(tmp_path: Path) -> None:
+def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="'/nonexistent'"), replacing(tmp_path / "file.txt"):
         Path("/nonexistent").read_text()
+    with pytest.raises(ChildProcessError, match="^a worker died$"), replacing(tmp_path / "file.txt"):
+        raise ChildProcessError("a worker died")
     assert not list(tmp_path.iterdir())
