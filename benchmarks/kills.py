@@ -1,8 +1,8 @@
 """`python -m benchmarks.kills`: a run killed at random moments, again and again, until it ends like an undisturbed one.
 
 SIGKILL goes to the run itself, to one of its workers or, with `--nodes`, to a whole node of a Ray cluster; then the
-same command follows. Half of the moments are uniform over the length of a run, half lie just after a file of the run
-appeared, where a stage hands over to the next. A run that got to its end is compared with an undisturbed one and begun
+same command follows. Half of the moments are uniform over half the length of a run, half lie just after a file of the
+run appeared, where a stage hands over to the next. A run that got to its end is compared with an undisturbed one and begun
 anew, until there were enough kills.
 """
 
@@ -166,7 +166,7 @@ class Disturbed:
                 time.sleep(0.002)
             time.sleep(rng.uniform(0, _WITHIN_S))
         else:
-            time.sleep(rng.uniform(0.1, 0.8) * length)
+            time.sleep(rng.uniform(0.05, 0.5) * length)
 
     def _kill_one(self, run: subprocess.Popen[bytes], rng: random.Random) -> str:
         """Kills the run or something of it, and says which."""
@@ -179,6 +179,7 @@ class Disturbed:
             with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
                 os.kill(rng.choice(workers) if kind == "worker" else run.pid, signal.SIGKILL)
         self.kills.of[kind] += 1
+        sys.stderr.write(f"{self.kills.total}: {kind}\n")  # minutes pass
         return kind
 
     def _end(self, run: subprocess.Popen[bytes], last: str) -> None:
