@@ -2,8 +2,8 @@
 
 SIGKILL goes to the run itself, to one of its workers or, with `--nodes`, to a whole node of a Ray cluster; then the
 same command follows. Half of the moments are uniform over half the length of a run, half lie just after a file of the
-run appeared, where a stage hands over to the next. A run that got to its end is compared with an undisturbed one and begun
-anew, until there were enough kills.
+run appeared, where a stage hands over to the next. A run that got to its end is compared with an undisturbed one and
+begun anew, until there were enough kills.
 """
 
 from __future__ import annotations
@@ -244,7 +244,9 @@ class Disturbed:
                 lost = any(moment - _SAVED_S < killed < moment + _SAVED_S for killed in self.moments)
                 self.kills.unsaved += lost
                 if not lost:
-                    self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again")
+                    near = min((killed - moment for killed in self.moments), key=abs, default=0.0)
+                    rule = f"its first end was {near:.1f} s before a kill"
+                    self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
 
 
 if __name__ == "__main__":
