@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from pate.aggregators import (
 from pate.centring import CentredStage, read_centred, require_replace_one, write_centred
 from pate.data import Dataset, Partition, Split
 from pate.durable import write_arrays, write_text
+from pate.monitor import Advance, Monitor, Nobody
 from pate.outcome import Outcome, Prediction
 from pate.plan import Plan, Price, price
 from pate.randomness import Randomness
@@ -44,21 +44,7 @@ from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
 
-class Advance(Protocol):
-    """Tells how many steps of a stage are done, and what else there is to say of them."""
-
-    def __call__(self, done: int, note: str = "") -> None:
-        """Called in the order of the steps."""
-
-
-class Monitor(Protocol):
-    """Whoever watches a run."""
-
-    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
-        """Announces a stage of `total` steps; the callable tells how many are done."""
-
-
-def train(plan: Plan, output_dir: Path, monitor: Monitor) -> Report:
+def train(plan: Plan, output_dir: Path, monitor: Monitor | None = None) -> Report:
     """Runs a plan in a folder, or continues it there, and returns its report.
 
     A finished run is not repeated: its report is returned as it is, and nothing more is spent.
@@ -70,7 +56,7 @@ def train(plan: Plan, output_dir: Path, monitor: Monitor) -> Report:
     with folder.opened(plan.settings):
         if folder.report.exists():
             return Report.from_json(folder.report.read_text())
-        return _Run(plan, folder, monitor).report()
+        return _Run(plan, folder, monitor or Nobody()).report()
 
 
 class _Run:
@@ -305,7 +291,7 @@ class _Run:
         write_card(
             self.folder.release / "privacy_card.md",
             report.privacy,
-            dataset=report.data.name,
+            dataset=report.data.name if report.data.real else f"{report.data.name} (synthetic)",
             num_answered=report.release.num_answered,
             num_labels=report.data.num_labels,
             num_teachers=report.teachers.num_teachers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
 from pate.accounting.ledger import noise_name
 from pate.aggregators.release import Release
+from pate.naming import full_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,23 +95,9 @@ class Aggregator(ABC):
             key = name(noise) if noise else uuid.uuid4().hex
             ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
 
-    def _identity(self, *, num_labels: int, num_teachers: int) -> str:
+    def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.
 
         An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
         """
-        return _full_text(self)
-
-
-def _full_text(value: Any) -> str:
-    """Like repr, but all of an array and every field: `repr` elides the middle of a long array."""
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = [f"{item.name}={_full_text(getattr(value, item.name))}" for item in fields(value)]
-        return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
-    if isinstance(value, np.ndarray):
-        return f"array({value.dtype.str}, {value.shape}, {_full_text(value.tolist())})"
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(map(_full_text, value))})"
-    if isinstance(value, dict):
-        return f"dict({', '.join(f'{_full_text(key)}: {_full_text(item)}' for key, item in value.items())})"
-    return repr(value)
+        return full_text(self)

@@ -181,7 +181,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     @property
     def _text(self) -> str:
-        return self._identity(num_labels=1, num_teachers=1)
+        return self.identity(num_labels=1, num_teachers=1)
 
     def _centre(self, shape: tuple[int, ...]) -> Array:
         centre = np.asarray(_HALF if self.centre is None else self.centre, dtype=np.float64)

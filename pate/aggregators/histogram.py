@@ -54,7 +54,7 @@ class HistogramAggregator(Aggregator):
 
     def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str, beside: str) -> str:
         """A digest of all that the release is a function of; the name of the noise salts the votes."""
-        identity = self._identity(num_labels=counts.shape[1], num_teachers=num_teachers)
+        identity = self.identity(num_labels=counts.shape[1], num_teachers=num_teachers)
         named = (identity, num_teachers, counts.shape, noise, *([beside] if beside else []))
         digest = hashlib.sha256(repr(named).encode())
         for _, block in _blocks(counts):

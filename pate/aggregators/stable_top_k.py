@@ -185,10 +185,10 @@ class StableTopK(PerQueryAggregator):
             law[None] += float(chosen) * (1 - passed)
         return law
 
-    def _identity(self, *, num_labels: int, num_teachers: int) -> str:
+    def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """The regularizer by its values: the text of a function says nothing about them."""
         shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        rest = super(StableTopK, replace(self, regularizer=None))._identity(**shape)
+        rest = super(StableTopK, replace(self, regularizer=None)).identity(**shape)
         return f"{rest}, {self.gap_selection(**shape).offsets.tolist()}"
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

@@ -93,7 +93,7 @@ class TeacherVotesAggregator(Aggregator):
 
     def _summary_key(self, summary: NDArray[Any], num_teachers: int, noise: str) -> str:
         """A digest of all that the release is a function of; the name of the noise salts the summary."""
-        identity = self._identity(num_labels=self._shape(summary)[1], num_teachers=num_teachers)
+        identity = self.identity(num_labels=self._shape(summary)[1], num_teachers=num_teachers)
         digest = hashlib.sha256(repr((identity, num_teachers, summary.dtype.str, summary.shape, noise)).encode())
         digest.update(np.ascontiguousarray(summary).data)
         return digest.hexdigest()

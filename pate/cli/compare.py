@@ -50,7 +50,6 @@ def compare_from_config(config: DictConfig) -> None:
         metric=config.metric,
         shares=_numbers("shares", config.shares),
         num_workers=config.num_workers,
-        settings=settings,
     )
     print_frontier(compare(plan, output_dir, monitor), output_dir)
 
@@ -77,7 +76,6 @@ def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
     terms = [f"{key}={config[key]}" for key in ("adjacency", "target_delta", "num_queries")]
     made = compose("train", [*chosen, *number, *terms])
     allowed = list(config.allowed_targets)
-    settings = {key: _plain(made[key]) for key in ("aggregator", "teacher", "student")}
     teacher = OmegaConf.masked_copy(made.teacher, [key for key in made.teacher if key != "num_teachers"])
     return Entrant(
         name=name,
@@ -85,7 +83,6 @@ def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
         teacher=build(teacher, allowed_targets=allowed),
         num_teachers=made.teacher.num_teachers,
         student=build(made.student, allowed_targets=allowed),
-        settings=settings,
     )
 
 

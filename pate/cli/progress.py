@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pate.data import Dataset, LoadsInStages
-
-if TYPE_CHECKING:
-    from pate.pipeline import Advance, Monitor  # with torch, which not everything that is shown needs
+from pate.monitor import Advance, Monitor
 
 
 class ConsoleMonitor:
     """Shows stages on standard error; a bar on a terminal, a line at the end of each stage anywhere."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True, highlight=False)
+        real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
+        self._console = console or Console(stderr=True, highlight=False, force_terminal=real)
         self._bar: Progress | None = None  # of the outer stage, where one is inside another
 
     @contextmanager

@@ -26,8 +26,9 @@ from pate.comparison.source import Source
 from pate.comparison.trial import SCRATCH, Baseline, Cell, Trial
 from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
+from pate.monitor import Monitor, Nobody
+from pate.naming import full_text
 from pate.networks.device import one_thread
-from pate.pipeline import Monitor
 from pate.report import multilabel_metrics
 from pate.run_folder import RunFolder
 from pate.student import Student
@@ -89,7 +90,7 @@ class ComparisonPlan:
             require(len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once")
 
 
-def compare(plan: ComparisonPlan, output_dir: Path, monitor: Monitor) -> Frontier:
+def compare(plan: ComparisonPlan, output_dir: Path, monitor: Monitor | None = None) -> Frontier:
     """Runs a comparison in a folder, or continues it there.
 
     Ensembles and finished runs are not repeated, whatever else was asked for in between; comparison.csv, frontier.html
@@ -100,7 +101,7 @@ def compare(plan: ComparisonPlan, output_dir: Path, monitor: Monitor) -> Frontie
     """
     folder = RunFolder(output_dir)
     with folder.opened(plan.settings):
-        return _Comparison(plan, folder, monitor).frontier()
+        return _Comparison(plan, folder, monitor or Nobody()).frontier()
 
 
 class _Comparison:
@@ -148,7 +149,7 @@ class _Comparison:
         made = {}
         for entrant in self.plan.entrants:
             num_teachers = entrant.num_teachers or num_groups(self.dataset)
-            settings = [entrant.settings["teacher"], num_teachers, self.plan.ensemble_seed, self.plan.num_queries]
+            settings = [full_text(entrant.teacher), num_teachers, self.plan.ensemble_seed, self.plan.num_queries]
             path = self.folder.path / "ensembles" / f"{kind(entrant.teacher)}-{num_teachers}-{digest(settings)}"
             made[entrant.key] = Ensemble(path, entrant.teacher, num_teachers, self.plan.ensemble_seed)
         return made
@@ -208,9 +209,9 @@ class _Comparison:
             num_teachers=ensemble.num_teachers,
         )
         adjacency, accountant = str(entrant.aggregator.adjacency), plan.accountant().name
-        priced = [version("pate"), entrant.settings["aggregator"], adjacency, accountant, epsilon, plan.target_delta]
-        priced += list(target.shape.values())
-        seen = [priced, self.source.digest, ensemble.folder.name, entrant.settings["student"]]
+        asked = entrant.aggregator.identity(num_labels=target.num_labels, num_teachers=target.num_teachers)
+        priced = [version("pate"), asked, accountant, epsilon, plan.target_delta, *target.shape.values()]
+        seen = [priced, self.source.digest, ensemble.folder.name, full_text(entrant.student)]
         name = f"{entrant.key}-{epsilon:g}"
         return Trial(
             entrant,
@@ -254,7 +255,7 @@ class _Comparison:
     def _baselines(self) -> list[Baseline]:
         """The student of the true labels, and that of each ensemble's majority."""
         plan = self.plan
-        seen = [version("pate"), self.source.digest, plan.num_queries, plan.settings.get("student")]
+        seen = [version("pate"), self.source.digest, plan.num_queries, full_text(plan.student)]
         blank = Run(aggregator="non_private_student", num_queries=plan.num_queries, student=kind(plan.student))
         (cell,) = self._cells("non_private_student", (plan.ensemble_seed,), seen)
         made = [Baseline(plan.student, None, cell, blank)]

@@ -23,7 +23,6 @@ class Entrant:
         teacher: the recipe for the teachers that it asks.
         num_teachers: T, public; None for one private group a teacher.
         student: the recipe for the student.
-        settings: plain values that say all of the above, by `aggregator`, `teacher` and `student`.
     """
 
     name: str
@@ -31,7 +30,6 @@ class Entrant:
     teacher: Teacher | KernelTeacher
     num_teachers: int | None
     student: Student
-    settings: dict[str, Any]
 
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()

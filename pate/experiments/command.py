@@ -111,7 +111,7 @@ def load(data: str, path: Path | None) -> CountData:
 def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
     """The rows, with a progress bar on a terminal's error stream while they come."""
     console = Console(stderr=True)
-    return iter(track(rows, "cells", total=total, console=console, transient=True, disable=not console.is_terminal))
+    return iter(track(rows, "cells", total=total, console=console, transient=True, disable=not console.file.isatty()))
 
 
 def describe(console: Console, data: CountData) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
-from pate.pipeline import Advance
+from pate.monitor import Advance
 from pate.plan import Plan
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, StackedEngine

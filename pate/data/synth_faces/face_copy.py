@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.celeba.photographs import IMAGES, MARKER
 from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS
-from pate.data.stages import Stage
+from pate.data.stages import Stage, unwatched
 from pate.data.synth_faces.attributes import BLOCK, draw_attributes
 from pate.data.synth_faces.drawing import draw_faces, place_points
 from pate.data.synth_faces.population import NAMES, NUM_PHOTOGRAPHS
@@ -66,7 +66,7 @@ class FaceCopy:
         require_count("seed", self.seed, minimum=0)
         require_choice("format", self.form, ("text", "csv"))
 
-    def write(self, folder: Path, stage: Stage) -> None:
+    def write(self, folder: Path, stage: Stage = unwatched) -> None:
         """Writes what is missing in the folder: pictures block after block, the lists last.
 
         Raises:

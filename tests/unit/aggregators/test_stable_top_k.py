@@ -94,9 +94,9 @@ def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> N
     assert first != second
     assert hash(first) == hash(dataclasses.replace(first))
     shape = {"num_labels": 4, "num_teachers": 9}
-    assert first._identity(**shape) != second._identity(**shape)
+    assert first.identity(**shape) != second.identity(**shape)
     functions = [dataclasses.replace(PLAIN, regularizer=lambda k, step=step: step * k) for step in (1.0, 1.0, 2.0)]
-    names = [function._identity(**shape) for function in functions]
+    names = [function.identity(**shape) for function in functions]
     assert names[0] == names[1] != names[2]
 
 

@@ -34,7 +34,6 @@ def entrant(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS)
         teacher=LinearTeacher(device="cpu"),
         num_teachers=num_teachers,
         student=LinearStudent(),
-        settings={"aggregator": repr(aggregator), "teacher": "linear", "student": "linear"},
     )
 
 
