@@ -43,7 +43,7 @@ class FixedTopK(PerQueryAggregator):
 
     Attributes:
         k: how many labels each query gets, 1..L.
-        epsilon: pure DP of one query, > 0.
+        epsilon: pure DP of one query, > 0: a price, so that another adjacency changes the noise and not the price.
         mechanism: "peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint" or "lipschitz".
 
     Source: docs/proofs/top_k.md, which names the papers.
