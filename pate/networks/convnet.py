@@ -93,7 +93,9 @@ class ConvNet(Network):
             stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
             values = self._normalised(tensors, layer, values, training).relu_()
-        cells = functional.adaptive_avg_pool2d(values, self.grid).permute(0, 2, 3, 1).flatten(1)
+        if values.shape[2:] != (self.grid, self.grid):  # else each pixel is a cell
+            values = functional.adaptive_avg_pool2d(values, self.grid)
+        cells = values.permute(0, 2, 3, 1).flatten(1)
         return functional.linear(cells, tensors["head.weight"], tensors["head.bias"])
 
     def _normalised(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
