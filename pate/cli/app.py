@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 from collections.abc import Callable
@@ -20,13 +21,15 @@ from pate.validation import InvalidValue
 USER_MISTAKE = 2
 _FAILED = 1
 _INTERRUPTED = 130
+_UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
 
 def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk, a file that cannot be read, lost workers and a launcher's job that failed are one line and exit code 1;
-    Ctrl-C is one line and exit code 130. Anything else is a fault of ours and keeps its traceback.
+    Ctrl-C is one line and exit code 130; output that nobody reads any more, as behind `| head`, is the end without a
+    word. Anything else is a fault of ours and keeps its traceback.
     """
     register_configs(training=config_name not in ("account", "audit"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
@@ -41,6 +44,8 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     except KeyboardInterrupt:
         _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            sys.exit(_UNREAD)
         _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)
     except RuntimeError as error:
         if (failure := _of_launcher(str(error))) is None:
@@ -84,6 +89,16 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
     """Says nothing of a full disk in TensorBoard's thread, which raises it where events are written as well."""
     if not (isinstance(failed.exc_value, OSError) and type(failed.thread).__module__.startswith("tensorboard.")):
         threading.__excepthook__(failed)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a closed pipe; what is left for it is dropped."""
+    pipe = select.poll()
+    pipe.register(sys.stdout.fileno(), 0)  # errors alone
+    if not any(flags & select.POLLERR for _, flags in pipe.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _stop(message: str, code: int) -> None:

@@ -213,6 +213,15 @@ def test_help_shows_examples_and_choices(module: str) -> None:
     assert "schema" not in done.stdout
 
 
+def test_output_that_nobody_reads_is_no_error() -> None:
+    process = subprocess.Popen(command("audit", "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
 def test_killed_run_ends_with_the_same_release(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run("train", *QUICK, f"output_dir={whole}").returncode == 0
