@@ -50,8 +50,8 @@ class StableTopK(PerQueryAggregator):
         test: "gaussian", "laplace" or "table".
         test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
         table_order: Renyi order that the table is made for, > 1; for "table".
-        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table". A price: another adjacency
-            changes the test and not what it costs.
+        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table". A price: another
+            adjacency changes the test and not what it costs.
         table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
         failure_prob: probability that an unstable set is released, per query; a ready table brings its own.
         padded: whether k = 0 and k = L are possible answers.
