@@ -56,7 +56,7 @@ _MILESTONES = (
     "release/student",
 )
 _WITHIN_S = 0.3  # of a milestone
-_PATIENCE_S = 120  # before a run whose node was killed is killed itself
+_PATIENCE_S = 120  # before a run that gets on no more is killed
 _SAVED_S = 1.0  # a teacher trained so long before a kill is on the disk
 
 
@@ -69,6 +69,7 @@ class Kills:
         finished: runs that got to their end.
         continued: runs that lost a worker or node and got to their end by themselves.
         stopped: runs that lost one and ended with a line that says what to do.
+        hung: runs that did not get on without what they lost within two minutes, so that they were killed.
         unsaved: trainings that a kill cut off from their saving, so that they were done again.
         faults: what went wrong, one line each; empty if all is well.
     """
@@ -77,6 +78,7 @@ class Kills:
     finished: int = 0
     continued: int = 0
     stopped: int = 0
+    hung: int = 0
     unsaved: int = 0
     faults: list[str] = field(default_factory=list)
 
@@ -103,10 +105,12 @@ def main() -> None:
     say = Console(highlight=False, soft_wrap=True).print
     counts = ", ".join(f"{number} of a {kind}" for kind, number in kills.of.items())
     say(f"engine {given.engine}, {time.monotonic() - started:.0f} s: {kills.total} kills: {counts}")
-    say(f"{kills.continued} runs went on without what they lost, {kills.stopped} stopped and said so")
+    say(
+        f"{kills.continued} runs went on without what they lost, {kills.stopped} stopped and said so, {kills.hung} hung"
+    )
     say(f"{kills.finished} runs got to their end; {kills.unsaved} teachers were cut off from their saving")
     say("\n".join(kills.faults) or "same release, votes and teachers; none trained again once saved; ledger complete")
-    sys.exit(1 if kills.faults else 0)
+    sys.exit(1 if kills.faults or (kills.hung and given.engine != "ray") else 0)
 
 
 @dataclass
@@ -161,9 +165,10 @@ class Disturbed:
         """A uniform moment, or one just after the next of the files that are not there yet."""
         ahead = [name for name in _MILESTONES if not (self.path / name).exists()]
         if ahead and rng.random() < 0.5:
-            awaited = self.path / rng.choice(ahead)
-            while run.poll() is None and not awaited.exists():
+            awaited, deadline = self.path / rng.choice(ahead), time.monotonic() + _PATIENCE_S
+            while run.poll() is None and not awaited.exists() and time.monotonic() < deadline:
                 time.sleep(0.002)
+            self.kills.hung += time.monotonic() >= deadline
             time.sleep(rng.uniform(0, _WITHIN_S))
         else:
             time.sleep(rng.uniform(0.05, 0.5) * length)
@@ -189,7 +194,7 @@ class Disturbed:
         except subprocess.TimeoutExpired:
             run.kill()
             code = run.wait()
-            self.kills.faults.append(f"after the kill of a {last or 'run'} the run hung")
+            self.kills.hung += 1
         self._note()
         if last != "run":
             lines = self.errors.read_text().splitlines()
