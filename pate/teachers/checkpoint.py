@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pate.teachers.teacher import State
 from pate.validation import InvalidValue, require_count
 
 _CHUNK = "chunk-"
+_WRITERS = 8
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,10 @@ class CheckpointStore:
         for name, array in arrays.items():
             index, _, key = name.partition("/")
             states.setdefault(int(index), {})[key] = array
-        for teacher, state in states.items():
-            if not self.has(teacher):
-                self.save(teacher, state)
+        lacking = [teacher for teacher in states if not self.has(teacher)]
+        with ThreadPoolExecutor(_WRITERS) as pool:  # each waits for the disk: together they wait once
+            for _ in pool.map(lambda teacher: self.save(teacher, states[teacher]), lacking):
+                pass
         path.unlink(missing_ok=True)
 
     def _path(self, teacher: int) -> Path:
