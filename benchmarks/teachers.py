@@ -112,7 +112,7 @@ def _engine() -> ProcessesEngine:
 
 def _result(race: Race) -> Result:
     looped, chunk = race.parts[: race.num_looped], race.parts[: 1 if race.teacher.alone else race.engine.chunk_size]
-    _train(race.engine, race, race.parts[: 2 * cpu_count()])  # workers start, and libraries load
+    _train(race.engine, race, race.parts)  # all workers start, and libraries load
     race.loop(race.parts[:1])
     rounds = []
     for _ in range(_ROUNDS):
