@@ -55,6 +55,7 @@ def train(plan: Plan, output_dir: Path, monitor: Monitor | None = None) -> Repor
     folder = RunFolder(output_dir)
     with folder.opened(plan.settings):
         if folder.report.exists():
+            Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
             return Report.from_json(folder.report.read_text())
         return _Run(plan, folder, monitor or Nobody()).report()
 

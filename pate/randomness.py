@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.durable import write_text
+from pate.durable import sync_folder, write_text
 from pate.validation import InvalidValue, require_count
 
 _PURPOSES = ("partition", "teachers", "noise", "student")
@@ -72,7 +72,10 @@ class Randomness:
 
     def forget_noise(self) -> None:
         """Destroys the secret that the noise came from; a seeded run has none."""
-        self._path("noise").unlink(missing_ok=True)
+        path = self._path("noise")
+        if path.exists():
+            path.unlink()
+            sync_folder(path.parent)
 
     def _streams(self, purpose: str) -> Streams:
         return Streams(self._entropy(purpose))

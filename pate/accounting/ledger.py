@@ -12,10 +12,10 @@ import hashlib
 import json
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +79,21 @@ class Ledger:
         accountant: Callable[[], Accountant] = RdpAccountant,
         max_epsilon: float | None = None,
     ) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else Path(path).absolute()
         self.adjacency = Adjacency.parse(adjacency)
         self.target_delta = require_probability("target_delta", target_delta)
         self.max_epsilon = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
         self._accountant = accountant
         self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
-        self.entries: list[LedgerEntry] = []
-        self._lines: list[bytes] = []
+        self._known: tuple[list[bytes], list[LedgerEntry]] = [], []  # lines of the file, and the charges in them
         if self.path is not None:
             with _locked(self.path):
                 self._read(self.path)
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """All charges, in their order."""
+        return list(self._known[1])
 
     @property
     def epsilon(self) -> float:
@@ -111,7 +115,7 @@ class Ledger:
         with _locked(self.path) as path:
             if path is not None:
                 self._read(path)  # another process may have charged meanwhile
-            known = self._known(event, key, noise)
+            known = self._charged(event, key, noise)
             if known is not None:
                 return known
             total = self._total([entry.event for entry in self.entries] + [event])
@@ -119,12 +123,16 @@ class Ledger:
                 rule = f"expected at least {total:.4g}, the total with this release"
                 raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: {rule}")
             entry = LedgerEntry(key, event, description, total, noise)
-            if path is not None:
-                self._lines.append(_append(path, _entry_to_json(entry)))
-            self.entries.append(entry)
+            if path is None:
+                self._known = [], [*self.entries, entry]
+            else:
+                record = _entry_to_json(entry)
+                event_from_json(record["event"])  # a charge that could not be read again is not written
+                _append(path, record)
+                self._read(path)
         return entry
 
-    def _known(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
+    def _charged(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
         """The entry of the same release, if there is one; raises where key or noise stand for another."""
         for entry in self.entries:
             if entry.key == key:
@@ -145,25 +153,25 @@ class Ledger:
 
     def _read(self, path: Path) -> None:
         """Takes over what is on disk, of which only new lines are parsed; a new file gets its header."""
+        before, entries = self._known
         lines = _complete_lines(path) if path.exists() else []
+        if lines[: len(before)] != before:
+            raise InvalidValue(f"ledger={path}: expected a file that only grows; charges that were in it are gone")
         if not lines:
             lines = [_append(path, self._header)]
-        if self._lines != lines[: len(self._lines)]:  # another file than the one that was read before
-            self._lines, self.entries = [], []
-        if not self._lines and (header := _parse(path, 1, lines[0])) != self._header:
+        if not before and (header := _parse(path, 1, lines[0])) != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {header}")
-        known = max(len(self._lines), 1)
+        known = max(len(before), 1)
         fresh = [(number, _parse(path, number, line)) for number, line in enumerate(lines[known:], start=known + 1)]
-        self.entries = self.entries + [_entry_from_json(path, *record) for record in fresh]
-        self._lines = lines
+        self._known = lines, [*entries, *(_entry_from_json(path, *record) for record in fresh)]
 
 
-def _counted(events: list[Event]) -> Iterable[tuple[Event, int]]:
-    """Equal events as one, which prices many small releases in time; an event that has no hash stands by itself."""
-    try:
-        return Counter(events).items()
-    except TypeError:
-        return [(event, 1) for event in events]
+def _counted(events: list[Event]) -> list[tuple[Event, int]]:
+    """Equal events that follow each other as one, which prices many small releases in time.
+
+    Their order stays: a bound on the best play against events in their order need not hold for another order.
+    """
+    return [(event, len(list(same))) for event, same in groupby(events)]
 
 
 def noise_name(rng: np.random.Generator) -> str:
@@ -201,11 +209,11 @@ def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerE
 def _append(path: Path, record: dict[str, Any]) -> bytes:
     """Writes one line and waits until it is on disk, its folder's entry included; a failure leaves no trace."""
     line = json.dumps(record, allow_nan=False).encode()
-    with open(path, "ab") as file:
-        size = file.seek(0, os.SEEK_END)
+    with open(path, "ab", buffering=0) as file:  # else what was cut off again would be written when it is closed
+        size, left = file.seek(0, os.SEEK_END), memoryview(line + b"\n")
         try:
-            file.write(line + b"\n")
-            file.flush()
+            while left:
+                left = left[file.write(left) :]
             os.fsync(file.fileno())
         except BaseException:
             os.truncate(path, size)
@@ -218,7 +226,7 @@ def _append(path: Path, record: dict[str, Any]) -> bytes:
 def _complete_lines(path: Path) -> list[bytes]:
     """The lines that end in a line break; a torn last line is cut off a ledger, and of no other file."""
     content = path.read_bytes()
-    if b"\n" not in content and not content.startswith(_BEGINNING[: len(content)]):
+    if not content.startswith(_BEGINNING[: len(content)]):
         raise InvalidValue(f"ledger={path}: expected JSON of a ledger on line 1")
     complete = content[: content.rfind(b"\n") + 1]
     if len(complete) < len(content):

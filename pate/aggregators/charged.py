@@ -188,7 +188,8 @@ class ChargedAggregator(HistogramAggregator):
             ledger: charged with the whole session before anything is drawn.
             prior: bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was released
                 before. Aggregators that need none take no notice of it.
-            done: the first rounds of the same session, where it continues one that was stopped.
+            done: the first rounds of the same session, where it continues one that was stopped; taken as they are, so
+                nothing but what `on_round` was told may be given.
             on_round: told each new round; what it raises ends the session.
 
         Raises:

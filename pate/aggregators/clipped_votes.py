@@ -84,7 +84,8 @@ class ClippedVotes(TeacherVotesAggregator):
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
         require(self.norm == "l1" or num_teachers <= _MOST_TEACHERS, "num_teachers", num_teachers, rule)
         clip = self._kept if self.norm == "l1" else self._weighed
-        return np.asarray(sum(clip(block) for block in vote_blocks(votes, num_teachers=num_teachers)))
+        blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
+        return np.asarray(sum(clip(block) for block in blocks))
 
     def _kept(self, block: Block) -> NDArray[np.int64]:
         return np.asarray(limited(block, self.vote_clip).sum(axis=0, dtype=np.int64))

@@ -76,7 +76,7 @@ class PowersetGNMax(TeacherVotesAggregator):
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
         """The different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
         merged: Summary | None = None
-        for block in vote_blocks(votes, num_teachers=num_teachers):
+        for block in vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency):
             most = block.shape[2] if self.max_size is None else self.max_size
             counted = _counted(_one_each(limited(block, most)))
             merged = counted if merged is None else _counted(np.concatenate([merged, counted]))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import Adjacency
 from pate.aggregators.histogram import Bits
 from pate.validation import require
 
@@ -16,10 +17,10 @@ _VOTES_AT_ONCE = 2**22  # so that working copies stay small
 Block = NDArray[np.bool_] | NDArray[np.floating]
 
 
-def vote_blocks(votes: Any, *, num_teachers: int) -> Iterator[Block]:
+def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Iterator[Block]:
     """Yields checked blocks `[c, Q, L]` of bits or of confidences in [0, 1], together `num_teachers` teachers.
 
-    Large blocks are cut into several.
+    Under add/remove, where a teacher may be missing from the declared ones, fewer will do. Large blocks are cut.
     """
     blocks: Iterable[Any] = [votes] if isinstance(votes, (np.ndarray, list, tuple)) else votes
     require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
@@ -31,7 +32,8 @@ def vote_blocks(votes: Any, *, num_teachers: int) -> Iterator[Block]:
         found += len(block)
         rows = max(1, _VOTES_AT_ONCE // block[0].size)
         yield from (block[first : first + rows] for first in range(0, len(block), rows))
-    require(found == num_teachers, "num_teachers", num_teachers, f"{found}, the teachers in votes")
+    missing = adjacency is Adjacency.ADD_REMOVE and 0 < found < num_teachers
+    require(found == num_teachers or missing, "num_teachers", num_teachers, f"{found}, the teachers in votes")
 
 
 def bits_of(block: Block) -> Bits:

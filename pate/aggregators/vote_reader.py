@@ -38,7 +38,7 @@ class TeacherVotesAggregator(Aggregator):
         Args:
             votes: `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, together `num_teachers` teachers. Where the
                 blocks are cut must not depend on private data.
-            num_teachers: N, public.
+            num_teachers: N, public. Under add/remove the declared number, of which some may be missing from the votes.
 
         Raises:
             InvalidValue: impossible votes, blocks of different shapes, or another number of teachers.

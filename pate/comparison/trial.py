@@ -77,7 +77,7 @@ class Trial:
         """The results, if all of them are on disk."""
         if (kept := read_tuning(self.tuning_path)) is not None and kept.reason:
             return [replace(self.blank, note=kept.reason)]
-        runs = [run for run in (cell.read() for cell in self.cells) if run is not None]
+        runs = [run for run in map(self._kept, self.cells) if run is not None]
         return runs if len(runs) == len(self.cells) else None
 
     def runs(self, source: Source) -> list[Run]:
@@ -98,9 +98,14 @@ class Trial:
                 target_delta=self.target.delta,
                 accountant=self.target.accountant,
             )
-            return [cell.read() or cell.write(_run(way, cell.seed, blank)) for cell in self.cells]
+            return [self._kept(cell) or cell.write(_run(way, cell.seed, blank)) for cell in self.cells]
         except InvalidValue as error:  # votes that it is not made for
             return [cell.write(replace(blank, seed=cell.seed, note=str(error))) for cell in self.cells]
+
+    def _kept(self, cell: Cell) -> Run | None:
+        """A result on disk, under the name that the entrant has among those of this call."""
+        run = cell.read()
+        return None if run is None else replace(run, aggregator=self.blank.aggregator)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -15,6 +16,7 @@ from pate.accounting import (
     ApproximateEvent,
     BudgetExceeded,
     ComposedEvent,
+    ExactAccountant,
     GaussianEvent,
     Ledger,
     OneBitEvent,
@@ -200,7 +202,7 @@ def test_a_damaged_line_is_one_line_of_error(path: Path, line: str, message: str
 
 def test_a_file_that_is_no_ledger_is_refused_and_left_alone(path: Path) -> None:
     path.write_text('{"title": "something else"}\n')
-    with pytest.raises(InvalidValue, match=r"ledger=.*: expected one for"):
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected JSON of a ledger"):
         Ledger(path, target_delta=DELTA)
     assert path.read_text() == '{"title": "something else"}\n'
 
@@ -230,20 +232,65 @@ def test_a_ledger_that_another_writes_to_has_the_charges_of_both_in_their_order(
     assert second.epsilon == RdpAccountant().compose(GaussianEvent(10.0), 5).get_epsilon(DELTA)
 
 
-def test_a_file_that_was_exchanged_is_read_anew(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        ledger = Ledger(tmp_path / name, target_delta=DELTA)
-        ledger.charge(GaussianEvent(10.0), adjacency=Adjacency.REPLACE_ONE, key=name)
-    ledger = Ledger(tmp_path / "one", target_delta=DELTA)
-    (tmp_path / "other").replace(tmp_path / "one")
-    ledger.charge(GaussianEvent(20.0), adjacency=Adjacency.REPLACE_ONE, key="new")
-    assert [entry.key for entry in ledger.entries] == ["other", "new"]
+def test_a_file_that_lost_charges_is_refused(tmp_path: Path) -> None:
+    other = Ledger(tmp_path / "other", target_delta=DELTA)
+    charge(other, key="other")
+    ledger = Ledger(tmp_path / "one", target_delta=DELTA, max_epsilon=1.2 * other.epsilon)
+    charge(ledger)
+    spent = ledger.epsilon
+    for lose in (
+        lambda path: (tmp_path / "other").replace(path),
+        lambda path: path.write_bytes(path.read_bytes().splitlines(keepends=True)[0]),
+        lambda path: path.unlink(),
+    ):
+        lose(tmp_path / "one")
+        with pytest.raises(InvalidValue, match="expected a file that only grows"):
+            charge(ledger, key="b")
+        assert ledger.epsilon == spent
+    assert not (tmp_path / "one").exists()
 
 
-def test_events_without_a_hash_are_added_up_one_by_one() -> None:
-    ledger, event = Ledger(target_delta=DELTA), ComposedEvent([GAUSSIAN, GAUSSIAN])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(event)
-    for key in "ab":
+def test_the_file_stays_where_it_was_when_the_folder_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    ledger = Ledger("ledger.jsonl", target_delta=DELTA)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    charge(ledger)
+    assert len(Ledger(tmp_path / "ledger.jsonl", target_delta=DELTA).entries) == 1
+
+
+def test_a_half_written_charge_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    before = path.read_bytes()
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="No space"):
+            charge(ledger, BIT)
+    assert path.read_bytes() == before
+    assert charge(ledger, BIT) == ledger.entries[0]
+
+
+def test_a_file_of_something_else_is_not_cut(tmp_path: Path) -> None:
+    text = "hello\nworld, no newline at the end"
+    (tmp_path / "notes.txt").write_text(text)
+    with pytest.raises(InvalidValue, match="expected JSON of a ledger"):
+        Ledger(tmp_path / "notes.txt", target_delta=DELTA)
+    assert (tmp_path / "notes.txt").read_text() == text
+
+
+def test_charges_are_composed_in_their_order() -> None:
+    """The exact accountant's bound is for the order that it is given: 4.00, where the first two together give 3.82."""
+    one = OneBitEvent((-12.0, -6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0), 1)
+    other = OneBitEvent((-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0), 1)
+    ledger = Ledger(target_delta=1e-2, accountant=ExactAccountant)
+    for key, event in zip("abc", (one, other, one), strict=True):
         charge(ledger, event, key)
-    assert ledger.epsilon == RdpAccountant().compose(GAUSSIAN, 4).get_epsilon(DELTA)
+    in_order = ExactAccountant().compose(one).compose(other).compose(one).get_epsilon(1e-2)
+    assert ledger.epsilon == in_order
+    assert in_order > 1.01 * ExactAccountant().compose(one, 2).compose(other).get_epsilon(1e-2)

@@ -125,3 +125,18 @@ def test_teachers_whose_weights_do_not_add_up_exactly_are_refused() -> None:
     votes, most = np.ones((1, 1, 3), dtype=bool), 2**20
     with pytest.raises(InvalidValue, match=f"num_teachers={most + 1}: expected at most {most}"):
         ClippedVotes(noise_std=1.0, vote_clip=1, norm="l2").gather(votes, num_teachers=most + 1)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
+    """The threshold stays where the declared number puts it; counts are those of a teacher without a vote."""
+    votes = np.random.default_rng(0).random((6, 4, 5)) < 0.5
+    aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm=norm, adjacency=Adjacency.ADD_REMOVE)
+    silent = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])
+    np.testing.assert_array_equal(aggregator.gather(votes, num_teachers=7), aggregator.gather(silent, num_teachers=7))
+    with pytest.raises(InvalidValue, match="num_teachers=7: expected 0, the teachers in votes"):
+        aggregator.gather(iter([]), num_teachers=7)
+    with pytest.raises(InvalidValue, match="num_teachers=5: expected 6"):
+        aggregator.gather(votes, num_teachers=5)
+    with pytest.raises(InvalidValue, match="num_teachers=7: expected 6"):
+        replace(aggregator, adjacency=Adjacency.REPLACE_ONE).gather(votes, num_teachers=7)

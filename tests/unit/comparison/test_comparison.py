@@ -253,3 +253,12 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidValue, match="expected the data that this run began with"):
         run(tmp_path, load_dataset=other)
+
+
+def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
+    few, many = entrant("votes", VOTES, 12), entrant("votes", VOTES)
+    names = [{r.aggregator for r in run(tmp_path, *both, epsilons=(5.0,)).runs} for both in ((many,), (few, many))]
+    assert [sorted(name for name in found if name.startswith("votes")) for found in names] == [
+        ["votes"],
+        ["votes", f"votes@{NUM_TEACHERS}"],
+    ]
