@@ -76,11 +76,8 @@ def races() -> list[Race]:
     """The kinds of teachers."""
     images, features = _parts(24, 200, (3, 32, 32)), _parts(256, 155, (128,))
     cnns = {
-        "CNN, two 3 x 3 layers, batches of 50": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
-        "CNN, two 3 x 3 layers, batches of 100": CNNTeacher(epochs=6, batch_size=100, device="cpu"),
-        "CNN, one 5 x 5 layer, batches of 50": CNNTeacher(
-            epochs=6, batch_size=50, blocks=1, kernel_size=5, grid=8, device="cpu"
-        ),
+        "CNN, two 3 x 3 layers": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
+        "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, blocks=1, kernel_size=5, grid=8, device="cpu"),
     }
     mlp = MLPTeacher(device="cpu")
     return [

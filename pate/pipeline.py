@@ -89,6 +89,7 @@ class _Run:
         groups = len(np.unique(self.dataset.private.group_ids))
         rule = f"at most {groups}, the number of private groups"
         require(self.num_teachers <= groups, "num_teachers", self.num_teachers, rule)
+        self.plan.student.check(self.dataset.input_shape, self.dataset.num_labels)
         plan = replace(self.plan, num_teachers=self.num_teachers)
         priced = price(plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
         self.folder.claim(self.plan.settings)

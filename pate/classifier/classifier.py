@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,10 +20,10 @@ from pate.accounting import Accountant, Adjacency, Ledger, RdpAccountant
 from pate.aggregators import Aggregator
 from pate.aggregators.planning import require_keepable_delta
 from pate.classifier.ensemble import release_votes, votes_of_teachers
-from pate.classifier.pools import Pools
+from pate.classifier.pools import Pools, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
-from pate.classifier.tasks import task_of
+from pate.classifier.tasks import OneClass, task_of
 from pate.validation import require, require_count, require_probability
 
 
@@ -188,8 +188,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         inputs, labels = validate_data(self, X, y, multi_output=True, dtype=np.float32)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
         self._task, targets = task_of(dense, self.classes)
+        if isinstance(self._task, OneClass):
+            for name, chosen in (("estimator", self._teacher), ("student", self._student)):
+                require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
         self.classes_ = self._task.classes
         public = None if X_public is None else validate_data(self, X_public, reset=False, dtype=np.float32)
+        if public is not None:
+            warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
         if self.n_queries is None:
             return pools

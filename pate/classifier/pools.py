@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,22 @@ class Pools:
         rule = "no group with private and public rows (public_fraction takes the last ones)"
         require(not len(shared), "groups", shared[:1].tolist(), rule)
         return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
+
+
+class SharedRows(UserWarning):
+    """Public samples are private records."""
+
+
+def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
+    """Warns where most public inputs `[Q, d]` are among those `[n, d]` that are to be protected: X given twice, say."""
+    known = {row.tobytes() for row in private}
+    shared = sum(row.tobytes() in known for row in public)
+    if 2 * shared > len(public):
+        warnings.warn(
+            f"{shared} of {len(public)} rows of X_public are rows of X: inputs that are public are not protected",
+            SharedRows,
+            stacklevel=4,
+        )
 
 
 def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:

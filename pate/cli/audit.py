@@ -78,6 +78,7 @@ def _to_json(
         "num_teachers": votes.num_teachers,
         "num_queries": num_queries,
         "num_labels": num_labels,
+        "assumed": settings.assumed,
         "findings": [
             {
                 "aggregator": each.name,
@@ -108,9 +109,11 @@ def _print(found: tuple[Finding, ...], votes: ImportedVotes, settings: Settings,
         table.add_row(each.name, *bounds, Text(claimed, style="yellow"), each.claim)
     console.print(table)
     given = ", ".join(f"{name}={value}" for name, value in settings.parameters.items())
-    ending = f", for {given}" if given else ", for noise of 50 votes: noise_std= says otherwise"
+    ending = f", for {given}" if given else ""
     bound = f"epsilon at delta = {format_delta(settings.target_delta)} by {accountant}, rounded up{ending}"
     console.print(bound, style="dim", soft_wrap=True)
+    if assumed := ", ".join(f"{name}={value:g}" for name, value in settings.assumed.items()):
+        console.print(f"assumed where a release has it, as nothing was said: {assumed}", style="yellow", soft_wrap=True)
 
 
 def _epsilon(epsilon: float) -> str:

@@ -29,6 +29,7 @@ from pate.validation import InvalidValue, require_non_negative
 from pate.votes.imported import ImportedVotes
 
 _STD = 50.0
+_ASSUMED = {"noise_std": _STD, "screening_std": _STD, "threshold_share": 0.6, "vote_clip": 2}
 _NOISES = ("noise_std", "screening_std")
 _ELSEWHERE = {"noise_std": "selection_scale", "screening_std": "test_std"}
 _ALL_NOISES = {*_NOISES, *_ELSEWHERE.values()}
@@ -62,6 +63,11 @@ class Settings:
         used = {name: value for name, value in known.items() if name in own}
         bare = [name for name, value in used.items() if value == 0 and name in _ALL_NOISES]
         return replace(aggregator, **used | dict.fromkeys(bare, 1.0)), bool(bare)
+
+    @property
+    def assumed(self) -> dict[str, float]:
+        """What releases have of which nothing was said."""
+        return {name: value for name, value in _ASSUMED.items() if self.parameters.get(name) is None}
 
     def _values(self) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in self.parameters.items() if value is not None]
@@ -101,13 +107,13 @@ def findings(votes: ImportedVotes, settings: Settings) -> tuple[Finding, ...]:
 
 def _usual(votes: ImportedVotes, target_delta: float) -> list[Aggregator]:
     """The rivals that can release such votes, with parameters to start from; the plain one first."""
-    screened: dict[str, Any] = {"screening_std": _STD, "threshold_share": 0.6, "noise_std": _STD}
+    screened: dict[str, Any] = {name: value for name, value in _ASSUMED.items() if name != "vote_clip"}
     if votes.layout == "classes":
         return [GNMax(noise_std=_STD), ConfidentGNMax(**screened)]
     made: list[Aggregator] = [
         GaussianVotes(noise_std=_STD),
         ConfidentVotes(**screened),
-        ClippedVotes(noise_std=_STD, vote_clip=2),
+        ClippedVotes(noise_std=_STD, vote_clip=int(_ASSUMED["vote_clip"])),
         PowersetGNMax(noise_std=_STD),
     ]
     if votes.counts.shape[1] == 1:

@@ -25,7 +25,8 @@ def build(node: DictConfig, *, allowed_targets: Iterable[str] = (), **arguments:
     trusted = TRUSTED_PREFIXES + tuple(allowed_targets)
     for target in _targets(OmegaConf.to_container(node, resolve=True)):
         if not any(target.startswith(prefix) for prefix in trusted):
-            raise InvalidValue(f"_target_={target}: expected a name that begins with {' or '.join(trusted)}")
+            rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
+            raise InvalidValue(f"_target_={target}: expected {rule}")
     try:
         return instantiate(node, _convert_="all", **arguments)
     except InstantiationException as error:

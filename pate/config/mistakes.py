@@ -13,7 +13,9 @@ from pate.validation import nearest
 def explain(error: Exception) -> str:
     """One line that names the key or group, the rule and the value."""
     if isinstance(error, OverrideParseException):
-        key, _, value = error.override.partition("=")
+        key, equals, value = error.override.partition("=")
+        if not equals:
+            return f"{error.override}: expected NAME=VALUE; --help lists the names"
         rule = "in quotes within quotes where it has any of ~ ( ) [ ] { } , = '"
         return f"{error.override}: expected a value that Hydra can read, {rule}: '{key}=\"{value}\"'"
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)

@@ -56,6 +56,11 @@ class ImageStudent(Student):
         require_device(self.device)
         _ = self._training
 
+    def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
+        """See `Student.check`."""
+        require_images(np.zeros((1, *input_shape), np.float32))
+        self._network(input_shape, num_labels)
+
     def fit(
         self,
         inputs: NDArray[np.float32],

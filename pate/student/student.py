@@ -49,6 +49,9 @@ class Student(ABC):
             InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
         """
 
+    def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
+        """Raises `InvalidValue` where such inputs are not for this student: asked before anything is spent."""
+
     def fit_with_pool(
         self,
         inputs: NDArray[np.float32],

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.durable import write_arrays
+from pate.durable import write_arrays, write_text
+from pate.naming import full_text
 from pate.networks.device import one_thread
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.engine import Engine, OnProgress
 from pate.teachers.teacher import Part, Teacher
-from pate.validation import require_count
+from pate.validation import require, require_count
 
 
 def train_ensemble(
@@ -38,15 +40,17 @@ def train_ensemble(
         indices: the rows of a teacher, disjoint from any other's (`Partition.indices`).
         num_teachers: N.
         seed: from which every teacher's own seed is derived, >= 0.
-        store: where checkpoints are and go.
+        store: where checkpoints are and go: a new folder, or that of an earlier call with the same arguments.
         on_progress: called once for each teacher that was missing.
 
     Raises:
-        InvalidValue: fewer than one teacher, a negative seed, a teacher without records.
+        InvalidValue: fewer than one teacher, a negative seed, a teacher without records; a store with teachers of
+            another partition, recipe or seed, which would share records with these.
         WorkersLost: worker processes died.
     """
     require_count("num_teachers", num_teachers)
     require_count("seed", seed, minimum=0)
+    _claim(store, full_text(teacher), seed, [indices(index) for index in range(num_teachers)])
     seeds = [int(word) for word in np.random.SeedSequence(seed).generate_state(num_teachers)]
 
     def part(index: int) -> Part:
@@ -54,6 +58,20 @@ def train_ensemble(
         return Part(inputs[rows], labels[rows])
 
     engine.train(teacher, part, num_teachers, seeds, store, on_progress)
+
+
+def _claim(store: CheckpointStore, recipe: str, seed: int, rows: Sequence[NDArray[np.int64]]) -> None:
+    """Marks a new store as that of these teachers; refuses one of others."""
+    name = hashlib.sha256(f"{recipe} {seed} {len(rows)}".encode())
+    for part in rows:
+        name.update(f"{len(part)} ".encode() + np.ascontiguousarray(part, dtype=np.int64).tobytes())
+    mark = Path(store.folder) / "ensemble.txt"
+    if mark.exists() or any(Path(store.folder).glob("*.safetensors")):
+        same = mark.exists() and mark.read_text() == name.hexdigest()
+        require(same, "store", store.folder, "a new folder, this one has teachers of another partition, recipe or seed")
+        return
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    write_text(mark, name.hexdigest())
 
 
 def cast_votes(

@@ -15,7 +15,7 @@ from pate.votes.histogram import histogram
 from pate.votes.store import VoteStore
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
-_NAMES = ("votes", "teacher_votes", "counts", "arr_0")
+_NAMES = ("votes", "teacher_votes", "counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,11 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
                 return loaded
             if {"packed", "num_labels"} <= set(loaded):
                 return VoteStore.open(path).teacher_votes()
-            names = [known for known in (name, *_NAMES) if known in loaded] or list(loaded)[:1]
-            require(bool(names), name, path, "a file with an array")
-            return np.asarray(loaded[names[0]])
+            found = list(loaded)
+            named = [known for known in (name, *_NAMES) if known in found]
+            rule = f"a file with one array, or with one called {' or '.join(dict.fromkeys((name, *_NAMES)))}"
+            require(bool(named) or len(found) == 1, name, f"{path} [{', '.join(found)}]", rule)
+            return np.asarray(loaded[(named or found)[0]])
     except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
         if isinstance(error, InvalidValue):
             raise

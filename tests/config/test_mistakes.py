@@ -1,9 +1,11 @@
 import pytest
+from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import OverrideParseException
+from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
+from pate.config.location import CONFIG_FOLDER
 from pate.config.mistakes import explain
 
 
@@ -23,3 +25,19 @@ def test_a_value_that_must_be_given_is_named() -> None:
     with pytest.raises(MissingMandatoryValue, match="root") as raised:
         OmegaConf.select(config, "data.root", throw_on_missing=True)
     assert explain(raised.value) == "data.root: expected a value, none is assumed: data.root=…"
+
+
+def test_a_word_without_a_value_is_no_override() -> None:
+    with pytest.raises(OverrideParseException, match="override_grammar") as raised:
+        OverridesParser.create().parse_overrides(["quick"])
+    assert explain(raised.value) == "quick: expected NAME=VALUE; --help lists the names"
+
+
+def test_a_mistyped_experiment_runs_nothing() -> None:
+    with (
+        initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
+        pytest.raises(MissingConfigException, match="quik") as raised,
+    ):
+        compose("train", ["experiment=quik"])
+    assert explain(raised.value).startswith("experiment=quik: expected one of ")
+    assert explain(raised.value).endswith("did you mean quick?)")

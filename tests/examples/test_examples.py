@@ -64,7 +64,7 @@ def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -
 
 def test_the_classifier_releases_what_the_command_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same data, estimator, aggregator and seed: the same partition, votes and noise."""
-    estimator = ["teacher=sklearn", "teacher.num_teachers=25", "~teacher.estimator.max_iter"]
+    estimator = ["teacher=sklearn", "teacher.num_teachers=25"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
     released, _ = own_run(tmp_path / "run", *estimator, "seed=7")
     monkeypatch.syspath_prepend(str(OWN_RUN))

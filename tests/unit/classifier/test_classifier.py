@@ -14,7 +14,7 @@ from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pate import PATEClassifier
 from pate.accounting import Adjacency, ExactAccountant, Ledger, RdpAccountant
 from pate.aggregators import BoundaryMax, ClippedVotes, FixedTopK, GaussianVotes, GNMax, StableTopK
-from pate.classifier import RepeatedRelease, SeededNoise
+from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
 from pate.classifier.tasks import ManyLabels
 from pate.validation import InvalidValue
 
@@ -280,3 +280,17 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
         one, two = (fitted(labels, n_teachers=8, n_jobs=jobs, random_state=0, epsilon=50.0) for jobs in (1, 2))
     np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
     assert pickle.loads(pickle.dumps(ManyLabels(3))) == ManyLabels(3)
+
+
+def test_records_that_are_public_too_are_told(labels: Data) -> None:
+    inputs, targets, _ = labels
+    with pytest.warns(SharedRows, match="5 of 5 rows of X_public are rows of X"):
+        PATEClassifier(n_teachers=10).fit(inputs, targets, X_public=inputs[:5])
+
+
+def test_a_regressor_is_no_teacher_of_classes(classes: Data) -> None:
+    inputs, targets, public = classes
+    with pytest.raises(InvalidValue, match="estimator=Ridge: expected a classifier, as y holds classes"):
+        PATEClassifier(Ridge()).fit(inputs, targets, X_public=public)
+    with pytest.raises(InvalidValue, match="student=Ridge: expected a classifier"):
+        PATEClassifier(student=Ridge()).fit(inputs, targets, X_public=public)

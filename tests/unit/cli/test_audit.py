@@ -43,6 +43,8 @@ def test_prices_and_claims_of_a_vote_file(run: Callable[..., str]) -> None:
     page = run(VOTES, *arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
     assert "for noise_std=10.0, vote_clip=2" in page
+    assert "nothing was said: screening_std=50, threshold_share=0.6" in page
+    assert answer["assumed"] == {"screening_std": 50.0, "threshold_share": 0.6}
     assert page.index("clipped_votes") < page.index("gaussian_votes")
 
 

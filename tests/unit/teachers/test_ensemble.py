@@ -103,3 +103,21 @@ def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatc
     assert [first for first, _ in continued] == [0, 2, 4]
     assert all((block == wanted).all() for (_, block), wanted in zip(continued, whole, strict=True))
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"teacher": MLPTeacher(hidden=5, epochs=2, device="cpu")}])
+def test_a_store_of_other_teachers_is_refused(trained, change):
+    trained(TEACHER, 0, "store")
+    trained(TEACHER, 0, "store")
+    with pytest.raises(InvalidValue, match="expected a new folder, this one has teachers of another partition"):
+        trained(**({"teacher": TEACHER, "seed": 0, "folder": "store"} | change))
+
+
+def test_a_store_of_another_partition_is_refused(make_parts, tmp_path):
+    """Else a record could be with a teacher of the first and with one of the second."""
+    (part,) = make_parts([100])
+    store, how = CheckpointStore(tmp_path), {"num_teachers": 2, "seed": 0}
+    given = TEACHER, StackedEngine(), part.inputs, part.labels
+    train_ensemble(*given, lambda index: np.arange(index, 100, 2), store=store, **how)
+    with pytest.raises(InvalidValue, match="another partition"):
+        train_ensemble(*given, lambda index: np.arange(50 * index, 50 * index + 50), store=store, **how)

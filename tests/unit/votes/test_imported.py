@@ -110,3 +110,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(InvalidValue, match="of numbers"):
         ImportedVotes.read(objects)
+
+
+def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "votes.npz"
+    np.savez(path, BITS, CLASSES)
+    with pytest.raises(
+        InvalidValue, match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one called"
+    ):
+        ImportedVotes.read(path)
