@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import gamma
+from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from pate.accounting import Event, PureDpEvent
 from pate.mechanisms.noise import Noise
@@ -74,8 +75,8 @@ class GammaTopK(TopKMechanism):
     def law_of(self, counts: Counts) -> Law:
         """The exact law for checked counts `[d]`, over ordered tuples: an integral over R of laws of uniform noise."""
         values = (counts - counts.max()) / self.noise_scale
-        radius = gamma(len(counts) + 1.0)
-        ends = radius.ppf(_TAIL), radius.isf(_TAIL)
+        shape = len(counts) + 1.0
+        ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
         halves = np.abs(values[:, None] - values).ravel() / 2  # where two intervals begin to overlap
         corners = np.unique(
             np.concatenate([np.linspace(*ends, _PANELS + 1), halves[(halves > ends[0]) & (halves < ends[1])]])
@@ -84,7 +85,8 @@ class GammaTopK(TopKMechanism):
         for low, high in pairwise(corners.tolist()):
             half = (high - low) / 2
             for r, weight in zip(low + half * (1 + _NODES), half * _WEIGHTS, strict=True):
+                density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
                 for outcome, p in ordered_law(values / r, self.k, _UNIFORM).items():
-                    law[outcome] = law.get(outcome, 0.0) + float(weight * radius.pdf(r)) * p
+                    law[outcome] = law.get(outcome, 0.0) + float(weight * density) * p
         total = sum(law.values())
         return {outcome: p / total for outcome, p in law.items()}

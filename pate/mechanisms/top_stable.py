@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.mechanisms.noise import NOISES
@@ -67,13 +67,11 @@ class TopStableTopK(TopKMechanism):
     def threshold(self) -> float:
         """What a gap beyond w is compared with, in counts: the difference of the two noises seldom exceeds it."""
         share = self.failure_prob / (self.domain_size - self.k + 1)
-        low = self.threshold_scale
-
-        def log_excess(x: float) -> float:
-            """Log of P[noise of a gap - noise of the threshold > x low], over the share."""
-            return float(np.log((4 * np.exp(-x / 2) - np.exp(-x)) / 6) - np.log(share))
-
-        return low * float(brentq(log_excess, 0.0, 2 * (1 - np.log(share)))) if share < 0.5 else 0.0
+        if share >= 0.5:
+            return 0.0
+        # P[noise of a gap - noise of the threshold > x threshold_scale] = (4 u - u**2) / 6 with u = exp(-x / 2)
+        u = 6 * share / (2 + math.sqrt(4 - 6 * share))
+        return -2 * self.threshold_scale * math.log(u)
 
     @property
     def event(self) -> Event:
