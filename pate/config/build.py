@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -32,6 +33,9 @@ def build(node: DictConfig, *, allowed_targets: Iterable[str] = (), **arguments:
     except InstantiationException as error:
         if isinstance(error.__cause__, InvalidValue):
             raise error.__cause__ from None
+        if missing := re.search(r"Error locating target '([^']+)'", str(error)):
+            rule = "a class that can be imported: install its package, or put its folder into PYTHONPATH"
+            raise InvalidValue(f"_target_={missing[1]}: expected {rule}") from error
         raise
 
 

@@ -5,8 +5,10 @@ from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
+from pate.config import build
 from pate.config.location import CONFIG_FOLDER
 from pate.config.mistakes import explain
+from pate.validation import InvalidValue
 
 
 @pytest.mark.parametrize("value", ["~/celeba", "/my copy (1)", "/a=b", "/a[1]"])
@@ -41,3 +43,11 @@ def test_a_mistyped_experiment_runs_nothing() -> None:
         compose("train", ["experiment=quik"])
     assert explain(raised.value).startswith("experiment=quik: expected one of ")
     assert explain(raised.value).endswith("did you mean quick?)")
+
+
+def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
+    node = OmegaConf.create({"_target_": "nowhere.Data"})
+    with pytest.raises(InvalidValue, match="_target_=nowhere.Data: expected a class that can be imported: install"):
+        build(node, allowed_targets=["nowhere."])
+    with pytest.raises(InvalidValue, match="or with a prefix in allowed_targets"):
+        build(node)
