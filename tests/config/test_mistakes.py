@@ -47,7 +47,7 @@ def test_a_mistyped_experiment_runs_nothing() -> None:
 
 def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
     node = OmegaConf.create({"_target_": "nowhere.Data"})
-    with pytest.raises(InvalidValue, match="_target_=nowhere.Data: expected a class that can be imported: install"):
+    with pytest.raises(InvalidValue, match=r"_target_=nowhere\.Data: expected a class that can be imported: install"):
         build(node, allowed_targets=["nowhere."])
     with pytest.raises(InvalidValue, match="or with a prefix in allowed_targets"):
         build(node)
