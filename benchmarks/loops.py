@@ -46,15 +46,15 @@ def network_of(teacher: CNNTeacher, part: Part) -> ConvNet:
 
 
 def _convolutional(teacher: CNNTeacher, part: Part) -> nn.Module:
-    channels, layers = part.inputs.shape[1], []
-    for layer, (width, _) in enumerate(network_of(teacher, part).kernels):
+    network, channels, layers = network_of(teacher, part), part.inputs.shape[1], []
+    for layer, (width, _) in enumerate(network.kernels):
         side = teacher.patch if layer == 0 else teacher.kernel_size
         stride, padding = (side, 0) if layer == 0 else (1, side // 2)
         convolution = nn.Conv2d(channels, width, side, stride=stride, padding=padding, bias=False)
         layers += [convolution, nn.GroupNorm(width // 8, width), nn.ReLU()]
         channels = width
-    head = nn.Linear(channels * teacher.grid**2, part.labels.shape[1])
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(teacher.grid), nn.Flatten(), head)
+    head = nn.Linear(channels * network.cells**2, part.labels.shape[1])
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(network.cells), nn.Flatten(), head)
 
 
 def _fit(model: nn.Module, part: Part, teacher: CNNTeacher | MLPTeacher, device: str) -> None:

@@ -76,8 +76,8 @@ def races() -> list[Race]:
     """The kinds of teachers."""
     images, features = _parts(24, 200, (3, 32, 32)), _parts(256, 155, (128,))
     cnns = {
-        "CNN, two 3 x 3 layers": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
-        "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, blocks=1, kernel_size=5, grid=8, device="cpu"),
+        "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
+        "CNN, two 3 x 3 layers": CNNTeacher(epochs=6, batch_size=50, blocks=2, kernel_size=3, grid=4, device="cpu"),
     }
     mlp = MLPTeacher(device="cpu")
     return [
@@ -158,10 +158,10 @@ def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Part]:
 
 def _cnn_flops(teacher: CNNTeacher, part: Part) -> float:
     """Forward, and backward twice that, but no gradient of the images; products with zeros at the edges count."""
-    pixels = (part.inputs.shape[2] // teacher.patch) ** 2
-    kernels = network_of(teacher, part).kernels
+    network, pixels = network_of(teacher, part), (part.inputs.shape[2] // teacher.patch) ** 2
+    kernels = network.kernels
     layers = [2.0 * pixels * channels * inputs for channels, inputs in kernels]
-    head = 2.0 * NUM_LABELS * teacher.grid**2 * kernels[-1][0]
+    head = 2.0 * NUM_LABELS * network.cells**2 * kernels[-1][0]
     return teacher.epochs * len(part) * (2 * layers[0] + 3 * sum(layers[1:]) + 3 * head)
 
 

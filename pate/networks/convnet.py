@@ -27,13 +27,13 @@ class ConvNet(Network):
     network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
 
     Attributes:
-        shape: of an image, (channels, height, width); height and width multiples of patch * grid.
+        shape: of an image, (channels, height, width); height and width multiples of patch.
         num_labels: L.
         width: channels of the first layer, a multiple of 8.
         blocks: convolutions after it.
         patch: height and width of a patch, in pixels.
-        grid: rows and columns of cells that the head sees the means of: many where images are aligned, as faces are,
-            few where a thing may be anywhere.
+        grid: at most that many rows and columns of cells that the head sees the means of: many where images are
+            aligned, as faces are, few where a thing may be anywhere.
         norm: "group" or "batch".
         kernel_size: height and width of the convolutions' kernels, an odd number.
 
@@ -52,9 +52,15 @@ class ConvNet(Network):
 
     def __post_init__(self) -> None:
         require_network(self.width, self.blocks, self.patch, self.grid, self.norm, self.kernel_size)
-        step = self.grid * self.patch
-        fits = len(self.shape) == 3 and all(size % step == 0 and size > 0 for size in self.shape[1:])
-        require(fits, "inputs.shape[1:]", tuple(self.shape), f"(channels, height, width) in multiples of {step} pixels")
+        fits = len(self.shape) == 3 and all(size % self.patch == 0 and size > 0 for size in self.shape[1:])
+        rule = f"(channels, height, width) in multiples of {self.patch} pixels"
+        require(fits, "inputs.shape[1:]", tuple(self.shape), rule)
+
+    @property
+    def cells(self) -> int:
+        """Rows and columns of cells: as many as `grid` allows and the patches can be dealt to evenly."""
+        patches = math.gcd(*(size // self.patch for size in self.shape[1:]))
+        return max(cells for cells in range(1, self.grid + 1) if patches % cells == 0)
 
     @property
     def kernels(self) -> list[tuple[int, int]]:
@@ -75,7 +81,7 @@ class ConvNet(Network):
             if self.norm == "batch":
                 tensors[f"layer{layer}.mean"] = torch.zeros(channels)
                 tensors[f"layer{layer}.var"] = torch.ones(channels)
-        tensors["head.weight"] = torch.zeros(self.num_labels, self.grid**2 * self.kernels[-1][0])
+        tensors["head.weight"] = torch.zeros(self.num_labels, self.cells**2 * self.kernels[-1][0])
         tensors["head.bias"] = torch.zeros(self.num_labels)
         return tensors
 
@@ -93,10 +99,10 @@ class ConvNet(Network):
             stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
             values = self._normalised(tensors, layer, values, training).relu_()
-        if values.shape[2:] != (self.grid, self.grid):  # else each pixel is a cell
-            values = functional.adaptive_avg_pool2d(values, self.grid)
-        cells = values.permute(0, 2, 3, 1).flatten(1)
-        return functional.linear(cells, tensors["head.weight"], tensors["head.bias"])
+        if values.shape[2:] != (self.cells, self.cells):  # else each pixel is a cell
+            values = functional.adaptive_avg_pool2d(values, self.cells)
+        means = values.permute(0, 2, 3, 1).flatten(1)
+        return functional.linear(means, tensors["head.weight"], tensors["head.bias"])
 
     def _normalised(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
         scale, shift = tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"]
@@ -106,7 +112,7 @@ class ConvNet(Network):
         return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
 
 
-def require_network(width: int, blocks: int, patch: int, grid: int, norm: str, kernel_size: int = 3) -> None:
+def require_network(width: int, blocks: int, patch: int, grid: int, norm: str, kernel_size: int) -> None:
     """Raises `InvalidValue` unless the numbers describe a network, for images of whatever size."""
     require_count("width", width)
     require(width % GROUP == 0, "width", width, f"a multiple of {GROUP}")

@@ -35,9 +35,9 @@ def stacked_logits(
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
         values = _normalised(network, tensors, layer, values, valid, training).relu_()
     networks, count, rows, columns, channels = values.shape
-    grid = network.grid
-    cells = values.view(networks, count, grid, rows // grid, grid, columns // grid, channels).mean(dim=(3, 5))
-    return torch.baddbmm(tensors["head.bias"][:, None], cells.flatten(2), tensors["head.weight"].transpose(1, 2))
+    cells = network.cells
+    means = values.view(networks, count, cells, rows // cells, cells, columns // cells, channels).mean(dim=(3, 5))
+    return torch.baddbmm(tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2))
 
 
 class Neighbourhoods(torch.autograd.Function):

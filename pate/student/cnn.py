@@ -21,6 +21,7 @@ class CNNModel(ImageModel):
         first, head = self.arrays["layer0.weight"], self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
         last = self.arrays[f"layer{blocks}.weight"].shape[1]
+        taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
         return ConvNet(
             self.input_shape,
             num_labels=head.shape[1],
@@ -29,6 +30,7 @@ class CNNModel(ImageModel):
             patch=math.isqrt(first.shape[2] // self.input_shape[0]),
             grid=math.isqrt(head.shape[2] // last),
             norm="batch" if "layer0.mean" in self.arrays else "group",
+            kernel_size=math.isqrt(taps),
         )
 
 
@@ -39,9 +41,10 @@ class CNNStudent(ImageStudent):
     Attributes:
         width: channels of the first layer, a multiple of 8.
         blocks: convolutions after the first layer.
-        patch: height and width of the first layer's patches, in pixels; images are multiples of patch * grid.
-        grid: rows and columns of cells whose means the last layer sees.
+        patch: height and width of the first layer's patches, in pixels; those of images are multiples of it.
+        grid: at most that many rows and columns of cells whose means the last layer sees.
         norm: "group" or "batch".
+        kernel_size: height and width of the convolutions' kernels, an odd number.
         folds: members, at least 2; fewer where there are fewer rows.
         max_unlabelled: at most that many images of the pool are used; 0 for none.
         epochs: passes over the rows.
@@ -63,6 +66,7 @@ class CNNStudent(ImageStudent):
     patch: int = 4
     grid: int = 4
     norm: str = "group"
+    kernel_size: int = 3
     folds: int = 3
     max_unlabelled: int = 2000
     epochs: int = 15
@@ -74,8 +78,9 @@ class CNNStudent(ImageStudent):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.grid, self.norm)
+        require_network(self.width, self.blocks, self.patch, self.grid, self.norm, self.kernel_size)
         super().__post_init__()
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet(input_shape, num_labels, self.width, self.blocks, self.patch, self.grid, self.norm)
+        sizes = self.width, self.blocks, self.patch, self.grid
+        return ConvNet(input_shape, num_labels, *sizes, norm=self.norm, kernel_size=self.kernel_size)

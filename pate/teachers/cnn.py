@@ -36,8 +36,9 @@ class CNNTeacher(Teacher):
     Attributes:
         width: channels of the first layer, a multiple of 8; the others have twice as many.
         blocks: convolutions after the first layer.
-        patch: height and width of the first layer's patches, in pixels; images are multiples of patch * grid.
-        grid: rows and columns of cells whose means the last layer sees: many for aligned images, few for others.
+        patch: height and width of the first layer's patches, in pixels; those of images are multiples of it.
+        grid: at most that many rows and columns of cells whose means the last layer sees: many for aligned images, few
+            for others.
         norm: "group", or "batch" with running means and variances of the teacher's own records.
         kernel_size: height and width of the convolutions' kernels, an odd number.
         epochs: passes over a teacher's records.
@@ -55,11 +56,11 @@ class CNNTeacher(Teacher):
     """
 
     width: int = 32
-    blocks: int = 2
+    blocks: int = 1
     patch: int = 4
-    grid: int = 4
+    grid: int = 8
     norm: str = "group"
-    kernel_size: int = 3
+    kernel_size: int = 5
     epochs: int = 12
     batch_size: int = 32
     learning_rate: float = 3e-3

@@ -75,6 +75,19 @@ def test_a_network_without_images_keeps_its_buffers():
 
 
 @pytest.mark.parametrize(
+    ("height", "width", "cells"), [(32, 32, 8), (16, 16, 4), (48, 48, 6), (28, 28, 7), (32, 48, 4), (64, 64, 8)]
+)
+def test_has_as_many_cells_as_the_grid_allows_and_the_image_fills(height, width, cells):
+    network = ConvNet((3, height, width), 2, width=8, grid=8)
+    assert network.cells == cells
+    logits = network.logits(drawn(network), torch.rand(2, 3, height, width), training=False)
+    stack = {name: tensor[None] for name, tensor in drawn(network).items()}
+    valid = torch.ones(1, 2, dtype=torch.bool)
+    assert logits.shape == (2, 2)
+    assert stacked_logits(network, stack, torch.rand(1, 2, 3, height, width), valid, training=False).shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"width": 12}, "width=12: expected a multiple of 8"),
@@ -84,7 +97,7 @@ def test_a_network_without_images_keeps_its_buffers():
         ({"kernel_size": 4}, "kernel_size=4: expected an odd number"),
         ({"kernel_size": 0}, "kernel_size=0: expected a whole number >= 1"),
         ({"norm": "layer"}, "norm=layer: expected one of group, batch"),
-        ({"shape": (3, 20, 16)}, r"shape\[1:\]=\(3, 20, 16\): expected \(channels, height, width\) in multiples of 16"),
+        ({"shape": (3, 18, 16)}, r"shape\[1:\]=\(3, 18, 16\): expected \(channels, height, width\) in multiples of 4"),
         ({"shape": (12,)}, r"shape\[1:\]=\(12,\): expected \(channels, height, width\)"),
     ],
 )
