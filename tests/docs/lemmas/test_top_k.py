@@ -56,6 +56,21 @@ def test_the_next_gumbel_winner_does_not_depend_on_the_winning_value() -> None:
         np.testing.assert_allclose(share, expected, atol=6 / np.sqrt(len(below)))
 
 
+def test_the_first_arrival_has_the_law_of_permute_and_flip() -> None:
+    """The hazards are at most p, and winning by them is winning with exponential noise on every count."""
+    p = np.exp(np.array([0.0, -0.3, -0.3, -2.0, -9.0]))[:, None]
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    z, weights = (nodes + 1) / 2, weights / 2  # z = 1 - exp(-t), so that dz = exp(-t) dt
+    survival = 1 - p * z
+    hazard = p * (1 - z) / survival
+    assert (hazard <= p).all()
+    arrives_first = (hazard / (1 - z) * survival.prod(axis=0)) @ weights
+    assert arrives_first.sum() == pytest.approx(1, rel=1e-12)
+    noisy = np.log(p.T) + np.random.default_rng(0).standard_exponential((400_000, 5))
+    share = np.bincount(noisy.argmax(axis=1), minlength=5) / len(noisy)
+    np.testing.assert_allclose(arrives_first, share, atol=4 / (2 * np.sqrt(len(noisy))))
+
+
 def spread(moves: np.ndarray) -> float:
     """By how much two losses `[P, n]` of one pair of neighbours move against each other, at most."""
     return float((moves.max(axis=1) - moves.min(axis=1)).max())

@@ -1,0 +1,72 @@
+"""Permute-and-flip peeling by proposals, with ties: against the law of noise on every count; other laws are noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK, permute_and_flip
+from pate.mechanisms.noise import NOISES
+from pate.mechanisms.order_laws import largest_law
+from tests.statistical.chi_square import p_value
+
+DRAWS = 8_000
+ACCEPTED, REJECTED = 1e-4, 1e-12
+TIED = np.array([2, 6, 4, 6, 0, 4, 4])
+
+VALUES, SIZES = np.array([60, 56, 48, 10]), np.array([1, 2, 30, 9_967])
+LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
+
+
+@pytest.mark.parametrize("octaves", [65, 3, 1])
+def test_proposals_follow_the_exact_law(octaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few octaves, the last of them is proposed too often and must be accepted the more seldom."""
+    monkeypatch.setattr(permute_and_flip, "_OCTAVES", np.arange(octaves))
+    monkeypatch.setattr(permute_and_flip, "_CHANCES", np.exp2(-np.arange(octaves)[::-1]))
+    mechanism, rng = PermuteAndFlipTopK(k=3, epsilon=4.0), np.random.default_rng(octaves)
+    drawn = Counter(tuple(mechanism._draw_by_proposals(TIED, rng).tolist()) for _ in range(DRAWS))
+    assert p_value(drawn, mechanism.distribution(TIED)) > ACCEPTED
+    for wrong in (PeelingTopK(k=3, epsilon=4.0), dataclasses.replace(mechanism, epsilon=5.2)):
+        assert p_value(drawn, wrong.distribution(TIED)) < REJECTED
+
+
+def law_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
+    """The counts of the first two picks of the long row: the class of the largest noise, twice."""
+    law = {}
+    for first, p in enumerate(largest_law(VALUES / scale, SIZES * 1.0, NOISES[noise]).tolist()):
+        left = SIZES - (np.arange(len(SIZES)) == first)
+        some = left > 0
+        then = largest_law(VALUES[some] / scale, left[some] * 1.0, NOISES[noise])
+        law |= {(int(VALUES[first]), int(VALUES[c])): p * float(q) for c, q in zip(np.flatnonzero(some), then, strict=True)}
+    return law
+
+
+def test_a_long_row_follows_the_law_of_its_classes_and_members_of_a_class_are_equal() -> None:
+    mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)  # noise of scale 5
+    draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(50)])
+    assert all(len(set(row)) == 5 for row in draws.tolist())
+    drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
+    assert p_value(drawn, law_of_two_picks(5.0, "exponential")) > ACCEPTED
+    assert p_value(drawn, law_of_two_picks(6.0, "exponential")) < REJECTED
+    assert p_value(drawn, law_of_two_picks(5.0, "gumbel")) < REJECTED
+    seen = [int((draws == member).sum()) for member in np.flatnonzero(LONG == 48)]
+    assert chisquare(seen).pvalue > ACCEPTED
+    first_half = np.flatnonzero(LONG == 10)[: 9_967 // 2]
+    far = draws[LONG[draws] == 10]
+    assert len(far) > 400
+    assert abs(np.isin(far, first_half).mean() - 0.5) < 4 / (2 * len(far) ** 0.5)
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e300])
+def test_noise_of_any_scale(epsilon: float) -> None:
+    row = np.arange(10_000)
+    picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(row, rng=np.random.default_rng(2)).indices
+    if epsilon > 1:
+        assert picks.tolist() == list(range(9_999, 9_990, -1))
+    else:
+        assert len(set(picks.tolist())) == 9
+        assert 2_000 < picks.mean() < 8_000
