@@ -41,7 +41,9 @@ def law_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
         left = SIZES - (np.arange(len(SIZES)) == first)
         some = left > 0
         then = largest_law(VALUES[some] / scale, left[some] * 1.0, NOISES[noise])
-        law |= {(int(VALUES[first]), int(VALUES[c])): p * float(q) for c, q in zip(np.flatnonzero(some), then, strict=True)}
+        law |= {
+            (int(VALUES[first]), int(VALUES[c])): p * float(q) for c, q in zip(np.flatnonzero(some), then, strict=True)
+        }
     return law
 
 
