@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 from pate.accounting.events import Event
 from pate.validation import InvalidValue, require_probability
@@ -52,3 +53,11 @@ class Accountant(ABC):
                 "expected the sum over all queries to stay below it"
             )
         return left
+
+
+def require_maker(accountant: Any) -> Callable[[], Accountant]:
+    """Returns what makes an empty accountant, or raises: neither a name nor an accountant does."""
+    if not callable(accountant):
+        raise InvalidValue(f"accountant={accountant}: expected a class such as pate.accounting.RdpAccountant, uncalled")
+    made: Callable[[], Accountant] = accountant
+    return made

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from pate.accounting.accountant import Accountant
+from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require_count, require_positive
@@ -42,6 +42,7 @@ def calibrate(
         InvalidValue: no noise reaches the target.
     """
     require_positive("target_epsilon", target_epsilon)
+    require_maker(accountant)
 
     def excess(noise: float) -> float:
         epsilon = accountant().compose(event_for(noise)).get_epsilon(target_delta)

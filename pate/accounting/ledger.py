@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting.accountant import Accountant
+from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
@@ -83,7 +83,7 @@ class Ledger:
         self.adjacency = Adjacency.parse(adjacency)
         self.target_delta = require_probability("target_delta", target_delta)
         self.max_epsilon = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
-        self._accountant = accountant
+        self._accountant = require_maker(accountant)
         self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
         self._known: tuple[list[bytes], list[LedgerEntry]] = [], []  # lines of the file, and the charges in them
         if self.path is not None:
@@ -164,6 +164,13 @@ class Ledger:
         known = max(len(before), 1)
         fresh = [(number, _parse(path, number, line)) for number, line in enumerate(lines[known:], start=known + 1)]
         self._known = lines, [*entries, *(_entry_from_json(path, *record) for record in fresh)]
+
+
+def require_ledger(ledger: Any) -> Ledger:
+    """Returns the ledger, or raises: a path alone says neither adjacency nor delta."""
+    if not isinstance(ledger, Ledger):
+        raise InvalidValue(f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)")
+    return ledger
 
 
 def _counted(events: list[Event]) -> list[tuple[Event, int]]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
-from pate.accounting.ledger import noise_name
+from pate.accounting.ledger import noise_name, require_ledger
 from pate.aggregators.release import Release
 from pate.naming import full_text
 
@@ -93,7 +93,7 @@ class Aggregator(ABC):
         if ledger is not None:
             noise = noise_name(rng)
             key = name(noise) if noise else uuid.uuid4().hex
-            ledger.charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
+            require_ledger(ledger).charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.

@@ -143,9 +143,10 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.prevalence_share == 0:
             return super().aggregate(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
         require_generator(rng)
-        array = np.asarray(votes) if isinstance(votes, (np.ndarray, list, tuple)) else np.empty(0)
+        whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")
         rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
-        require(array.ndim == 3 and array.size > 0, "votes", type(votes).__name__, rule)
+        require(whole, "votes", type(votes).__name__, rule)
+        array = _dense(votes, rule)
         centre = self.prevalence.release(array.mean(axis=1), num_teachers=num_teachers, rng=rng, ledger=ledger)
         release = self.centred_at(centre).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
         shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
@@ -154,7 +155,7 @@ class CenteredVotes(TeacherVotesAggregator):
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the centre, `[Q, L]`, in steps of the grid; also of `FactoredVotes`."""
         require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the centre is known")
-        if isinstance(votes, list | tuple):
+        if isinstance(votes, list | tuple) or hasattr(votes, "__array__"):
             votes = np.asarray(votes)
         first, blocks = _peeked(votes)
         return self._clipped_sum(first).total(blocks, centre=self._centre(first), num_teachers=num_teachers)
@@ -212,6 +213,19 @@ def _matched(scores: Array, residual: Array, centre: Array) -> NDArray[np.bool_]
     chosen = np.arange(len(scores))[:, None] < expected
     np.put_along_axis(labels, order, chosen, axis=0)
     return labels
+
+
+def _dense(votes: Any, rule: str) -> NDArray[Any]:
+    """An array of votes that is read twice, all of it checked before its first reading is charged."""
+    try:
+        array = np.asarray(votes)
+    except ValueError as error:
+        raise InvalidValue("votes: expected rows of equal length") from error
+    require(array.ndim == 3 and array.size > 0, "votes.shape", array.shape, rule)
+    require(array.dtype.kind in "bf", "votes.dtype", array.dtype, "bool votes or floats")
+    inside = array.dtype.kind == "b" or bool(((array >= 0) & (array <= 1)).all())
+    require(inside, "votes", "…", "numbers in [0, 1]")
+    return array
 
 
 def _peeked(votes: Any) -> tuple[tuple[int, int], Any]:

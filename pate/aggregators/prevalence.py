@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
-from pate.accounting.ledger import noise_name
+from pate.accounting.ledger import noise_name, require_ledger
 from pate.mechanisms.rounded_gaussian import RoundedGaussian
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
@@ -93,7 +93,9 @@ class Prevalence:
             named = hashlib.sha256(repr(settings).encode())
             named.update(np.ascontiguousarray(shares).data)
             key = named.hexdigest() if noise else uuid.uuid4().hex
-            ledger.charge(self.event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
+            require_ledger(ledger).charge(
+                self.event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise
+            )
         length = self._length(shares, rng)
         first, std = self._mean(shares, np.zeros(shares.shape[1]), length, 1, num_teachers, rng)
         closer = self._closer(first, std, length, num_teachers, records_per_teacher)

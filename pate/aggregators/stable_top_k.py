@@ -23,12 +23,12 @@ from pate.aggregators.budget_split import best_split
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stability_choice import require_test, stability_test_of
 from pate.mechanisms.certified_table import CertifiedTable
-from pate.mechanisms.gap_selection import GapSelection
+from pate.mechanisms.gap_selection import NOISES, GapSelection
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.regularizer import Regularizer, checked_regularizer
 from pate.mechanisms.stability_table import StabilityTable
 from pate.mechanisms.stability_test import StabilityTest
-from pate.validation import InvalidValue, require_count, require_positive, require_probability
+from pate.validation import InvalidValue, require_choice, require_count, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,7 @@ class StableTopK(PerQueryAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
+        require_choice("selection_noise", self.selection_noise, NOISES)
         if self.table is not None:
             self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
         require_test(self)

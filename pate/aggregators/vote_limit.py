@@ -22,7 +22,8 @@ def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Itera
 
     Under add/remove, where a teacher may be missing from the declared ones, fewer will do. Large blocks are cut.
     """
-    blocks: Iterable[Any] = [votes] if isinstance(votes, (np.ndarray, list, tuple)) else votes
+    whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")  # a tensor, too
+    blocks: Iterable[Any] = [votes] if whole else votes
     require(isinstance(blocks, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
     found, queries = 0, None
     for given in blocks:

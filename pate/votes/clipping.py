@@ -127,7 +127,8 @@ class ClippedSum:
 
 def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | FactoredVotes]:
     """Arrays cut into blocks of a few MiB; factored ones as they are."""
-    given: Iterable[Any] = [votes] if isinstance(votes, (np.ndarray, list, tuple, FactoredVotes)) else votes
+    whole = isinstance(votes, (list, tuple, FactoredVotes)) or hasattr(votes, "__array__")  # a tensor, too
+    given: Iterable[Any] = [votes] if whole else votes
     require(isinstance(given, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
     rows = max(1, _BLOCK_ENTRIES // entries)
     for block in given:

@@ -239,6 +239,45 @@ def test_the_same_noise_on_other_votes_is_refused(case: Case) -> None:
 
 
 @every_case
+def test_a_path_is_no_ledger_and_nothing_is_drawn(case: Case) -> None:
+    with pytest.raises(
+        InvalidValue, match=r"^ledger=spent\.jsonl: expected a pate\.accounting\.Ledger, such as Ledger\("
+    ):
+        case.aggregator.aggregate(
+            case.given(UNSURE),
+            num_teachers=NUM_TEACHERS,
+            rng=tripwire(),
+            ledger="spent.jsonl",  # type: ignore[arg-type]
+        )
+
+
+class Tensor:
+    """An array of another library: numpy takes it, and it is no numpy array."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+    def __iter__(self) -> Any:
+        return map(Tensor, self.array)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
+@every_case
+def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
+    given = case.given(UNSURE)
+    first, second = (
+        case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
+        for votes in (given, Tensor(given))
+    )
+    np.testing.assert_array_equal(first.labels, second.labels)
+
+
+@every_case
 def test_a_generator_that_moves_on_gives_and_costs_a_new_release(case: Case) -> None:
     ledger, rng, votes = Ledger(target_delta=1e-3), np.random.default_rng(7), rows(UNSURE, 200)
     first, second = (

@@ -13,7 +13,7 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger, noise_name
+from pate.accounting.ledger import Ledger, noise_name, require_ledger
 from pate.accounting.rdp import RdpAccountant
 
 
@@ -41,7 +41,7 @@ def charge(sanitiser: Sanitiser, data: NDArray[Any], *, rng: np.random.Generator
     digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, noise)).encode())
     digest.update(np.ascontiguousarray(data).data)
     key = digest.hexdigest() if noise else uuid.uuid4().hex
-    ledger.charge(
+    require_ledger(ledger).charge(
         sanitiser.event, adjacency=sanitiser.adjacency, key=key, description=f"cost, {sanitiser!r}", noise=noise
     )
 

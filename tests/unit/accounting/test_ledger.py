@@ -23,6 +23,7 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
+    calibrate,
 )
 from pate.validation import InvalidValue
 
@@ -294,3 +295,14 @@ def test_charges_are_composed_in_their_order() -> None:
     in_order = ExactAccountant().compose(one).compose(other).compose(one).get_epsilon(1e-2)
     assert ledger.epsilon == in_order
     assert in_order > 1.01 * ExactAccountant().compose(one, 2).compose(other).get_epsilon(1e-2)
+
+
+@pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
+def test_an_accountant_is_given_by_its_class(accountant: Any, tmp_path: Path) -> None:
+    for call in (
+        lambda: Ledger(tmp_path / "ledger", target_delta=DELTA, accountant=accountant),
+        lambda: calibrate(lambda noise: BIT, target_epsilon=1.0, target_delta=DELTA, accountant=accountant),
+    ):
+        with pytest.raises(InvalidValue, match=r"^accountant=.*: expected a class such as pate\.accounting\.RdpAccoun"):
+            call()
+    assert not list(tmp_path.iterdir())

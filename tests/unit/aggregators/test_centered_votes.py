@@ -165,3 +165,22 @@ def test_a_centre_must_fit_and_a_stream_is_read_once() -> None:
         CenteredVotes(noise_multiplier=1.0).gather(votes, num_teachers=5)
     with pytest.raises(InvalidValue, match="votes=no block: expected at least one teacher"):
         CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0).gather(iter([]), num_teachers=5)
+
+
+@pytest.mark.parametrize(
+    ("votes", "message"),
+    [
+        (np.ones((5, 20, 3), dtype=np.int64), r"votes\.dtype=int64: expected bool votes or floats"),
+        (np.full((5, 20, 3), np.nan), r"votes=…: expected numbers in \[0, 1\]"),
+        (np.full((5, 20, 3), 1.5), r"votes=…: expected numbers in \[0, 1\]"),
+        (np.ones((20, 3)), r"votes\.shape=\(20, 3\): expected an array \[num_teachers, num_queries, num_labels\]"),
+        ([[[1.0], [1.0, 1.0]]], r"votes: expected rows of equal length"),
+    ],
+)
+def test_impossible_votes_are_refused_before_the_prevalence_is_charged(votes: Any, message: str) -> None:
+    ledger = Ledger(target_delta=1e-6)
+    with pytest.raises(InvalidValue, match=message):
+        CenteredVotes(noise_multiplier=1.0).aggregate(
+            votes, num_teachers=5, rng=np.random.default_rng(0), ledger=ledger
+        )
+    assert not ledger.entries
