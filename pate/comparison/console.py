@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -9,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.comparison.frontier import Frontier
+from pate.comparison.frontier import Frontier, Point
 from pate.comparison.page import NOT_COVERED, baseline_name, goal_cells, goal_names, score
 from pate.report.coverage import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
+
+_ANY_WIDTH = 10_000
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
@@ -24,7 +27,7 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         console: where to print; standard output if None.
     """
     console = console or Console()
-    console.print(_scores(frontier))
+    console.print(_scores(frontier, console))
     console.print(_goals(frontier))
     metric = frontier.metric
     for run in frontier.baselines:
@@ -40,19 +43,29 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         console.print(Text.assemble("written: ", (str(folder / name), "bold")), soft_wrap=True)
 
 
-def _scores(frontier: Frontier) -> Table:
-    """A row an aggregator, a column an epsilon."""
+def _scores(frontier: Frontier, console: Console) -> Table:
+    """A row an aggregator, a column an epsilon; without the spread where the console is too narrow for it."""
+    table = _scores_with(frontier, frontier.has_spread)
+    wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
+    return table if wanted <= console.width else _scores_with(frontier, False)
+
+
+def _scores_with(frontier: Frontier, spread: bool) -> Table:
     kind = "real" if frontier.real else "synthetic"
-    name = METRIC_NAMES[frontier.metric]
-    table = _table(f"{frontier.dataset} ({kind}), {name} of the student by epsilon, mean ± std over the seeds")
+    over = "mean ± std over the seeds" if spread else "mean over the seeds" if frontier.has_spread else "one seed"
+    table = _table(f"{frontier.dataset} ({kind}), {METRIC_NAMES[frontier.metric]} of the student by epsilon, {over}")
     table.add_column("teachers", justify="right")
     for epsilon in frontier.epsilons:
         table.add_column(f"{epsilon:g}", justify="right")
     for line in frontier.ranked:
-        by_epsilon = {point.epsilon: score(point) for point in line.points}
+        by_epsilon = {point.epsilon: score(point) if spread else _short(point) for point in line.points}
         cells = [by_epsilon.get(epsilon, "") for epsilon in frontier.epsilons]
         table.add_row(Text(line.name), f"{line.num_teachers:,}", *cells)
     return table
+
+
+def _short(point: Point) -> str:
+    return score(replace(point, std=None)).removeprefix("0")
 
 
 def _goals(frontier: Frontier) -> Table:

@@ -19,7 +19,7 @@ class Point:
     Attributes:
         epsilon: asked for.
         mean: of the scores over the seeds; None where nothing could be run, or where the score is undefined.
-        std: their standard deviation, 0 for one seed; None likewise.
+        std: their standard deviation; None likewise, and for one seed.
         num_answered: mean number of answered queries; None likewise.
         note: why there is no score.
     """
@@ -81,6 +81,11 @@ class Frontier:
         return tuple(sorted({run.epsilon for run in self.runs if run.epsilon is not None}))
 
     @property
+    def has_spread(self) -> bool:
+        """Whether some score is over several seeds."""
+        return any(point.std is not None for line in self.lines for point in line.points)
+
+    @property
     def baselines(self) -> tuple[Run, ...]:
         """The runs that no epsilon covers."""
         return tuple(run for run in self.runs if run.is_baseline)
@@ -140,4 +145,5 @@ def _point(epsilon: float, runs: list[Run], metric: str) -> Point:
         return Point(epsilon, None, None, None, next((run.note for run in runs if run.note), ""))
     answered = [run.num_answered for run in runs if run.num_answered is not None]
     mean_answered = float(np.mean(answered)) if answered else None
-    return Point(epsilon, float(np.mean(values)), float(np.std(values)), mean_answered)
+    std = float(np.std(values)) if len(values) > 1 else None
+    return Point(epsilon, float(np.mean(values)), std, mean_answered)

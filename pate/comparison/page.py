@@ -72,10 +72,10 @@ def goal_cells(frontier: Frontier, line: Line) -> list[str]:
 
 
 def score(point: Point) -> str:
-    """Mean and standard deviation, or that there are none."""
-    if point.mean is None or point.std is None:
+    """Mean, and standard deviation where there are several seeds; or that there is none."""
+    if point.mean is None:
         return _OUT_OF_REACH if point.note else elements.DASH
-    return f"{point.mean:.3f} ± {point.std:.3f}"
+    return f"{point.mean:.3f}" if point.std is None else f"{point.mean:.3f} ± {point.std:.3f}"
 
 
 def _notices(frontier: Frontier) -> str:
@@ -121,7 +121,8 @@ def _scores(frontier: Frontier, metric: str) -> str:
         for line in frontier.ranked
     ]
     head = ["aggregator (teachers)", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
-    caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, mean and standard deviation."
+    over = "mean and standard deviation" if frontier.has_spread else "of one seed"
+    caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, {over}."
     return elements.table(caption, head, rows, Mark.UNCOVERED)
 
 

@@ -16,6 +16,9 @@ def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
     assert late.points[0].mean == pytest.approx(0.2)
     assert late.points[0].std == pytest.approx(0.1)
     assert late.points[0].num_answered == 300
+    assert frontier.lines[1].points[0].std is None, "one seed"
+    assert frontier.has_spread
+    assert not replace(frontier, runs=tuple(run for run in frontier.runs if not run.seed)).has_spread
 
 
 def test_the_same_aggregator_with_other_teachers_is_another_line(frontier: Frontier) -> None:

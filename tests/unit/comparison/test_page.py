@@ -50,7 +50,8 @@ def test_page_says_what_no_epsilon_covers_and_that_noise_was_seeded(frontier: Fr
 
 def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
     rows = Page(render_page(frontier, PARAMETERS)).texts("tr")
-    assert any(row.startswith("early (400)") and "0.300 ± 0.000" in row and "0.550 ± 0.000" in row for row in rows)
+    assert any(row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row for row in rows)
+    assert any(row.startswith("late (400)") and "0.200 ± 0.100" in row for row in rows)
     assert any(row.startswith("never<b> (400)") and row.count("out of reach") == 2 for row in rows)
     assert any("50% of the gain (0.400)" in row and "80% of the gain (0.520)" in row for row in rows)
     assert any(row.startswith("majority-vote student, 400 linear teachers") for row in rows)
@@ -74,7 +75,17 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, tmp_path, console=console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "0.450 ± 0.000" in text
+    assert "0.200 ± 0.100" in text
+    assert re.search(r"early +2,000 +0\.450 +0\.500", text), "one seed has no spread"
     assert "never<b> (400): out of reach at 2 epsilons: target_epsilon=1: expected more" in text
     assert NOT_COVERED in text
     assert str(tmp_path / "comparison.csv") in text
+
+
+def test_a_narrow_console_shows_means_alone(frontier: Frontier, tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=45)
+    print_frontier(frontier, tmp_path, console=console)
+    scores = console.file.getvalue().partition("cheapest")[0]  # type: ignore[attr-defined]
+    assert "mean over" in scores
+    assert re.search(r"late +400 +\.200 +\.200", scores)
+    assert "±" not in scores
