@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import wrap
 
-from pate.config.location import CONFIG_FOLDER, members
+from pate.config.location import folders, members
 
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _WIDTH = 116
@@ -30,7 +30,8 @@ def _paragraph(group: str) -> str:
 def _about(group: str, name: str) -> str:
     """The first sentence of the comment at the head of a file."""
     comment = []
-    for line in (CONFIG_FOLDER / group / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
+    file = next(path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file())
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("# @package"):
             continue
         if not line.startswith("#"):

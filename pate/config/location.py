@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hydra.core.global_hydra import GlobalHydra
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 CONFIG_FOLDER: Path = next(
@@ -12,6 +14,15 @@ CONFIG_FOLDER: Path = next(
 """The folder with train.yaml, account.yaml and the groups."""
 
 
+def folders() -> tuple[Path, ...]:
+    """Where a group's files may lie: ours, and those that a command was given by `--config-dir`."""
+    hydra = GlobalHydra.instance()
+    if not hydra.is_initialized():
+        return (CONFIG_FOLDER,)
+    entries = hydra.config_loader().get_search_path().get_path()
+    return tuple(Path(entry.path.removeprefix("file://")) for entry in entries if entry.path.startswith(("file:", "/")))
+
+
 def members(group: str) -> tuple[str, ...]:
     """The names that a group can be set to."""
-    return tuple(sorted(path.stem for path in (CONFIG_FOLDER / group).glob("*.yaml")))
+    return tuple(sorted({path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}))

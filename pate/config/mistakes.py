@@ -22,7 +22,7 @@ def explain(error: Exception) -> str:
     missing = re.search(r"Could not find '([^']+)'|In '[^']*': Could not find '([^']+)'", text)
     if missing:
         group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
-        known = members(group)
+        known = tuple(sorted(getattr(error, "options", None) or members(group)))  # those of --config-dir, too
         if group and known:
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}"
     unknown = re.search(r"Could not override '([^']+)'", text)

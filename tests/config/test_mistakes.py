@@ -1,3 +1,8 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -43,6 +48,22 @@ def test_a_mistyped_experiment_runs_nothing() -> None:
         compose("train", ["experiment=quik"])
     assert explain(raised.value).startswith("experiment=quik: expected one of ")
     assert explain(raised.value).endswith("did you mean quick?)")
+
+
+def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
+    """To the hint, the lists of --help and whoever else asks, as long as Hydra runs with the folder."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\n# My own: with a folder. More.\n")
+    folder = ["--config-dir", str(tmp_path)]
+    mistyped, helped = (
+        subprocess.run(
+            [sys.executable, "-m", "pate.cli.train", *folder, said], capture_output=True, text=True, check=False
+        )
+        for said in ("experiment=mien", "--help")
+    )
+    assert mistyped.returncode == 2
+    assert mistyped.stderr.endswith(" (did you mean mine?)\n")
+    assert re.search(r"^    mine +My own: with a folder$", helped.stdout, re.MULTILINE)
 
 
 def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
