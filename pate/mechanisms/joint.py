@@ -25,7 +25,7 @@ class JointMechanism(TopKMechanism):
 
     The loss of a sequence is the most by which a count falls short of the count that is due at its place. Few places
     (k times the number of counts) are all weighed, many queries at a time; otherwise one query at a time, without the
-    losses whose sequences together weigh less than exp(-60) of the best one.
+    losses, at both ends, whose sequences together win with a probability below exp(-60).
     """
 
     @property

@@ -18,9 +18,9 @@ from pate.mechanisms.ranking import stable_sort
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-NEGLIGIBLE = 60.0
-"""Minus the logarithm of the weight, relative to that of the best sequence alone, below which losses are cut off."""
-_LEVELS = 96
+NEGLIGIBLE = 62.0
+"""Minus the logarithm of the weight, relative to all sequences, below which losses are cut off at either end."""
+_COARSE, _FINE = 32, 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +57,21 @@ class JointClasses:
     def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
         """The classes of one histogram `[1, d]` that weigh anything, one for each position and distinct count.
 
-        Those left out have a loss l such that all of them together weigh, by exp(-weight l), less than exp(-60) times
-        the best sequence.
+        Those left out have losses l, smaller or larger than the others, such that all of them together weigh, by
+        exp(-weight l), less than exp(-61) times all sequences. The best sequence is always there.
         """
         counts = falling[0]
         starts = np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
         ends, values = np.append(starts[1:], len(counts)), counts[starts]
         positions = np.arange(k)[::-1]
-        begin = np.searchsorted(ends, positions + 1, side="right")  # the run of the next rank
-        stop = np.searchsorted(-values, _cut(counts, k, weight) - counts[positions], side="right")
+        low, high, log_below = _window(counts, k, weight)
+        stop, seen = (np.searchsorted(-values, loss - counts[positions], side="right") for loss in (high, low))
+        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)  # the run of the next rank, or on
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
-        return cls._of(falling, *_with_the_best(k, rows, np.maximum(starts[runs], rows + 1), ends[runs]))
+        places = _with_the_best(k, rows, np.maximum(starts[runs], rows + 1), ends[runs], log_below=log_below)
+        return cls._of(falling, *places)
 
     @classmethod
     def _of(
@@ -121,19 +123,37 @@ def _all_places(num_indices: int, k: int) -> tuple[Counts, Counts, Counts, Array
     return _with_the_best(k, rows, first, first + 1)
 
 
-def _with_the_best(k: int, rows: Counts, first: Counts, last: Counts) -> tuple[Counts, Counts, Counts, Array, Array]:
-    """Adds the class of the k best; also by how much each class grows the total of those before, and its part of it."""
+def _with_the_best(
+    k: int, rows: Counts, first: Counts, last: Counts, *, log_below: float = 0.0
+) -> tuple[Counts, Counts, Counts, Array, Array]:
+    """Adds the class of the k best; also by how much each class grows the total of those before, and its part of it.
+
+    The first of the others finds a total of exp(log_below).
+    """
     steps, parts = np.log((last - rows) / (first - rows)), np.log((last - first) / (first - rows))
     rows, first, last = (np.concatenate([[best], x]) for best, x in zip((k, 0, 1), (rows, first, last), strict=True))
-    return rows, first, last, np.concatenate([[0.0], steps]), np.concatenate([[0.0], parts])
+    return rows, first, last, np.concatenate([[log_below], steps]), np.concatenate([[0.0], parts])
 
 
-def _cut(falling: Counts, k: int, weight: float) -> int:
-    """The loss above which all sequences together are negligible."""
+def _window(falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
+    """Losses (low, high], all sequences outside being negligible, and the logarithm of how many have up to low."""
     largest = int(falling[0] - falling[-1])
-    levels = np.unique(np.append(np.geomspace(1, max(largest, 1), _LEVELS).astype(np.int64), [0, largest]))
+    levels = np.append(np.geomspace(1, max(largest, 1), _COARSE).astype(np.int64), [0, largest])
+    low, high, _ = _window_among(np.unique(levels), falling, k, weight)
+    levels = np.append(levels, np.linspace(max(low, 0), high, _FINE).astype(np.int64))
+    return _window_among(np.unique(levels), falling, k, weight)
+
+
+def _window_among(levels: Counts, falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
+    """The same with ends among some losses, from the least to the largest."""
     reach = np.searchsorted(-falling, levels[:, None] - falling[:k], side="right")
     log_totals = np.log(reach - np.arange(k)).sum(axis=1)
-    above = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level]
-    tails = np.append(np.logaddexp.accumulate(above[::-1])[::-1], -np.inf)
-    return int(levels[np.flatnonzero(tails < -NEGLIGIBLE)[0]])
+    negligible = (log_totals - weight * levels).max() - NEGLIGIBLE  # all sequences up to a level weigh at least that
+    parts = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level], at most
+    tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
+    heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
+    high = int(levels[np.flatnonzero(tails < negligible)[0]])
+    if heads[0] >= negligible:
+        return -1, high, 0.0
+    last = np.flatnonzero(heads < negligible)[-1]
+    return int(levels[last]), high, float(log_totals[last])

@@ -67,16 +67,26 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     assert seen == losses.keys()
 
 
-def test_losses_that_weigh_nothing_are_left_out_and_no_others() -> None:
-    """What is cut off is compared with exact counts: less than exp(-60) of the best sequence, and not far less."""
-    rng = np.random.default_rng(2)
-    for weight in (0.05, 0.5, 5.0):
-        falling = -np.sort(-rng.integers(0, 2_000, 300))
-        kept = JointClasses.likely(falling[None], 8, weight=weight).losses.max()
-        left_out = [math.log(n) - weight * loss for loss, n in count_by_loss(falling, 8).items() if loss > kept]
-        tail = float(np.logaddexp.reduce([-np.inf, *left_out]))
-        assert tail < -60
-        assert kept == falling[0] - falling[-1] or tail > -100
+@pytest.mark.parametrize(
+    ("k", "weight", "both_ends"),
+    [(8, 0.05, False), (8, 0.5, False), (8, 5.0, False), (120, 0.05, True), (120, 0.5, True), (120, 5.0, False)],
+)
+def test_losses_that_weigh_nothing_are_left_out_and_no_others(k: int, weight: float, both_ends: bool) -> None:
+    """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
+    falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
+    classes = JointClasses.likely(falling[None], k, weight=weight)
+    lowest, highest = classes.losses[0, 1], classes.losses[0, -1]
+    log_weights = {loss: math.log(n) - weight * loss for loss, n in count_by_loss(falling, k).items()}
+    everything = np.logaddexp.reduce(list(log_weights.values()))
+    for end, cut in (("above", highest < max(log_weights)), ("below", both_ends)):
+        left_out = [w for loss, w in log_weights.items() if (loss > highest if end == "above" else loss < lowest)]
+        assert bool(left_out) == cut
+        assert np.logaddexp.reduce([-np.inf, *left_out]) - everything < -61.5
+        assert not left_out or np.logaddexp.reduce(left_out) - everything > -85
+    for loss in (loss for loss in log_weights if lowest <= loss <= highest):
+        found = np.logaddexp.reduce(classes.log_sizes[classes.losses == loss])
+        expected = log_weights[loss] + weight * loss
+        assert found == pytest.approx(expected, abs=1e-9) or loss == 0  # the best sequence has a class of its own
 
 
 def test_class_counts_are_exact_far_beyond_floating_point() -> None:
