@@ -1,4 +1,4 @@
-"""Optimal composition of pure DP: n adaptive epsilon-DP releases to the last digit, several epsilons to a fine grid.
+"""Optimal composition of pure DP: n adaptive epsilon-DP releases, rounded up, and several epsilons to a fine grid.
 
 Among n epsilon-DP releases the worst is n-fold randomised response, whose privacy loss is (2k - n) epsilon with
 k ~ Bin(n, 1 / (1 + exp(-epsilon))) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey
@@ -24,13 +24,15 @@ Array = NDArray[np.float64]
 
 _CELLS = 4096
 _DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+_LOG_ROUNDING = 2.0**-50
 _ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
 
 
 def pure_dp_composition_delta(epsilon: float, *, count: int, target_epsilon: float) -> float:
     """The smallest delta at which `count` adaptive epsilon-DP releases are (target_epsilon, delta)-DP."""
     require_non_negative("target_epsilon", target_epsilon)
-    return _delta(_log_tails(epsilon, count), target_epsilon)
+    tails = _log_tails(epsilon, count)
+    return 0.0 if count * epsilon <= target_epsilon else _delta(tails, target_epsilon)
 
 
 def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
@@ -47,7 +49,7 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
         Kairouz, Oh & Viswanath (2015), Theorem 3.3.
     """
     require_probability("target_delta", target_delta)
-    return _epsilon(_log_tails(epsilon, count), target_delta)
+    return min(_epsilon(_log_tails(epsilon, count), target_delta), count * epsilon)
 
 
 def mixed_pure_dp_delta(counts: Mapping[float, int], *, target_epsilon: float) -> float:
@@ -94,7 +96,8 @@ def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
     log_mass = log_choices + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
     tail = np.logaddexp.accumulate(log_mass)
     tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
-    return np.asarray(tail), np.asarray(tail_after)
+    rounding = _LOG_ROUNDING * float(gammaln(n + 1) + n * (1 + epsilon))  # of terms that cancel in the logarithms
+    return np.asarray(tail + rounding), np.asarray(tail_after - rounding)
 
 
 def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:

@@ -13,7 +13,8 @@ Array = NDArray[np.float64]
 _GRID_SIZE = 4001
 _MAX_SHIFT = 60.0
 _ROUNDING = 2.0**-50
-"""Added to logarithms of moments near 0, which cancel: far below any price, and never below its rounding error."""
+"""Of the terms that logarithms of moments are made of and that cancel: added, it covers their rounding errors."""
+_LONGEST = 1e3
 
 
 def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
@@ -21,7 +22,18 @@ def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array
     ones = orders * log_p - (orders - 1) * log_q
     zeros = orders * log_not_p - (orders - 1) * log_not_q
     log_moment = np.maximum(np.logaddexp(ones, zeros), 0.0)
-    return np.asarray((log_moment + _ROUNDING * orders) / (orders - 1))
+    lead = ones - zeros  # the smaller of both brings as little of its error as of itself
+    terms = (
+        1
+        + np.exp(np.minimum(lead, 0)) * _size(log_p, log_q)
+        + np.exp(np.minimum(-lead, 0)) * _size(log_not_p, log_not_q)
+    )
+    return np.asarray((log_moment + _ROUNDING / 4 * orders * terms) / (orders - 1))
+
+
+def _size(one: Array, other: Array) -> Array:
+    """Of two logarithms <= 0 together, at most 2,000."""
+    return np.asarray(np.minimum(-one, _LONGEST) + np.minimum(-other, _LONGEST))
 
 
 def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
@@ -64,9 +76,11 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
         return np.zeros_like(orders)
     bound = orders * (epsilon * epsilon / 8)
     more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
-    shift = np.log1p(-1 / orders) + np.log(more) + epsilon - np.log(less)
-    log_moment = (orders - 1) * shift + np.log(more) - np.log(orders) - math.log(-math.expm1(-epsilon))
-    exact = (log_moment + 8 * _ROUNDING) / (orders - 1)
+    log_more, log_less, log_least = np.log(more), np.log(less), math.log(-math.expm1(-epsilon))
+    shift = np.log1p(-1 / orders) + log_more + epsilon - log_less
+    log_moment = (orders - 1) * shift + log_more - np.log(orders) - log_least
+    terms = orders * (1 + epsilon - np.minimum(log_more, 0) - np.minimum(log_less, 0)) - log_least
+    exact = (log_moment + _ROUNDING * terms) / (orders - 1)
     cancels = orders - 1 < 1e-7 / orders / epsilon / epsilon
     return np.where(cancels, bound, np.minimum(exact, np.minimum(bound, epsilon)))
 
@@ -131,7 +145,8 @@ def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) 
     s / s' is within exp(-beta)..exp(beta), and v - v' within s / noise_multiplier and s' / noise_multiplier.
     """
     price = np.full_like(orders, np.inf)
-    left = 1 + orders * math.expm1(-2 * beta)
+    lost = -orders * math.expm1(-2 * beta)
+    left = 1 - lost - _ROUNDING * (1 + lost)
     finite = left > 0
     if noise_multiplier == 0:
         return price
@@ -140,5 +155,6 @@ def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) 
         shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * left)
     narrower = -a * beta - np.log(left) / 2
     wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
-    price[finite] = shift + np.maximum(narrower, wider) / (a - 1)
+    terms = 1 + a * beta - np.log(left)
+    price[finite] = shift * (1 + _ROUNDING) + (np.maximum(narrower, wider) + _ROUNDING * terms) / (a - 1)
     return price

@@ -18,7 +18,7 @@ from pate.accounting import (
 )
 from pate.mechanisms.argmax_laws import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 from pate.mechanisms.ranking import Ranking
-from pate.mechanisms.regularizer import Regularizer, checked_regularizer, offsets_of
+from pate.mechanisms.regularizer import Regularizer, checked_regularizer, exactly_addable, offsets_of
 from pate.validation import (
     require,
     require_choice,
@@ -80,7 +80,7 @@ class GapSelection:
         if self.max_k is not None:
             require_count("max_k", self.max_k)
         object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
-        offsets_of(self.regularizer, self.candidates)
+        _ = self.offsets  # refuses what is no regularizer of these candidates
 
     @property
     def candidates(self) -> NDArray[np.int64]:
@@ -90,8 +90,8 @@ class GapSelection:
 
     @property
     def offsets(self) -> Array:
-        """The regularizer's value for each candidate: `[n]`."""
-        return offsets_of(self.regularizer, self.candidates)
+        """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
+        return exactly_addable(offsets_of(self.regularizer, self.candidates), to=self.num_teachers)
 
     @property
     def event(self) -> Event:
@@ -119,10 +119,13 @@ class GapSelection:
         return laws if counts.ndim == 2 else np.asarray(laws[0])
 
     def _utilities(self, ranking: Ranking) -> Array:
-        """Gaps and offsets in units of the noise: `[Q, n]`."""
+        """Gaps and offsets in units of the noise, the largest at 0: `[Q, n]`.
+
+        Sums and differences are exact: rounded beside a large offset, a gap would move by more than the price says.
+        """
         offsets = self.offsets
-        gaps = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)]
-        return np.asarray((gaps + offsets) / self.noise_scale)
+        sums = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets
+        return np.asarray((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)

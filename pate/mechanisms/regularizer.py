@@ -16,6 +16,9 @@ Array = NDArray[np.float64]
 Regularizer = Callable[[int], float] | Sequence[float]
 """A function of k, or a number for each candidate in rising order of k. It must not depend on private data."""
 
+_LARGEST_OFFSET = 2.0**50
+_BITS = 52  # differences of two sums take one bit more
+
 
 @dataclass(frozen=True, kw_only=True)
 class FixedKRegularizer:
@@ -68,6 +71,20 @@ def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -
     values = [regularizer(k) for k in candidates.tolist()] if callable(regularizer) else list(regularizer)
     require(len(values) == len(candidates), "regularizer", f"({len(values)},)", f"{len(candidates)} numbers")
     return np.array([_finite(value) for value in values])
+
+
+def exactly_addable(offsets: Array, *, to: int) -> Array:
+    """The offsets rounded to a grid on which their sums with whole numbers up to `to`, and differences, are exact.
+
+    The grid is as fine as the largest of them allows, and public like them.
+
+    Raises:
+        InvalidValue: an offset so large that whole numbers beside it would be rounded.
+    """
+    largest = float(np.abs(offsets).max(initial=0.0))
+    require(largest <= _LARGEST_OFFSET, "regularizer", largest, f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size")
+    unit = 2.0 ** (math.frexp(largest + to)[1] - _BITS)
+    return np.asarray(np.rint(offsets / unit) * unit)
 
 
 def _finite(value: Any) -> float:

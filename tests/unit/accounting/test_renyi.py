@@ -17,6 +17,7 @@ from pate.accounting.renyi import (
     noisy_max_gaussian_rdp,
     one_bit_rdp,
     pure_dp_rdp,
+    smooth_sensitivity_rdp,
 )
 
 mpmath.mp.dps = 50
@@ -155,3 +156,28 @@ def test_noisy_max_edge_cases() -> None:
     assert (noisy_max_gaussian_rdp(1.0, 1, ORDERS) == 0).all()
     assert (noisy_max_gaussian_rdp(0.0, 2, ORDERS) == np.inf).all()
     assert (noisy_max_gaussian_rdp(0.0, 1, ORDERS) == 0).all()
+
+
+@pytest.mark.parametrize(("epsilon", "order"), [(2.3e-7, 2141.0), (5e-4, 3119.0), (1e-5, 2e4), (0.05, 8.0), (3.0, 1e5)])
+def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
+    """Sums that cancel: of a bounded range, of one bit and of a smooth sensitivity, against 50 digits."""
+    a, e = mpmath.mpf(order), mpmath.mpf(epsilon)
+    t = mpmath.log((a - 1) * (1 - mpmath.exp(-a * e)) / (a * (mpmath.exp(-e) - mpmath.exp(-a * e))))
+    share = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
+    exact = mpmath.log(share * mpmath.exp(a * t) + (1 - share) * mpmath.exp(a * (t - e))) / (a - 1)
+    computed = bounded_range_rdp(epsilon, np.array([order]))[0]
+    assert exact <= mpmath.mpf(computed) * (1 + mpmath.mpf(2) ** -52)
+    assert computed <= float(exact) * (1 + 1e-3)
+    high = -29.0 + epsilon
+    bit = max(exact_bernoulli(-29.0, high, order), exact_bernoulli(high, -29.0, order))
+    assert bit <= mpmath.mpf(one_bit_rdp(np.array([-29.0, high]), 1, np.array([order]))[0]) * (1 + mpmath.mpf(2) ** -52)
+
+
+def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
+    a, b, z = mpmath.mpf(1.005), mpmath.mpf(1.5e-6), mpmath.mpf(4440.0)
+    left = 1 + a * mpmath.expm1(-2 * b)
+    narrower = -a * b - mpmath.log(left) / 2
+    wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2
+    exact = a * mpmath.exp(-2 * b) / (2 * z * z * left) + max(narrower, wider) / (a - 1)
+    computed = smooth_sensitivity_rdp(4440.0, 1.5e-6, np.array([1.005]))[0]
+    assert exact <= computed <= float(exact) * (1 + 1e-3)

@@ -33,7 +33,7 @@ def test_delta_by_enumeration_of_randomised_responses(epsilon: float, count: int
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
     composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
-    assert pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed) <= delta * (1 + 1e-6)
+    assert pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed) <= delta * (1 + 1e-6) + 1e-14
     assert composed <= RdpAccountant().compose(PureDpEvent(epsilon), count).get_epsilon(delta)
     if composed > 0:
         smaller = pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed * (1 - 1e-6))
@@ -49,3 +49,11 @@ def test_limits() -> None:
         pure_dp_composition_epsilon(0.1, count=5, target_delta=0)
     with pytest.raises(InvalidValue, match=r"count=1.5: expected a whole number >= 0"):
         pure_dp_composition_epsilon(0.1, count=1.5, target_delta=0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count", "exact"), [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)]
+)
+def test_epsilon_is_never_below_the_sums_of_forty_digits(epsilon: float, count: int, exact: float) -> None:
+    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
+    assert exact <= composed <= exact * (1 + 1e-8)

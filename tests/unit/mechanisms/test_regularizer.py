@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pate.mechanisms import FixedKRegularizer, GapSelection
-from pate.mechanisms.regularizer import checked_regularizer, offsets_of
+from pate.mechanisms.gap_selection import NOISES
+from pate.mechanisms.regularizer import checked_regularizer, exactly_addable, offsets_of
 from pate.validation import InvalidValue
 
 CANDIDATES = np.arange(1, 4)
@@ -77,3 +78,19 @@ def test_what_is_neither_function_nor_list_is_refused(value: Any, shown: str) ->
 def test_one_number_for_each_candidate(count: int) -> None:
     with pytest.raises(InvalidValue, match=rf"regularizer=\({count},\): expected 3 numbers"):
         offsets_of([0.0] * count, CANDIDATES)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
+def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
+    """What is added to all candidates changes nothing: rounded sums would move by more than the price allows."""
+    shape: dict[str, Any] = {"noise_scale": 100.0, "noise": noise, "num_labels": 3, "num_teachers": 1000}
+    plain, moved = GapSelection(**shape), GapSelection(**shape, regularizer=[offset, offset])
+    votes = np.array([[600, 600 - gap, 200] for gap in range(100, 117)])
+    np.testing.assert_allclose(moved.probabilities(votes), plain.probabilities(votes), rtol=1e-12)
+
+
+def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"regularizer=1e\+17: expected numbers up to 2\*\*50"):
+        GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
+    assert exactly_addable(np.array([0.1, -3.0]), to=1000).tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
