@@ -21,7 +21,7 @@ from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, StabilityTest
+from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
 from pate.mechanisms.top_k import TopKMechanism
 
 NUM_TEACHERS = 800
@@ -200,6 +200,9 @@ def _top_k() -> list[Job]:
             large,
             partial(_partition, 100),
             noise,
+        ),
+        _selection(
+            "Permute-and-flip, 166,000 counts, k=100", PermuteAndFlipTopK(k=100, epsilon=1.0), large, _sort, sorting
         ),
     ]
 
