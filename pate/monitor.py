@@ -20,6 +20,9 @@ class Monitor(Protocol):
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """Announces a stage of `total` steps; the callable tells how many are done."""
 
+    def say(self, line: str) -> None:
+        """Passes on what the user should know, at once."""
+
 
 class Nobody:
     """A monitor that shows nothing."""
@@ -28,6 +31,9 @@ class Nobody:
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
         """See `Monitor.stage`."""
         yield _untold
+
+    def say(self, line: str) -> None:
+        """See `Monitor.say`."""
 
 
 def _untold(done: int, note: str = "") -> None:

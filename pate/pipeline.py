@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -30,6 +31,7 @@ from pate.aggregators import (
 )
 from pate.centring import CentredStage, read_centred, require_replace_one, write_centred
 from pate.data import Dataset, Partition, Split
+from pate.doubts import doubts
 from pate.durable import write_arrays, write_text
 from pate.monitor import Advance, Monitor, Nobody
 from pate.outcome import Outcome, Prediction
@@ -44,7 +46,7 @@ from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
 
-def train(plan: Plan, output_dir: Path, monitor: Monitor | None = None) -> Report:
+def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
     """Runs a plan in a folder, or continues it there, and returns its report.
 
     A finished run is not repeated: its report is returned as it is, and nothing more is spent.
@@ -52,12 +54,13 @@ def train(plan: Plan, output_dir: Path, monitor: Monitor | None = None) -> Repor
     Raises:
         InvalidValue: a plan that cannot work, said before anything is spent; a folder of another run.
     """
-    folder = RunFolder(output_dir)
+    folder, monitor = RunFolder(Path(output_dir)), monitor or Nobody()
     with folder.opened(plan.settings):
         if folder.report.exists():
             Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
+            monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
             return Report.from_json(folder.report.read_text())
-        return _Run(plan, folder, monitor or Nobody()).report()
+        return _Run(plan, folder, monitor).report()
 
 
 class _Run:
@@ -94,6 +97,8 @@ class _Run:
         priced = price(plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
         self.folder.claim(self.plan.settings)
         self.folder.check_data(self.dataset.digest())
+        for doubt in doubts(self.dataset, plan.aggregator, plan.teacher, num_teachers=self.num_teachers):
+            self.monitor.say(doubt)
         return priced
 
     @cached_property

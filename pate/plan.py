@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pate.accounting import Accountant, Event, RdpAccountant
+from pate.accounting.accountant import require_maker
 from pate.accounting.calibration import largest_count
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, CenteredVotes
@@ -16,6 +17,8 @@ from pate.data import Dataset
 from pate.student import Student
 from pate.teachers import Engine, KernelTeacher, Teacher
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+
+_KINDS = {"engine": Engine, "aggregator": Aggregator, "student": Student}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,11 @@ class Plan:
     public_settings: Callable[[Aggregator], str] = repr
 
     def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            given = getattr(self, name)
+            shown = given if isinstance(given, str) else type(given).__name__
+            require(isinstance(given, kind), name, shown, f"an object of a subclass of {kind.__name__}")
+        require_maker(self.accountant)
         kernel = isinstance(self.teacher, KernelTeacher)
         if self.num_teachers is not None or not kernel:
             require_count("teacher.num_teachers", self.num_teachers or 0)

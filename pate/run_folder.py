@@ -52,7 +52,10 @@ class RunFolder:
         Raises:
             InvalidValue: another process works on the folder, or it holds something else.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InvalidValue(f"output_dir={self.path}: expected a folder, found a file") from error
         strange = [e.name for e in self.path.iterdir() if e.name != _LOCK and not e.name.endswith(".partial")]
         if strange and not self._settings.exists():
             rule = f"expected a new folder or a run's own, found {min(strange)} in it"

@@ -27,9 +27,11 @@ class Aggregator(ABC):
         adjacency: what one change means; it sets thresholds and price alike.
         reads: what `aggregate` takes, of the class: `histogram`, counts `[Q, L]` (`HistogramAggregator`), or
             `teacher_votes`, each teacher's votes `[N, Q, L]` (`TeacherVotesAggregator`).
+        names_one: whether it is for one label a sample, of the class: every answer names exactly one.
     """
 
     reads: ClassVar[str]
+    names_one: ClassVar[bool] = False
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ class BoundaryMax(ChargedAggregator):
     >>> release.labels, release.num_hits
     (array([[ True, False, False]]), 0)
     """
+
+    names_one: ClassVar[bool] = True
 
     selection_scale: float
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ class ConfidentGNMax(ScreenedAggregator):
     >>> release.answered, release.labels[0]
     (array([ True, False]), array([ True, False, False]))
     """
+
+    names_one: ClassVar[bool] = True
 
     max_votes: int = 1
 

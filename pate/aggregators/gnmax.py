@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,8 @@ class GNMax(PerQueryAggregator):
     >>> GNMax(noise_std=2.0).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels
     array([[ True, False, False]])
     """
+
+    names_one: ClassVar[bool] = True
 
     noise_std: float
     max_votes: int = 1

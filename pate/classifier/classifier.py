@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
@@ -17,14 +18,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pate.accounting import Accountant, Adjacency, Ledger, RdpAccountant
+from pate.accounting.accountant import require_maker
 from pate.aggregators import Aggregator
-from pate.aggregators.planning import require_keepable_delta
+from pate.aggregators.planning import doubt_of_one_label, require_keepable_delta
 from pate.classifier.ensemble import release_votes, votes_of_teachers
 from pate.classifier.pools import Pools, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.tasks import OneClass, task_of
-from pate.validation import require, require_count, require_probability
+from pate.validation import require, require_count, require_positive, require_probability
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -135,6 +137,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         pools = self._validated(X, y, X_public, groups)
         aggregator = self._calibrated(num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
+        if aggregator.names_one and not isinstance(self._task, OneClass):
+            warnings.warn(doubt_of_one_label(aggregator), stacklevel=2)
         accountant, total = self.accountant or RdpAccountant, self.n_teachers
         shape = {"num_labels": self._task.num_labels, "num_teachers": total}
         event = aggregator.event_for(num_queries=len(pools.queries), **shape)
@@ -185,6 +189,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _validated(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None) -> Pools:
         """Private records and public samples; sets what a fit knows of their form."""
+        for name, chosen in (("estimator", self._teacher), ("student", self._student)):
+            fits = hasattr(chosen, "fit") and hasattr(chosen, "get_params") and not isinstance(chosen, type)
+            require(fits, name, chosen, "a scikit-learn estimator, such as LogisticRegression()")
         inputs, labels = validate_data(self, X, y, multi_output=True, dtype=np.float32)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
         self._task, targets = task_of(dense, self.classes)
@@ -210,10 +217,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require_probability("target_delta", self.target_delta)
         adjacency, num_labels = Adjacency.parse(self.adjacency), self._task.num_labels
         require_keepable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
+        require_maker(self.accountant or RdpAccountant)
+        path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
+        require(path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
+        if self.epsilon is not None:
+            require_positive("epsilon", self.epsilon)
         aggregator = self.aggregator
         if aggregator is None:
             aggregator = self._task.default_aggregator(adjacency)
             require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
+        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
+        require(isinstance(aggregator, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
         rule = f"{adjacency}, as the classifier's"
         require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
         if self.epsilon is None:

@@ -42,6 +42,10 @@ class ConsoleMonitor:
         end = f" ({last})" if last else ""
         self._console.print(f"{name}: {time.monotonic() - started:.1f} s{end}", style="dim")
 
+    def say(self, line: str) -> None:
+        """A line of its own."""
+        self._console.print(line, style="yellow", markup=False, soft_wrap=True)
+
     @contextmanager
     def _bars(self) -> Iterator[Progress]:
         """The bars on the console, of which there can be one set at a time."""

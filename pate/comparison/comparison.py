@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pate.comparison.source import Source
 from pate.comparison.trial import SCRATCH, Baseline, Cell, Trial
 from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
+from pate.doubts import doubts
 from pate.monitor import Monitor, Nobody
 from pate.naming import full_text
 from pate.networks.device import one_thread
@@ -90,7 +92,7 @@ class ComparisonPlan:
             require(len(set(values)) == len(values) > 0, name, f"[{shown}]", "at least one, each once")
 
 
-def compare(plan: ComparisonPlan, output_dir: Path, monitor: Monitor | None = None) -> Frontier:
+def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Frontier:
     """Runs a comparison in a folder, or continues it there.
 
     Ensembles and finished runs are not repeated, whatever else was asked for in between; comparison.csv, frontier.html
@@ -99,7 +101,7 @@ def compare(plan: ComparisonPlan, output_dir: Path, monitor: Monitor | None = No
     Raises:
         InvalidValue: a plan that cannot work, said before anything is trained; a folder of something else.
     """
-    folder = RunFolder(output_dir)
+    folder = RunFolder(Path(output_dir))
     with folder.opened(plan.settings):
         return _Comparison(plan, folder, monitor or Nobody()).frontier()
 
@@ -170,6 +172,13 @@ class _Comparison:
         plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)  # says what it lacks, once for all
         for ensemble in self._distinct:
             ensemble.check(data)
+        found = [
+            doubt
+            for each in plan.entrants
+            for doubt in doubts(data, each.aggregator, each.teacher, num_teachers=self.ensembles[each.key].num_teachers)
+        ]
+        for doubt in dict.fromkeys(found):
+            self.monitor.say(doubt)
 
     def _prepare(self, ensemble: Ensemble) -> None:
         name = f"{ensemble.num_teachers} {kind(ensemble.teacher)} teachers"

@@ -39,6 +39,7 @@ class SilentMonitor:
     def __init__(self, stop_at: str | None = None) -> None:
         self.stages: list[str] = []
         self.notes: list[str] = []
+        self.lines: list[str] = []
         self.stop_at = stop_at
 
     @contextmanager
@@ -47,6 +48,9 @@ class SilentMonitor:
         if self.stop_at is not None and name.startswith(self.stop_at):
             raise KeyboardInterrupt
         yield lambda done, note="": self.notes.append(note)
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
 
 
 def small_plan(**changes: Any) -> Plan:

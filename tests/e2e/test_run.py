@@ -77,6 +77,8 @@ def test_finished_run_is_shown_again_and_costs_nothing(finished: Path) -> None:
     monitor = SilentMonitor()
     report = train(small_plan(), finished, monitor)
     assert monitor.stages == []
+    said = f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"
+    assert monitor.lines == [said]
     assert report.privacy.num_queries == NUM_QUERIES
     assert (finished / "ledger.jsonl").read_bytes() == before
 
@@ -125,6 +127,23 @@ def test_unseeded_run_keeps_its_noise_secret_until_the_release_is_written(
 def test_folder_of_another_run_is_refused(finished: Path) -> None:
     with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own.*name=small"):
         train(small_plan(settings={"name": "other"}), finished, SilentMonitor())
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", str(tmp_path / "file" / "below")):
+        with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a folder, found a file"):
+            train(small_plan(), path, SilentMonitor())
+
+
+@pytest.mark.parametrize("name", ["aggregator", "engine", "student"])
+def test_a_name_is_not_yet_the_object(name: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"^{name}=linear: expected an object of a subclass of {name.title()}$"):
+        small_plan(**{name: "linear"})
+    with pytest.raises(
+        InvalidValue, match=r"^accountant=rdp: expected a class such as pate\.accounting\.RdpAccountant"
+    ):
+        small_plan(accountant="rdp")
 
 
 def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_noise_is_taken_as_it_is_without_a_target(classes: Data) -> None:
     ],
     ids=lambda aggregator: type(aggregator).__name__,
 )
+@pytest.mark.filterwarnings("ignore:aggregator=BoundaryMax")  # for one label a sample, on many
 def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classes: Data) -> None:
     for data in (labels, classes):
         model = fitted(data, aggregator=aggregator, epsilon=20.0)
@@ -171,7 +172,7 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
     [
         ({"n_teachers": 0}, "n_teachers=0: expected a whole number >= 1"),
         ({"n_teachers": 1201}, "n_teachers=1201: expected at most 1200, the number of private groups"),
-        ({"epsilon": -1.0}, "target_epsilon=-1.0: expected a number > 0"),
+        ({"epsilon": -1.0}, "^epsilon=-1.0: expected a number > 0"),
         ({"epsilon": None}, "epsilon=None: expected a number > 0, or an aggregator with its noise"),
         ({"target_delta": 0.0}, r"target_delta=0.0: expected a number in \(0, 1\)"),
         ({"target_delta": 1e-20}, "target_delta=1e-20: expected at least"),
@@ -184,6 +185,12 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
         ),
         ({"random_state": -1}, "random_state=-1: expected a whole number >= 0, or None for noise from"),
         ({"random_state": np.random.RandomState(0)}, r"random_state=RandomState\(.*: expected a whole number >= 0"),
+        ({"aggregator": "gnmax"}, r"aggregator=gnmax: expected an object such as GaussianVotes\(noise_std=…\)"),
+        ({"aggregator": GNMax}, r"aggregator=.*GNMax'>: expected an object such as"),
+        ({"accountant": "rdp"}, r"accountant=rdp: expected a class such as pate\.accounting\.RdpAccountant"),
+        ({"ledger": Ledger(target_delta=1e-6)}, "ledger=Ledger: expected the path of a ledger file"),
+        ({"estimator": "linear"}, r"estimator=linear: expected a scikit-learn estimator, such as LogisticRegression\("),
+        ({"student": GNMax}, r"student=<class .*: expected a scikit-learn estimator"),
         ({"classes": ["a", "b"]}, "y=\\['c'\\]: expected one of the classes"),
         ({"public_fraction": 0.1}, "X_public=given: expected public samples, or public_fraction, .* not both"),
     ],
@@ -192,8 +199,13 @@ def test_mistakes_are_named_before_anything_is_spent(
     parameters: dict[str, Any], message: str, classes: Data, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidValue, match=message):
-        fitted(classes, ledger=tmp_path / "ledger.jsonl", **parameters)
+        fitted(classes, **({"ledger": tmp_path / "ledger.jsonl"} | parameters))
     assert not Ledger(tmp_path / "ledger.jsonl", target_delta=parameters.get("target_delta") or 1e-6).entries
+
+
+def test_an_aggregator_for_one_label_warns_where_samples_have_more(labels: Data) -> None:
+    with pytest.warns(UserWarning, match=r"aggregator=GNMax: names one label a query; any others"):
+        fitted(labels, aggregator=GNMax(noise_std=1.0))
 
 
 def test_public_samples_are_asked_for(classes: Data) -> None:
