@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 _CELLS = 4096
 _DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
 _LOG_ROUNDING = 2.0**-50
+_DENORMAL = 1e-290
 _ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
 
 
@@ -49,7 +50,7 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
         Kairouz, Oh & Viswanath (2015), Theorem 3.3.
     """
     require_probability("target_delta", target_delta)
-    return min(_epsilon(_log_tails(epsilon, count), target_delta), count * epsilon)
+    return min(count * epsilon, _epsilon(_log_tails(epsilon, count), target_delta))
 
 
 def mixed_pure_dp_delta(counts: Mapping[float, int], *, target_epsilon: float) -> float:
@@ -84,7 +85,7 @@ def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:
     kept, after = log_tail[worth], log_tail_after[worth]
     with np.errstate(divide="ignore"):
         epsilons = kept + np.log(-np.expm1(log_delta - kept)) - after
-    return max(0.0, float(np.max(epsilons, initial=0.0)))
+    return float(np.max(epsilons, initial=0.0))
 
 
 def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
@@ -114,7 +115,9 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
     losses = (lowest + np.arange(len(mass))) * spacing
     rounding, never = _ROUNDING * (1 + sum(counts.values()) / 100), max(never, float(np.finfo(float).tiny))
     tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
-    tail_after = np.cumsum((mass * np.exp(-losses))[::-1]) * (1 - rounding)
+    kept = mass > _DENORMAL  # the others have no digits, and their neighbours' masses none of theirs
+    after = np.exp(np.minimum(np.log(np.where(kept, mass, 1.0)) - losses, 0.0)) * kept
+    tail_after = np.cumsum(after[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
         return np.log(np.append(never, tail)), np.log(np.append(0.0, tail_after))
 

@@ -101,3 +101,12 @@ def test_every_event_as_the_pure_release_that_it_is() -> None:
 def test_noise_that_is_not_pure_is_refused_however_much_there_is(event: LeafEvent) -> None:
     with pytest.raises(InvalidValue, match=f"event={type(event).__name__}: expected an event that is pure DP"):
         PureDpAccountant().compose(event)
+
+
+@pytest.mark.parametrize(("large", "small"), [(65.0, 1.0), (360.0, 1.0), (800.0, 1.0), (400.0, 300.0)])
+def test_large_and_small_epsilons_together_cost_at_least_the_larger(large: float, small: float) -> None:
+    """Losses below -709, whose exponentials no double holds, must not become a price of 0."""
+    spent = PureDpAccountant().compose(PureDpEvent(large)).compose(PureDpEvent(small))
+    assert large - 1e-5 <= spent.get_epsilon(1e-6) <= (large + small) * (1 + 1e-9)
+    assert spent.get_delta(large / 2) >= 0.9
+    assert mixed_pure_dp_epsilon({large: 1, small: 1}, target_delta=1e-6) >= large - 1e-5
