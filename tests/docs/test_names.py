@@ -1,0 +1,78 @@
+"""The page of names: every member of every group is on it, and its Python builds what the configuration builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+import pate.accounting
+import pate.aggregators
+import pate.data
+import pate.student
+import pate.teachers
+from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
+from pate.config.location import members
+
+PAGE = (Path(__file__).parents[2] / "docs" / "names.md").read_text(encoding="utf-8")
+PACKAGES = {
+    "aggregator": pate.aggregators,
+    "accountant": pate.accounting,
+    "data": pate.data,
+    "teacher": pate.teachers,
+    "engine": pate.teachers,
+    "student": pate.student,
+}
+GROUPS = dict(re.findall(r"^## `(\w+)=`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+ROW = re.compile(r"^\| `(\w+)` \| `(.+)` \|$", re.MULTILINE)
+ROWS = [(group, *row) for group, text in GROUPS.items() for row in ROW.findall(text)]
+
+
+@pytest.fixture(autouse=True)
+def hydra_config() -> Iterator[None]:
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield
+
+
+def built(group: str, name: str) -> Any:
+    """What the commands make of a choice."""
+    node = compose("train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])])[group]
+    if group == "aggregator":
+        return build_aggregator(node, adjacency="replace_one")
+    return build(OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]))
+
+
+def written(group: str, python: str) -> Any:
+    """What the page's Python makes; an accountant is given by its class."""
+    from sklearn.linear_model import LogisticRegression
+
+    made = eval(python, {**vars(PACKAGES[group]), "LogisticRegression": LogisticRegression})
+    return made() if group == "accountant" else made
+
+
+def fields(thing: Any) -> str:
+    """Its settings, as text: estimators are equal to themselves alone, and YAML has lists for tuples."""
+    return repr({name: tuple(value) if isinstance(value, list) else value for name, value in vars(thing).items()})
+
+
+@pytest.mark.parametrize("group", PACKAGES)
+def test_every_member_is_on_the_page(group: str) -> None:
+    assert sorted(name for of, name, _ in ROWS if of == group) == list(members(group))
+
+
+@pytest.mark.parametrize(("group", "name", "python"), ROWS, ids=lambda value: value)
+def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) -> None:
+    made, wanted = written(group, python), built(group, name)
+    assert type(made) is type(wanted)
+    if group != "accountant":  # which begin empty, and have no other settings
+        assert fields(made) == fields(wanted)
+
+
+def test_another_value_is_noticed() -> None:
+    assert fields(written("aggregator", "GNMax(noise_std=41.0)")) != fields(built("aggregator", "gnmax"))
