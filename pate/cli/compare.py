@@ -35,10 +35,12 @@ def compare_from_config(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or _default_folder(settings))
     allowed = list(config.allowed_targets)
     given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
+    names = _names(config.aggregators)
+    _require_heard(given, names)
     monitor = ConsoleMonitor()
     plan = ComparisonPlan(
         load_dataset=watched_load(build(config.data, allowed_targets=allowed), monitor),
-        entrants=tuple(_entrant(name, config, given) for name in _names(config.aggregators)),
+        entrants=tuple(_entrant(name, config, given) for name in names),
         engine=build(config.engine, allowed_targets=allowed),
         student=build(config.student, allowed_targets=allowed),
         num_queries=config.num_queries,
@@ -65,6 +67,13 @@ def _names(asked: Any) -> tuple[str, ...]:
         require_choice("aggregators", group, known)
         require(not at or num_teachers.isdecimal(), "aggregators", name, "NAME, or NAME@T with T teachers")
     return tuple(map(str, names))
+
+
+def _require_heard(given: list[str], names: tuple[str, ...]) -> None:
+    """Refuses a number of teachers where every name brings its own."""
+    number = next((text for text in given if text.startswith("teacher.num_teachers=")), None)
+    if number and all("@" in name or name in members("experiment") for name in names):
+        raise InvalidValue(f"{number}: expected some name in aggregators= that has no @T and is no experiment's")
 
 
 def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:

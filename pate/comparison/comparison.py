@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -204,7 +205,8 @@ class _Comparison:
         num_workers = min(self.plan.num_workers or cpu_count(), max(len(left), 1))
         tasks = [delayed(_results)(index, work[index], self.source) for index in left]
         how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
-        with parallel_config("loky", inner_max_num_threads=1):
+        with parallel_config("loky", inner_max_num_threads=1), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "A worker stopped while")  # one that grew large was replaced
             yield from Parallel(num_workers, **how)(tasks)
 
     def _trial(self, entrant: Entrant, epsilon: float) -> Trial:

@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from pate.cli.compare import _entrant, _names, _numbers, _seeds
+from pate.cli.compare import _entrant, _names, _numbers, _require_heard, _seeds
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher
@@ -46,6 +46,16 @@ def test_numbers_and_seeds() -> None:
 def test_names_that_are_none(asked: Any, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         _names(asked)
+
+
+def test_a_number_of_teachers_that_no_entrant_would_take_is_refused() -> None:
+    given = ["teacher=mlp", "teacher.num_teachers=800"]
+    _require_heard(given, ("peeling@7", "gaussian_votes"))
+    _require_heard(given[:1], ("peeling@7",))
+    with pytest.raises(
+        InvalidValue, match=r"^teacher\.num_teachers=800: expected some name in aggregators= that has no @"
+    ):
+        _require_heard(given, ("peeling@7", "centered_votes"))
 
 
 def test_lists_that_are_none() -> None:
