@@ -24,7 +24,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.descendants import descendants
+from benchmarks.descendants import command_of, descendants
 from benchmarks.ray_nodes import RayNodes
 
 SETTINGS = (
@@ -177,14 +177,16 @@ class Disturbed:
         """Kills the run or something of it, and says which."""
         workers = self.nodes.workers() if self.nodes else descendants(run.pid)
         kind = rng.choice(["run", *(["worker"] if workers else []), *(["node"] if self.nodes else [])])
+        pid = rng.choice(workers) if kind == "worker" else run.pid
+        name = command_of(pid).split(" -")[0] if kind == "worker" else ""
         self.moments.append(time.time())
         if kind == "node" and self.nodes:
             self.nodes.lose_second()
         else:
             with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-                os.kill(rng.choice(workers) if kind == "worker" else run.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         self.kills.of[kind] += 1
-        sys.stderr.write(f"{self.kills.total}: {kind}\n")  # minutes pass
+        sys.stderr.write(f"{self.kills.total}: {kind} {name}\n")  # minutes pass
         return kind
 
     def _end(self, run: subprocess.Popen[bytes], last: str) -> None:
@@ -250,7 +252,7 @@ class Disturbed:
                 self.kills.unsaved += lost
                 if not lost:
                     near = min((killed - moment for killed in self.moments), key=abs, default=0.0)
-                    rule = f"its first end was {near:.1f} s before a kill"
+                    rule = f"its first end was {abs(near):.1f} s {'before' if near > 0 else 'after'} a kill"
                     self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
 
 

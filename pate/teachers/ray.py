@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pate.teachers.checkpoint import CheckpointStore
@@ -17,10 +21,11 @@ from pate.teachers.engine import (
     train_states,
     unfinished_chunks,
 )
-from pate.teachers.teacher import Part, Teacher
+from pate.teachers.teacher import Part, State, Teacher
 from pate.validation import InvalidValue, require_count, require_non_negative
 
 _ENVIRONMENT = {"env_vars": {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}}
+_WATCH_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,9 @@ class RayEngine(Engine):
 
     This process alone writes checkpoints, so nodes need no shared disk: each chunk's teachers are saved here as soon
     as they are trained. A worker or node that dies costs the teachers it was training, which Ray starts again
-    elsewhere. Records travel through Ray's object store, which writes to its nodes' disks where memory is short: all
-    nodes must be trusted with private data.
+    elsewhere. A node started here ends with the run, and workers with their node: none trains on beside the next run.
+    Records travel through Ray's object store, which writes to its nodes' disks where memory is short: all nodes must
+    be trusted with private data.
 
     Attributes:
         address: of an existing cluster ("auto" for one this machine belongs to); None starts one on this machine for
@@ -75,7 +81,7 @@ class RayEngine(Engine):
         ray = _ray()
         started_here = not ray.is_initialized()
         if started_here:
-            ray.init(self.address, include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
+            self._connect(ray, num_teachers, store)
         try:
             self._train(ray, teacher, parts, seeds, store, chunks, on_progress)
         except ray.exceptions.RayError as error:
@@ -86,6 +92,14 @@ class RayEngine(Engine):
         finally:
             if started_here:
                 ray.shutdown()
+
+    def _connect(self, ray: Any, num_teachers: int, store: CheckpointStore) -> None:
+        """Starts a node or finds the cluster."""
+        try:
+            ray.init(self.address, include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
+        except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
+            found = str(error).partition("\n")[0] or type(error).__name__
+            raise WorkersLost(f"Ray did not start or answer ({found}); {saved_of(num_teachers, store)}") from error
 
     def _train(
         self,
@@ -98,7 +112,7 @@ class RayEngine(Engine):
         on_progress: OnProgress | None,
     ) -> None:
         """Sends the chunks out and saves what comes back."""
-        task = ray.remote(train_states).options(
+        task = ray.remote(_train_states).options(
             num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
         )
         recipe, running = ray.put(teacher), dict[Any, list[int]]()
@@ -121,6 +135,38 @@ class RayEngine(Engine):
             running[reference] = [len(chunk_parts[index - chunk.start]) for index in wanted]
         while running:
             collect()
+
+
+def _train_states(
+    teacher: Teacher, parts: Sequence[Part], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
+) -> dict[int, State]:
+    """`train_states` in a worker."""
+    _end_with_node(int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
+    return train_states(teacher, parts, seeds, chunk, wanted)
+
+
+@cache  # one thread a worker
+def _end_with_node(raylet: int) -> None:
+    """Ends this worker soon after its node, so that it never trains what the next run trains too: Ray takes seconds."""
+    parent = os.getppid()  # of a node that is not there any more: somebody else, so `raylet` is asked for as well
+
+    def watch() -> None:
+        while os.getppid() == parent and _runs(raylet):
+            time.sleep(_WATCH_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end-with-node", daemon=True).start()
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True
 
 
 def _ray() -> Any:

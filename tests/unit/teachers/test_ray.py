@@ -1,12 +1,15 @@
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine
+from pate.teachers.engine import WorkersLost
 from pate.validation import InvalidValue
 
 MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
@@ -57,6 +60,46 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
     assert sorted(heard) == list(range(6))
     StackedEngine(chunk_size=2).train(MLP, parts.__getitem__, 6, range(6), CheckpointStore(tmp_path / "here"))
     assert files(tmp_path / "teachers") == files(tmp_path / "here")
+
+
+WORKER = """
+import sys, time
+from pate.teachers.ray import _end_with_node
+_end_with_node(int(sys.argv[1]))
+print("trains", flush=True)
+time.sleep(120)
+"""
+
+
+def test_a_worker_ends_with_its_node():
+    node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
+    with node, worker:
+        try:
+            assert worker.stdout.readline() == b"trains\n"
+            node.kill()
+            node.wait()
+            assert worker.wait(timeout=60) == 1
+        finally:
+            node.kill()
+            worker.kill()
+
+
+def test_a_worker_whose_node_is_gone_does_not_begin():
+    node = subprocess.Popen([sys.executable, "-c", ""])
+    node.wait()
+    worker = [sys.executable, "-c", WORKER, str(node.pid)]
+    assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
+
+
+def test_a_cluster_that_does_not_answer_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
+    def init(*args, **kwargs):
+        raise Exception("The current node timed out\nduring startup")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    rule = r"^Ray did not start or answer \(The current node timed out\); 0 of 1 teachers are safe in [^\n]*$"
+    with pytest.raises(WorkersLost, match=rule):
+        RayEngine().train(LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path))
 
 
 def test_a_missing_ray_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
