@@ -152,7 +152,7 @@ def _cells(price: Price, best: float | None) -> list[Text]:
 
 
 def _table_line(table: dict[str, Any]) -> Text:
-    cost = f"certified to cost at most {table['rdp']:.6g} a test at order {table['order']:.6g}"
+    cost = f"certified to cost at most {table['rdp']} a test at order {table['order']}"
     return Text.assemble("table: ", (str(table["path"]), "bold"), f", {cost}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import uuid
 from typing import Any, Protocol
 
@@ -72,8 +73,13 @@ def statement(sanitiser: Sanitiser, released: float, *, target_delta: float) -> 
     spent = estimated_epsilon(sanitiser, released, target_delta=target_delta)
     price = RdpAccountant().compose(sanitiser.event).get_epsilon(target_delta)
     return (
-        f"Estimate, not a guarantee: epsilon = {spent:.2f} at delta = {target_delta:g} was spent on the votes at hand, "
+        f"Estimate, not a guarantee: epsilon = {_up(spent)} at delta = {target_delta} was spent on the votes at hand, "
         f"from order {sanitiser.order:g}, the release of this number included. The number was computed from private "
-        f"votes and carries noise; it alone is ({price:.2f}, {target_delta:g})-DP ({sanitiser.adjacency}). What holds "
+        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitiser.adjacency}). What holds "
         "for all votes is the price of the queries fixed in advance, composed with that release."
     )
+
+
+def _up(epsilon: float) -> str:
+    """Two decimals, rounded up: what is printed is a bound as well."""
+    return "inf" if math.isinf(epsilon) else f"{math.ceil(100 * epsilon) / 100:.2f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from pate.accounting.data_dependent import (
     smooth_noise_rdp,
     statement,
 )
+from pate.report.rounding import round_up
 from pate.validation import InvalidValue
 
 GAP = GapCostSanitiser(query=BoundedRangeEvent(2 / 39), num_queries=600, order=8.0, noise_multiplier=3.0)
@@ -165,6 +167,14 @@ def test_an_estimate_holds_the_cost_and_the_price_of_its_release_at_one_order() 
 def test_the_statement_says_what_it_is(sanitiser: GapCostSanitiser | GnmaxCostSanitiser) -> None:
     text = statement(sanitiser, 0.5, target_delta=1e-6)
     epsilon = estimated_epsilon(sanitiser, 0.5, target_delta=1e-6)
-    assert text.startswith(f"Estimate, not a guarantee: epsilon = {epsilon:.2f} at delta = 1e-06")
+    assert text.startswith(f"Estimate, not a guarantee: epsilon = {round_up(epsilon, 2)} at delta = 1e-06")
     own = RdpAccountant().compose(sanitiser.event).get_epsilon(1e-6)
-    assert f"it alone is ({own:.2f}, 1e-06)-DP (replace_one)" in text
+    assert f"it alone is ({round_up(own, 2)}, 1e-06)-DP (replace_one)" in text
+
+
+def test_the_statement_never_rounds_its_own_guarantee_down() -> None:
+    sanitiser = replace(GAP, noise_multiplier=3.7)
+    own = RdpAccountant().compose(sanitiser.event).get_epsilon(1.23456789e-6)
+    assert own > float(f"{own:.2f}")
+    text = statement(sanitiser, 0.5, target_delta=1.23456789e-6)
+    assert f"it alone is ({round_up(own, 2)}, 1.23456789e-06)-DP" in text
