@@ -42,6 +42,7 @@ from pate.rounds import RoundFiles, StudentPrior, read_release, release_in_round
 from pate.run_folder import RunFolder
 from pate.student import LowRankStudent, StudentModel
 from pate.teachers import CheckpointStore, KernelTeacher, Part, Teacher, cast_votes
+from pate.teachers.apart import kept_apart
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
@@ -341,7 +342,8 @@ class _Run:
                 advance(done)
 
             seeds = self.randomness.seeds("teachers", total)
-            self.plan.engine.train(teacher, part, total, seeds, store, on_progress)
+            recipe = kept_apart(teacher, private.group_ids)
+            self.plan.engine.train(recipe, part, total, seeds, store, on_progress)
         self.events.flush()
 
     def _fit_student(self, name: str, inputs: NDArray[np.float32], labels: NDArray[np.bool_]) -> StudentModel:
