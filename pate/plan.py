@@ -18,7 +18,12 @@ from pate.student import Student
 from pate.teachers import Engine, KernelTeacher, Teacher
 from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
 
-_KINDS = {"engine": Engine, "aggregator": Aggregator, "student": Student}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "teacher": (Teacher, KernelTeacher),
+    "engine": (Engine,),
+    "aggregator": (Aggregator,),
+    "student": (Student,),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +63,10 @@ class Plan:
     public_settings: Callable[[Aggregator], str] = repr
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
+        for name, kinds in _KINDS.items():
             given = getattr(self, name)
             shown = given if isinstance(given, str) else type(given).__name__
-            require(isinstance(given, kind), name, shown, f"an object of a subclass of {kind.__name__}")
+            require(isinstance(given, kinds), name, shown, f"an object of a subclass of {kinds[0].__name__}")
         require_maker(self.accountant)
         kernel = isinstance(self.teacher, KernelTeacher)
         if self.num_teachers is not None or not kernel:

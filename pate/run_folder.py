@@ -93,6 +93,16 @@ class RunFolder:
         wanted = json.loads(json.dumps(settings))
         found = json.loads(self._settings.read_text())
         if found != wanted:
-            there = ", ".join(f"{key}={found.get(key)}" for key in sorted(found) if found.get(key) != wanted.get(key))
+            asked = dict(_leaves(wanted))
+            there = ", ".join(f"{key}={value}" for key, value in sorted(_leaves(found)) if asked.get(key) != value)
             rule = f"expected a new folder or this run's own, found a run with {there or 'other settings'}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
+
+
+def _leaves(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each setting by the name that a command line gives it."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

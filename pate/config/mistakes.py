@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from hydra.errors import OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
 from pate.config.location import members
 from pate.validation import nearest
@@ -27,7 +29,7 @@ def explain(error: Exception) -> str:
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}"
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
-        return f"{unknown.group(1)}: expected a key of the configuration{_key_hint(text)}; --help lists them"
+        return f"{unknown.group(1)}: expected a key of the configuration{_key_hint(error)}"
     mandatory = re.search(r"Missing mandatory value: (\S+)", text)
     if mandatory:
         return f"{mandatory.group(1)}: expected a value, none is assumed: {mandatory.group(1)}=…"
@@ -35,6 +37,10 @@ def explain(error: Exception) -> str:
     return f"{typed.group(2)}: {typed.group(1)}" if typed else text
 
 
-def _key_hint(text: str) -> str:
-    match = re.search(r"Key '([^']+)' is not in struct|Key '([^']+)' not in '([^']+)'", text)
-    return f" ({match.group(0)})" if match else ""
+def _key_hint(error: Exception) -> str:
+    """The keys that there are beside the unknown one, and which of them is near."""
+    cause = error.__cause__
+    if not isinstance(cause, OmegaConfBaseException) or not isinstance(cause.parent_node, DictConfig):
+        return "; --help lists them"
+    known = tuple(str(key) for key in cause.parent_node if key not in ("_target_", "hydra"))
+    return f": one of {', '.join(known)}{nearest(str(cause.key), known)}"

@@ -90,7 +90,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
             require(bool(named) or len(found) == 1, name, f"{path} [{', '.join(found)}]", rule)
             return np.asarray(loaded[(named or found)[0]])
     except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
-        if isinstance(error, InvalidValue):
+        if isinstance(error, (InvalidValue, PermissionError)):
             raise
         raise InvalidValue(f"{name}={path}: expected an .npy or .npz file of numbers") from error
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
-from pate.config import build
+from pate.config import build, register_configs
 from pate.config.location import CONFIG_FOLDER
 from pate.config.mistakes import explain
 from pate.validation import InvalidValue
@@ -38,6 +38,27 @@ def test_a_word_without_a_value_is_no_override() -> None:
     with pytest.raises(OverrideParseException, match="override_grammar") as raised:
         OverridesParser.create().parse_overrides(["quick"])
     assert explain(raised.value) == "quick: expected NAME=VALUE; --help lists the names"
+
+
+@pytest.mark.parametrize(
+    ("override", "ending"),
+    [
+        ("teacher.num_techers=3", ": one of num_teachers, penalty, threshold, device (did you mean num_teachers?)"),
+        ("techer=mlp", ", output_dir (did you mean teacher?)"),
+        ("aggregator.zzz=1", ", max_k, selection_share"),
+        ("zzz.noise=1", ", output_dir"),
+    ],
+)
+def test_an_unknown_key_is_told_those_that_there_are(override: str, ending: str) -> None:
+    with (
+        initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
+        pytest.raises(ConfigCompositionException, match="Could not override") as raised,
+    ):
+        register_configs()
+        compose("train", [override])
+    line = explain(raised.value)
+    assert line.startswith(f"{override.partition('=')[0]}: expected a key of the configuration: one of ")
+    assert line.endswith(ending)
 
 
 def test_a_mistyped_experiment_runs_nothing() -> None:

@@ -136,7 +136,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
             train(small_plan(), path, SilentMonitor())
 
 
-@pytest.mark.parametrize("name", ["aggregator", "engine", "student"])
+@pytest.mark.parametrize("name", ["teacher", "aggregator", "engine", "student"])
 def test_a_name_is_not_yet_the_object(name: str) -> None:
     with pytest.raises(InvalidValue, match=rf"^{name}=linear: expected an object of a subclass of {name.title()}$"):
         small_plan(**{name: "linear"})

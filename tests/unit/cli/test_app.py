@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -52,3 +54,13 @@ def test_a_full_disk_in_the_thread_of_events_is_not_printed(capsys: pytest.Captu
     for thread, error, printed in ((Writer(), OSError(28, "full"), False), (threading.Thread(), OSError(), True)):
         app._unprinted(threading.ExceptHookArgs((type(error), error, None, thread)))
         assert bool(capsys.readouterr().err) == printed
+
+
+@pytest.mark.parametrize(("error", "said"), [("KeyboardInterrupt", "interrupted\n"), ("KeyError", "Traceback (most")])
+def test_ctrl_c_while_a_command_loads_is_one_line(error: str, said: str) -> None:
+    """`pate.cli` is imported first; another error keeps its traceback."""
+    command = [sys.executable, "-c", f"import pate.cli; raise {error}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.startswith(said)
+    assert (done.stderr == said) == (error == "KeyboardInterrupt")
