@@ -30,7 +30,10 @@ _NOISE_KEYS = (
     "screening_std",
     "noise_multiplier",
     "prior_scale",
+    "peel_scale",
+    "epsilon",
 )
+_SOLVED_KEYS = (*_NOISE_KEYS, "session_delta")
 _PRIVATE_KEYS = ("root", "path", "cache", "seed", "table", "weights", "address")
 _NOT_PUBLISHED = ("seed", "output_dir")
 
@@ -92,7 +95,7 @@ def _public_settings(config: DictConfig, aggregator: Aggregator) -> str:
     for group, node in public.items():
         if isinstance(node, dict):
             public[group] = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS}
-    public["aggregator"] |= {key: getattr(aggregator, key) for key in _NOISE_KEYS if hasattr(aggregator, key)}
+    public["aggregator"] |= {key: getattr(aggregator, key) for key in _SOLVED_KEYS if hasattr(aggregator, key)}
     if isinstance(ready := getattr(aggregator, "table", None), CertifiedTable):
         public["aggregator"]["table_sha256"] = ready.digest
     return OmegaConf.to_yaml(OmegaConf.create(public))
