@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from pate.validation import InvalidValue, require_count, require_non_negative
 
 _ENVIRONMENT = {"env_vars": {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}}
 _WATCH_S = 0.1
+_ANSWER_S = 10
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class RayEngine(Engine):
 
     Attributes:
         address: of an existing cluster ("auto" for one this machine belongs to); None starts one on this machine for
-            the length of the call, or uses the one that the program is connected to.
+            the length of the call, or uses the one that the program is connected to, and looks for no other.
         chunk_size: teachers in a batch; equal sizes give equal bytes, as with the other engines.
         num_cpus: that a task asks for; > 0.
         num_gpus: that a task asks for; a fraction lets several tasks share one.
@@ -94,12 +96,14 @@ class RayEngine(Engine):
                 ray.shutdown()
 
     def _connect(self, ray: Any, num_teachers: int, store: CheckpointStore) -> None:
-        """Starts a node or finds the cluster."""
+        """Starts a node or finds the cluster; without an address Ray would look for one of anybody's."""
         try:
-            ray.init(self.address, include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
+            _require_answer(self.address or "local")
+            ray.init(self.address or "local", include_dashboard=False, log_to_driver=False, runtime_env=_ENVIRONMENT)
         except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
             found = str(error).partition("\n")[0] or type(error).__name__
-            raise WorkersLost(f"Ray did not start or answer ({found}); {saved_of(num_teachers, store)}") from error
+            asked = f"engine.address={self.address}: {found}"
+            raise WorkersLost(f"Ray did not start or answer ({asked}); {saved_of(num_teachers, store)}") from error
 
     def _train(
         self,
@@ -135,6 +139,13 @@ class RayEngine(Engine):
             running[reference] = [len(chunk_parts[index - chunk.start]) for index in wanted]
         while running:
             collect()
+
+
+def _require_answer(address: str) -> None:
+    """Knocks at a host and port: where nobody answers, Ray tries for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
 
 
 def _train_states(

@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -92,14 +93,35 @@ def test_a_worker_whose_node_is_gone_does_not_begin():
     assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
-def test_a_cluster_that_does_not_answer_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
-    def init(*args, **kwargs):
+@pytest.fixture
+def broken(monkeypatch):
+    """A Ray whose node does not start; what it was asked for."""
+    asked = []
+
+    def init(address, **settings):
+        asked.append(address)
         raise Exception("The current node timed out\nduring startup")
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
-    rule = r"^Ray did not start or answer \(The current node timed out\); 0 of 1 teachers are safe in [^\n]*$"
-    with pytest.raises(WorkersLost, match=rule):
+    return asked
+
+
+def test_a_node_that_does_not_start_is_said_in_one_line(broken, make_parts, tmp_path):
+    rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
+    with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):
         RayEngine().train(LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path))
+    assert broken == ["local"]  # never a cluster that this machine happens to know
+
+
+def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, make_parts, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"):
+            RayEngine(address=address).train(
+                LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path)
+            )
+    assert broken == []
 
 
 def test_a_missing_ray_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
