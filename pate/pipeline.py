@@ -31,6 +31,7 @@ from pate.aggregators import (
 )
 from pate.centring import CentredStage, read_centred, require_replace_one, write_centred
 from pate.data import Dataset, Partition, Split
+from pate.data.dataset import require_dataset
 from pate.doubts import doubts
 from pate.durable import write_arrays, write_text
 from pate.monitor import Advance, Monitor, Nobody
@@ -80,7 +81,7 @@ class _Run:
     @cached_property
     def dataset(self) -> Dataset:
         with self.monitor.stage("reading the data"):
-            return self.plan.load_dataset()
+            return require_dataset(self.plan.load_dataset())
 
     @cached_property
     def num_teachers(self) -> int:

@@ -190,8 +190,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _validated(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None) -> Pools:
         """Private records and public samples; sets what a fit knows of their form."""
         for name, chosen in (("estimator", self._teacher), ("student", self._student)):
-            fits = hasattr(chosen, "fit") and hasattr(chosen, "get_params") and not isinstance(chosen, type)
-            require(fits, name, chosen, "a scikit-learn estimator, such as LogisticRegression()")
+            able = all(hasattr(chosen, method) for method in ("fit", "predict", "get_params"))
+            rule = "a scikit-learn estimator, such as LogisticRegression()"
+            require(able and not isinstance(chosen, type), name, chosen, rule)
         inputs, labels = validate_data(self, X, y, multi_output=True, dtype=np.float32)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
         self._task, targets = task_of(dense, self.classes)

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pate.data import Dataset, LoadsInStages
 from pate.monitor import Advance, Monitor
+from pate.validation import require
 
 
 class ConsoleMonitor:
@@ -69,5 +70,7 @@ class ConsoleMonitor:
 
 def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
     """How a data set is read: with its stages shown where it has some."""
+    rule = "a class whose load() gives a pate.data.Dataset"
+    require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)
     load: Callable[[], Dataset] = data.load
     return partial(data.load_in_stages, monitor.stage) if isinstance(data, LoadsInStages) else load

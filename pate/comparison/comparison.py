@@ -28,6 +28,7 @@ from pate.comparison.source import Source
 from pate.comparison.trial import SCRATCH, Baseline, Cell, Trial
 from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
+from pate.data.dataset import require_dataset
 from pate.doubts import doubts
 from pate.monitor import Monitor, Nobody
 from pate.naming import full_text
@@ -140,7 +141,7 @@ class _Comparison:
     @cached_property
     def dataset(self) -> Dataset:
         with self.monitor.stage("reading the data"):
-            return self.plan.load_dataset()
+            return require_dataset(self.plan.load_dataset())
 
     @cached_property
     def source(self) -> Source:

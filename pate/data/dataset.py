@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,13 @@ class Dataset:
         require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
         repeated = first_repeated(split.record_ids)
         require(repeated is None, f"{name}.record_ids", repeated, "each record once")
+
+
+def require_dataset(loaded: Any) -> Dataset:
+    """Returns what a reader gave, or raises where it is no data set."""
+    if not isinstance(loaded, Dataset):
+        raise InvalidValue(f"load()={type(loaded).__name__}: expected a pate.data.Dataset")
+    return loaded
 
 
 def first_repeated(values: NDArray[np.int64]) -> int | None:

@@ -40,7 +40,8 @@ class SklearnTeacher(Teacher):
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        if not hasattr(self.estimator, "fit") or isinstance(self.estimator, type):
+        predicts = hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
+        if not predicts or isinstance(self.estimator, type):
             raise InvalidValue(f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator")
         require_probability("threshold", self.threshold)
 

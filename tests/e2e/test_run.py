@@ -146,6 +146,11 @@ def test_a_name_is_not_yet_the_object(name: str) -> None:
         small_plan(accountant="rdp")
 
 
+def test_a_reader_that_gives_no_data_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^load\(\)=list: expected a pate\.data\.Dataset$"):
+        train(small_plan(load_dataset=list), tmp_path / "run", SilentMonitor())
+
+
 def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)

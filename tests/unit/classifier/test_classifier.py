@@ -190,6 +190,7 @@ def test_groups_stay_with_one_teacher(labels: Data) -> None:
         ({"accountant": "rdp"}, r"accountant=rdp: expected a class such as pate\.accounting\.RdpAccountant"),
         ({"ledger": Ledger(target_delta=1e-6)}, "ledger=Ledger: expected the path of a ledger file"),
         ({"estimator": "linear"}, r"estimator=linear: expected a scikit-learn estimator, such as LogisticRegression\("),
+        ({"estimator": StandardScaler()}, r"estimator=StandardScaler\(\): expected a scikit-learn estimator"),
         ({"student": GNMax}, r"student=<class .*: expected a scikit-learn estimator"),
         ({"classes": ["a", "b"]}, "y=\\['c'\\]: expected one of the classes"),
         ({"public_fraction": 0.1}, "X_public=given: expected public samples, or public_fraction, .* not both"),

@@ -1,10 +1,12 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.data import SynthFaces, Yeast
+from pate.validation import InvalidValue
 
 
 def test_a_stage_inside_another_is_shown_with_it() -> None:
@@ -26,3 +28,5 @@ def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None
     assert "drawing faces: " in console.file.getvalue()  # type: ignore[attr-defined]
     yeast = Yeast(path="nowhere")
     assert watched_load(yeast, ConsoleMonitor(console)) == yeast.load
+    with pytest.raises(InvalidValue, match=r"^data=Console: expected a class whose load\(\) gives a "):
+        watched_load(console, ConsoleMonitor(console))
