@@ -14,6 +14,7 @@ from pate.data import Dataset, Partition
 from pate.durable import write_text
 from pate.randomness import Randomness
 from pate.teachers import CheckpointStore, Engine, KernelTeacher, Part, Teacher, cast_votes
+from pate.teachers.apart import kept_apart
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
@@ -69,7 +70,8 @@ class Ensemble:
             advance(done)
 
         advance(done)
-        engine.train(teacher, part, total, randomness.seeds("teachers", total), store, on_progress)
+        recipe = kept_apart(teacher, private.group_ids)
+        engine.train(recipe, part, total, randomness.seeds("teachers", total), store, on_progress)
         queries = dataset.public.inputs[:num_queries]
         shape = {"num_queries": num_queries, "num_labels": dataset.num_labels}
         bits = (block >= 0.5 for block in self.confidences(queries))
