@@ -91,14 +91,26 @@ def _settings(config: DictConfig) -> dict[str, Any]:
 
 def _public_settings(config: DictConfig, aggregator: Aggregator) -> str:
     """The configuration as YAML with the noise that was used, without seeds and without the owner's paths."""
-    public = {key: value for key, value in _settings(config).items() if key not in _NOT_PUBLISHED}
-    for group, node in public.items():
-        if isinstance(node, dict):
-            public[group] = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS}
+    settings = {key: value for key, value in _settings(config).items() if key not in _NOT_PUBLISHED}
+    public = _without_private(settings)
     public["aggregator"] |= {key: getattr(aggregator, key) for key in _SOLVED_KEYS if hasattr(aggregator, key)}
     if isinstance(ready := getattr(aggregator, "table", None), CertifiedTable):
         public["aggregator"]["table_sha256"] = ready.digest
     return OmegaConf.to_yaml(OmegaConf.create(public))
+
+
+def _without_private(node: Any) -> Any:
+    """A tree without the keys that are private, and without whatever reads like a path, at any depth."""
+    if isinstance(node, dict):
+        kept = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS and not _is_path(value)}
+        return {key: _without_private(value) for key, value in kept.items()}
+    if isinstance(node, list):
+        return [_without_private(value) for value in node if not _is_path(value)]
+    return node
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and (value.startswith("~") or "/" in value or "\\" in value)
 
 
 def _default_folder(settings: dict[str, Any]) -> str:

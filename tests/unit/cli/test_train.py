@@ -35,3 +35,13 @@ def test_every_noise_is_taken_when_given_and_published_as_it_was_solved_for(case
     assert {name: published.aggregator[name] for name in stale} == {name: getattr(solved, name) for name in stale}
     assert "seed" not in published
     assert "root" not in published.data
+
+
+def test_nothing_that_reads_like_a_path_is_published_at_any_depth() -> None:
+    data = {"_target_": "hospital.Records", "csv": "/home/ward7/list.csv", "fold": {"root": "x", "seed": 4, "k": 3}}
+    lists = {"images": ["/mnt/a", "b"], "where": "C:\\ward", "home": "~ward", "name": "ward"}
+    config = OmegaConf.create({"seed": 1, "output_dir": "o", "data": data | lists, "aggregator": {}})
+    published = OmegaConf.create(_public_settings(config, CASES[0].aggregator))
+    expected = {"_target_": "hospital.Records", "fold": {"k": 3}, "images": ["b"], "name": "ward"}
+    assert published.data == expected
+    assert set(published) == {"data", "aggregator"}
