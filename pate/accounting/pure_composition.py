@@ -98,7 +98,7 @@ def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
     tail = np.logaddexp.accumulate(log_mass)
     tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
     rounding = _LOG_ROUNDING * float(gammaln(n + 1) + n * (1 + epsilon))  # of terms that cancel in the logarithms
-    return np.asarray(tail + rounding), np.asarray(tail_after - rounding)
+    return np.minimum(tail + rounding, 0.0), np.asarray(tail_after - rounding)
 
 
 def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:

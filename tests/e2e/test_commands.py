@@ -195,10 +195,12 @@ def test_training_mistake_is_one_line_and_exit_code_2(name: str, tmp_path: Path)
     assert not (tmp_path / "run" / "ledger.jsonl").exists()
 
 
-def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("folder", "status"), [("file/run", 2), ("/proc/run", 1)], ids=["below a file", "refused"])
+def test_folder_that_cannot_be_made_is_one_line(folder: str, status: int, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = run("train", *QUICK, f"output_dir={tmp_path / 'file' / 'run'}")
-    assert done.returncode == 1
+    done = run("train", *QUICK, f"output_dir={tmp_path / folder}")
+    assert done.returncode == status
+    assert str(tmp_path / folder) in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
