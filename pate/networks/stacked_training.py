@@ -56,7 +56,8 @@ def fit_stacked(
     sizes = [len(part) for part in images]
     batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
     steps = torch.tensor([-(-size // recipe.batch_size) * recipe.epochs for size in sizes], device=device)
-    alike = bool((steps == batches.num_steps).all())
+    can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
+    alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
     optimiser = StackedAdam(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
@@ -72,7 +73,7 @@ def fit_stacked(
             network, tensors, parameters, _pictures(shown, index, flips), wanted[index], valid, recipe
         )
         active = valid[:, :1]
-        if recipe.loss_scale(device) != 1:
+        if can_overflow:
             finite = torch.stack([gradient.isfinite().all(dim=1) for gradient in gradients]).all(dim=0)
             active = active & finite[:, None]
             gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]

@@ -68,6 +68,26 @@ def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
             np.testing.assert_allclose(tensors[name][row], alone[name], atol=tolerance)
 
 
+def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
+    """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
+    images, labels = make_images(16)
+    recipe = Recipe(3, 8, 3e-2, 1e-2, precision="float16")
+    tame, wild = (
+        fit_stacked(
+            network(),
+            [images, images * np.float32(factor)],
+            [labels.astype(np.float32)] * 2,
+            recipe=recipe,
+            rngs=[np.random.default_rng(seed) for seed in (1, 2)],
+            device=CPU,
+        )[0]
+        for factor in (1, 1e6)
+    )
+    for name in tame:
+        assert (tame[name][0] == wild[name][0]).all(), name
+    assert any((tame[name][1] != wild[name][1]).any() for name in tame)
+
+
 def test_the_loss_falls_to_a_network_that_knows(make_images):
     images, labels = make_images(120)
     tensors, curve = trained(images, labels, Recipe(12, 16, 5e-3, 1e-2))
