@@ -17,18 +17,24 @@ _BITS = 256
 
 @dataclass(frozen=True)
 class Streams:
-    """Independent streams of random numbers for each purpose, all from one number.
+    """Streams of random numbers for each purpose, all from one number, or those of the noise from another.
+
+    One number does for a seed, which protects nobody who knows it. It does not for a secret: numpy mixes it into four
+    words of 32 bits, each for itself and so that every step can be undone, and from the first of them a student has its
+    seed. Whoever reads that seed in the student would know a quarter of what the noise is made of.
 
     Attributes:
-        entropy: whoever knows it can draw every stream again.
+        entropy: whoever knows it can draw every stream again, but that of the noise where it has a number of its own.
+        noise_entropy: of the noise; None for the same number.
     """
 
     entropy: int = field(repr=False)
+    noise_entropy: int | None = field(default=None, repr=False)
 
     @classmethod
     def secret(cls) -> Streams:
-        """From 256 bits that the operating system draws and nothing keeps."""
-        return cls(secrets.randbits(_BITS))
+        """From twice 256 bits that the operating system draws and nothing keeps."""
+        return cls(secrets.randbits(_BITS), secrets.randbits(_BITS))
 
     def generator(self, purpose: str) -> np.random.Generator:
         """A fresh generator at the start of the purpose's stream."""
@@ -39,7 +45,9 @@ class Streams:
         return [int(seed) for seed in self._sequence(purpose).generate_state(count, np.uint32)]
 
     def _sequence(self, purpose: str) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self.entropy, spawn_key=(_PURPOSES.index(purpose),))
+        own = purpose == "noise" and self.noise_entropy is not None
+        entropy = self.noise_entropy if own else self.entropy
+        return np.random.SeedSequence(entropy, spawn_key=(_PURPOSES.index(purpose),))
 
 
 @dataclass(frozen=True)
