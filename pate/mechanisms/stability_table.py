@@ -12,7 +12,7 @@ _LARGEST_LOGIT = 36.0
 _STEPS = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StabilityTable:
     """Pass probabilities by level, the level being how many sensitivities the gap lies above the first.
 
@@ -31,8 +31,6 @@ class StabilityTable:
     def __post_init__(self) -> None:
         plain = all(isinstance(logit, (int, float)) for logit in self.logits)
         require(len(self.logits) > 0 and plain, "logits", self.logits[:3], "at least one number")
-
-    __slots__ = ("failure_prob", "logits", "order", "rdp_budget")
 
 
 @lru_cache(maxsize=64)

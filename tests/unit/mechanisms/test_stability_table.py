@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from typing import Any
 
 import mpmath
 import pytest
 
+from pate.aggregators import StableTopK
 from pate.mechanisms import optimal_stability_table
 from pate.validation import InvalidValue
 
@@ -55,3 +58,9 @@ def test_impossible_parameters_are_refused(field: str, value: Any, message: str)
     parameters: dict[str, Any] = {"order": 8.0, "rdp_budget": 0.1, "failure_prob": 1e-6, "num_levels": 5}
     with pytest.raises(InvalidValue, match=message):
         optimal_stability_table(**(parameters | {field: value}))
+
+
+def test_a_table_is_copied_and_sent_to_another_process_as_it_is() -> None:
+    table = optimal_stability_table(order=8.0, rdp_budget=0.1, failure_prob=1e-6, num_levels=5)
+    aggregator = StableTopK(selection_scale=2.0, test="table", table=table)  # as scikit-learn clones it, and joblib
+    assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
