@@ -147,7 +147,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         ledger = Ledger(self.ledger, target_delta=self.target_delta, **how)
         streams = streams_of(self.random_state)
         if self.ledger is None:
-            warn_of_repeats(pools.inputs, epsilon)
+            warn_of_repeats(pools.inputs, epsilon, None if self.random_state is None else int(self.random_state))
         votes = votes_of_teachers(
             self._task, self._teacher, pools, num_teachers=total, streams=streams, num_jobs=self.n_jobs
         )

@@ -267,6 +267,14 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
 
 
+def test_a_seeded_search_is_told_that_no_sum_covers_it(labels: Data) -> None:
+    """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
+    inputs, bits, public = labels
+    model = PATEClassifier(TREE, n_teachers=20, random_state=1)
+    with pytest.warns(SeededNoise), pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"):
+        cross_val_score(model, inputs, bits, params={"X_public": public}, cv=3, error_score="raise")
+
+
 def test_a_seeded_search_is_refused_by_the_ledger(labels: Data, tmp_path: Path) -> None:
     """All its fits would share their noise, which no sum of prices covers."""
     inputs, bits, public = labels

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -28,3 +30,13 @@ def test_a_fold_of_many_records_is_recognised(order: slice) -> None:
 
 def test_a_record_twice_in_one_fit_is_one_release() -> None:
     assert RecordMemory().add(np.zeros((9, 2), np.float32), 1.0) == (1, 1.0)
+
+
+def test_fits_that_share_their_noise_have_no_price() -> None:
+    """Of one seed: what noise hides in either is seen in where the two differ."""
+    memory = RecordMemory()
+    assert memory.add(ROWS[:100], 2.0, seed=7) == (1, 2.0)
+    assert memory.add(ROWS[200:300], 2.0, seed=7) == (1, 2.0)
+    assert memory.add(ROWS[:100], 3.0, seed=8) == (2, 5.0)
+    assert memory.add(ROWS[50:150], 3.0, seed=7) == (3, math.inf)
+    assert memory.add(ROWS[:10], 1.0) == (3, 6.0)
