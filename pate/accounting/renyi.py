@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_ndtr
+from scipy.special import log_expit, log_ndtr
 
 Array = NDArray[np.float64]
 
@@ -127,16 +127,6 @@ def _log_integral(log_values: Array, steps: Array) -> Array:
     """Log of the trapezoid sum down axis 0 (the integrand vanishes at both ends)."""
     peak = log_values.max(axis=0)
     return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
-
-
-def log_odds(log_p: Array, log_not_p: Array) -> Array:
-    """Log odds from the two logarithms."""
-    return log_p - log_not_p
-
-
-def probability(logits: Array) -> Array:
-    """Probabilities from log odds."""
-    return np.asarray(expit(logits))
 
 
 def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) -> Array:

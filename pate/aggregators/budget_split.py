@@ -1,4 +1,4 @@
-"""How a target epsilon is split over a S: at which Renyi order, and how much goes to selection and test."""
+"""How a target epsilon is split in stable top-k: at which Renyi order, and how much goes to selection and test."""
 
 from __future__ import annotations
 

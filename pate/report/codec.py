@@ -83,10 +83,7 @@ def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
     known = {item.name: item for item in fields(kind)}
     unknown = sorted(data.keys() - known.keys())
     require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
-    optional = {
-        key for key, item in known.items() if item.default is not MISSING or item.default_factory is not MISSING
-    }
-    missing = [key for key in known if key not in data and key not in optional]
+    missing = [key for key, item in known.items() if key not in data and _is_required(item)]
     require(not missing, name, sorted(data), f"also the keys {', '.join(missing)}")
     hints = get_type_hints(kind)
     return kind(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()})
