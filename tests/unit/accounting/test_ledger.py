@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pate.accounting.ledger as ledger_module
@@ -25,6 +26,7 @@ from pate.accounting import (
     SelfComposedEvent,
     calibrate,
 )
+from pate.accounting.ledger import noise_name
 from pate.validation import InvalidValue
 
 DELTA = 1e-6
@@ -73,6 +75,32 @@ def test_lines_are_synchronised_to_disk_before_charge_returns(path: Path, monkey
     charge(ledger, BIT, key="b")
     assert [content.count(b"\n") for content in synced] == [2, 3]
     assert all(content.endswith(b"}\n") for content in synced)
+
+
+def test_a_new_file_s_name_is_on_disk_before_anything_is_charged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[Path, bytes]] = []
+    monkeypatch.setattr(ledger_module, "sync_folder", lambda folder: synced.append((folder, path.read_bytes())))
+    ledger = Ledger(path, target_delta=DELTA)
+    charge(ledger)
+    assert [(folder, content.count(b"\n")) for folder, content in synced] == [(path.parent, 1)]
+
+
+class OwnGenerator(np.random.Generator):
+    """Its numbers may come from anywhere."""
+
+
+class OwnBits(np.random.PCG64):
+    """Its state may say nothing of its numbers."""
+
+
+def test_noise_is_named_by_the_state_of_numpy_s_own_generators_alone() -> None:
+    rng = np.random.default_rng(0)
+    before = noise_name(rng)
+    assert before == noise_name(np.random.default_rng(0)) != noise_name(np.random.default_rng(1))
+    assert noise_name(np.random.Generator(np.random.Philox(0))) not in ("", before)
+    rng.random()
+    assert noise_name(rng) not in ("", before)
+    assert noise_name(OwnGenerator(np.random.PCG64(0))) == noise_name(np.random.Generator(OwnBits(0))) == ""
 
 
 def test_a_crash_before_the_disk_is_reached_charges_nothing_in_memory(
