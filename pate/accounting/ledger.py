@@ -59,6 +59,10 @@ class LedgerEntry:
 class Ledger:
     """An append-only record of charges, in memory or on disk.
 
+    The total bounds releases whose prices were fixed before the first of them. For prices chosen on the way,
+    `max_epsilon` is a bound by `RdpAccountant` at one order and by `ZCdpAccountant`, not by the others
+    (docs/proofs/composition.md).
+
     Args:
         path: the file, made if missing; None keeps the ledger in memory.
         adjacency: what all events are priced for.

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import comb, log_expit
 
+from pate.accounting import (
+    Accountant,
+    ComposedEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    ZCdpAccountant,
+    calibrate,
+)
 from pate.accounting.conversion import rdp_to_deltas
 
 DEPTH, OUTCOMES = 3, 3
@@ -97,3 +109,40 @@ def test_the_mass_outside_the_mixture_is_at_most_the_sum_of_failures() -> None:
     for _ in range(100):
         failures = rng.uniform(0, 0.5, rng.integers(2, 8))
         assert 0 <= 1 - np.prod(1 - failures) < failures.sum()
+
+
+def randomised_responses(epsilon: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and probabilities of the worst `count` releases of that epsilon."""
+    k = np.arange(count + 1)
+    log_mass = k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
+    return (2 * k - count) * epsilon, comb(count, k) * np.exp(log_mass)
+
+
+def delta_of_the_best_second_release(make: type[Accountant] | partial[RdpAccountant], *, delta: float) -> float:
+    """Thirty releases, then, whatever they gave, the worst of releases that all fill up one budget."""
+    first = PureDpEvent(0.5)
+    budget = make().compose(first, 30).get_epsilon(delta) + 3.0
+    seconds = []
+    for count in (1, 2, 4, 10, 30, 100):
+        noise = calibrate(
+            lambda noise, count=count: ComposedEvent(
+                (SelfComposedEvent(first, 30), SelfComposedEvent(PureDpEvent(1 / noise), count))
+            ),
+            target_epsilon=budget,
+            target_delta=delta,
+            accountant=make,
+        )
+        seconds.append(randomised_responses(1 / noise, count))
+    return float(
+        sum(
+            mass * max(weights @ np.maximum(0, -np.expm1(budget - loss - losses)) for losses, weights in seconds)
+            for loss, mass in zip(*randomised_responses(0.5, 30), strict=True)
+        )
+    )
+
+
+def test_a_budget_by_the_best_of_all_accountings_does_not_bound_prices_chosen_on_the_way() -> None:
+    """Every choice keeps the budget, and the best choice has twice its delta; at one order, or in zCDP, none has."""
+    assert delta_of_the_best_second_release(PureDpAccountant, delta=1e-5) > 2e-5
+    assert delta_of_the_best_second_release(ZCdpAccountant, delta=1e-5) <= 1e-5
+    assert delta_of_the_best_second_release(partial(RdpAccountant, orders=[4.0]), delta=1e-5) <= 1e-5
