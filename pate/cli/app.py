@@ -27,9 +27,9 @@ _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
-    A full disk, a file that cannot be read, lost workers and a launcher's job that failed are one line and exit code 1;
-    Ctrl-C is one line and exit code 130; output that nobody reads any more, as behind `| head`, is the end without a
-    word. Anything else is a fault of ours and keeps its traceback.
+    A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
+    exit code 1; Ctrl-C is one line and exit code 130; output that nobody reads any more, as behind `| head`, is the end
+    without a word. Anything else is a fault of ours and keeps its traceback.
     """
     register_configs(training=config_name not in ("account", "audit"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
@@ -43,7 +43,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
         _stop(str(error), USER_MISTAKE)
     except KeyboardInterrupt:
         _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             sys.exit(_UNREAD)
         _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)

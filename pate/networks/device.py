@@ -26,6 +26,24 @@ def require_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and available else "cpu")
 
 
+class DeviceFull(MemoryError):
+    """The GPU's memory does not hold what is asked of it; what was saved before is safe."""
+
+
+@contextmanager
+def device_memory(advice: str) -> Iterator[None]:
+    """Runs its body, and says in one line what takes less where the GPU's memory is full.
+
+    Raises:
+        DeviceFull: it is.
+    """
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        said = ". ".join(str(error).split(". ")[:2])  # the sentences behind them advise on torch's allocator
+        raise DeviceFull(f"{said} ({advice})") from error
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Runs its body on one thread of torch and of the linear algebra libraries.

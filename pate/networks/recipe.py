@@ -25,7 +25,9 @@ class Recipe:
         weight_decay: of AdamW, >= 0.
         flip: whether each image is mirrored with probability 1/2 each time it is shown.
         precision: of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on
-            a GPU that has it, otherwise float32. Parameters and the optimiser are float32 throughout.
+            a GPU that has it, otherwise float32. Parameters and the optimiser are float32 throughout. With "float32"
+            convolutions of recent GPUs still round what they multiply to TF32, as torch has it
+            (`torch.backends.cudnn.allow_tf32`).
 
     Raises:
         InvalidValue: an attribute outside its range.
@@ -48,8 +50,7 @@ class Recipe:
     def dtype(self, device: torch.device) -> torch.dtype:
         """What products are computed in on this device."""
         if self.precision == "auto":
-            able = device.type == "cuda" and torch.cuda.is_bf16_supported()
-            return torch.bfloat16 if able else torch.float32
+            return torch.bfloat16 if device.type == "cuda" and _has_bfloat16(device) else torch.float32
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
 
     def loss_scale(self, device: torch.device) -> float:
@@ -62,3 +63,8 @@ class Recipe:
         dtype = self.dtype(device)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
             yield
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    """Whether the GPU multiplies in bfloat16; torch's own question says yes to those that emulate it, slowly, too."""
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)

@@ -22,6 +22,7 @@ from pate.validation import InvalidValue, require_count
 FEATURES = 2048  # channels that the head sees
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and spread that published weights expect
 _HEAD = ("fc.weight", "fc.bias")
+_TO_ONE_PIXEL = 32  # pixels a side of which the strides leave one
 _BLOCK = 64  # images a forward pass of the frozen backbone
 
 
@@ -81,9 +82,12 @@ class ResNet50(Network):
             images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
         mean, spread = (torch.tensor(values, device=images.device)[:, None, None] for values in _IMAGENET)
         images = (images - (2 * mean - 1)) / (2 * spread)  # one channel becomes three
+        lone = training and len(images) == 1 and max(images.shape[2:]) <= _TO_ONE_PIXEL
+        if lone:  # a single value has no variance: the image is shown beside its mirror image
+            images = torch.cat([images, images.flip(3)])
         self._module.train(training)
         logits: torch.Tensor = torch.func.functional_call(self._module, tensors, (images,))
-        return logits
+        return logits[:1] if lone else logits
 
 
 def read_weights(path: str | Path) -> Tensors:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pate.networks import Network, Recipe, Tensors, fit, logits_in_blocks, one_thread
+from pate.networks.device import device_memory
 from pate.student.student import OnEpoch
 from pate.student.threshold import best_threshold
 
@@ -77,7 +78,7 @@ def fit_members(
     fold_of = rng.permutation(len(images)) % min(training.folds, len(images))
     released: NDArray[np.float32] = np.asarray(labels.any(axis=0), np.float32)
     held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
-    with one_thread():
+    with one_thread(), device_memory("a smaller student.batch_size or student.max_unlabelled takes less"):
         for fold in range(fold_of.max() + 1):
             kept = fold_of != fold
             targets = labels[kept].astype(np.float32)

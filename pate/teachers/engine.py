@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pate.networks.device import one_thread
+from pate.networks.device import device_memory, one_thread
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.teacher import Part, State, Teacher
 from pate.validation import require, require_count
@@ -60,6 +60,7 @@ class Engine(ABC):
         Raises:
             InvalidValue: no teacher, or another number of seeds.
             WorkersLost: worker processes died.
+            DeviceFull: a chunk takes more than the GPU's memory.
         """
 
 
@@ -104,7 +105,7 @@ def train_states(
     teacher: Teacher, parts: Sequence[Part], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
 ) -> dict[int, State]:
     """Trains one chunk on one thread; returns those of its members that are wanted, by their index."""
-    with one_thread():
+    with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
         states = teacher.fit_many(parts, seeds)
     return {index: states[index - chunk.start] for index in wanted}
 

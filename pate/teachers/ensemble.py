@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.durable import write_arrays, write_text
 from pate.naming import full_text
-from pate.networks.device import one_thread
+from pate.networks.device import device_memory, one_thread
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.engine import Engine, OnProgress
 from pate.teachers.teacher import Part, Teacher
@@ -109,7 +109,7 @@ def cast_votes(
                 yield first, kept["confidences"]
             continue
         states = [store.load(index) for index in range(first, last)]
-        with one_thread():
+        with one_thread(), device_memory("what else uses the GPU leaves too little of it"):
             confidences = teacher.predict_many(states, inputs)
         if path is not None:
             write_arrays(path, confidences=confidences)

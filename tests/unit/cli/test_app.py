@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from pate.cli import app
+from pate.networks.device import DeviceFull
 from pate.teachers.engine import WorkersLost
 
 
@@ -40,6 +41,12 @@ def test_no_slurm_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_lost_workers_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = ended_with(WorkersLost("worker processes died"), monkeypatch, capsys)
     assert (code, said) == (1, "WorkersLost: worker processes died; the same command continues once that is mended\n")
+
+
+def test_a_full_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = ended_with(DeviceFull("CUDA out of memory (a smaller one takes less)"), monkeypatch, capsys)
+    line = "DeviceFull: CUDA out of memory (a smaller one takes less); the same command continues once that is mended\n"
+    assert (code, said) == (1, line)
 
 
 def test_other_faults_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

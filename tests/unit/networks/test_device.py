@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pate.networks.device import one_thread, require_device
+from pate.networks.device import DeviceFull, device_memory, one_thread, require_device
 from pate.validation import InvalidValue
 
 
@@ -27,3 +27,12 @@ def test_one_thread_is_undone_also_after_an_error():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_full_gpu_is_said_in_one_line_and_other_faults_are_not_touched():
+    said = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.79 GiB. See documentation"
+    line = r"^CUDA out of memory\. Tried to allocate 2\.00 GiB \(a smaller chunk takes less\)$"
+    with pytest.raises(DeviceFull, match=line), device_memory("a smaller chunk takes less"):
+        raise torch.cuda.OutOfMemoryError(said)
+    with pytest.raises(RuntimeError, match="no kernel"), device_memory("a smaller chunk takes less"):
+        raise RuntimeError("no kernel")

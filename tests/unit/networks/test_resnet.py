@@ -59,6 +59,17 @@ def test_weights_come_from_the_file_and_the_head_is_ours(backbone):
     assert ResNet50(7, str(backbone)).logits(tensors, images, training=False).shape == (2, 7)
 
 
+@pytest.mark.parametrize("side", [32, 64])
+def test_a_minibatch_may_be_one_image(side):
+    """At 32 pixels the last layers see one pixel of it, which has no variance."""
+    network = ResNet50(3)
+    tensors = network.initial(np.random.default_rng(0))
+    tensors["fc.weight"] += 0.01
+    logits = network.logits(tensors, torch.rand(1, 3, side, side) * 2 - 1, training=True)
+    assert logits.shape == (1, 3)
+    assert logits.isfinite().all()
+
+
 def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
     frozen = FrozenBackbone(str(backbone), None, CPU)

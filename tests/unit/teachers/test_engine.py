@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
+from pate.networks.device import DeviceFull
 from pate.teachers import (
     CheckpointStore,
     LinearTeacher,
@@ -115,6 +117,22 @@ def test_an_error_keeps_the_teachers_before_it(many, tmp_path):
     with pytest.raises(ValueError, match="broken record"):
         StackedEngine(chunk_size=2).train(LINEAR, parts, 10, range(10), CheckpointStore(tmp_path))
     assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
+
+
+@dataclass(frozen=True)
+class LargeTeacher(LinearTeacher):
+    def fit_many(self, parts, seeds, on_step=None):
+        if 6 in seeds:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. GPU 0")
+        return super().fit_many(parts, seeds, on_step)
+
+
+@pytest.mark.parametrize("engine", [StackedEngine(chunk_size=2), ProcessesEngine(num_workers=1, chunk_size=2)])
+def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(engine, many, tmp_path):
+    with pytest.raises(DeviceFull, match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size"):
+        train(engine, LargeTeacher(device="cpu"), many, tmp_path)
+    missing = CheckpointStore(tmp_path).missing(10)
+    assert missing == [6, 7, 8, 9]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""A GPU that is only pretended: its tensors say `cuda`, compute on the processor, and refuse to meet the processor's.
+
+So the code for a GPU runs from end to end where there is none: what stays on the wrong device, or is read without
+`.cpu()`, fails as it would there. Speed, memory and rounding are those of the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+GPU = torch.device("cuda", 0)
+_CPU = torch.device("cpu")
+_AUTOCAST = torch.autocast
+_COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+_INDEX = torch.ops.aten.index.Tensor  # may take its indices from the processor
+_READ = torch.ops.aten._local_scalar_dense.default
+_ADAM = torch.ops.aten._fused_adamw_.default
+
+
+@contextmanager
+def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
+    """Runs its body on a machine with such a GPU."""
+    properties = mock.Mock(major=capability[0], minor=capability[1])
+    answers = {
+        "is_available": True,
+        "current_device": 0,
+        "get_device_capability": capability,
+        "get_device_properties": properties,
+        "_lazy_init": None,
+    }
+    with (
+        mock.patch.multiple(torch.cuda, **{name: mock.Mock(return_value=value) for name, value in answers.items()}),
+        mock.patch.object(torch, "autocast", _autocast),
+        _Calls(),
+        _Pretending(),
+    ):
+        yield
+
+
+class OnGpu(torch.Tensor):
+    """A tensor of the pretended GPU; `held` has the numbers."""
+
+    held: torch.Tensor
+    device = property(lambda self: GPU)  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> OnGpu:
+        layout = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
+        tensor: OnGpu = torch.Tensor._make_wrapper_subclass(cls, held.size(), **layout)
+        tensor.held = held
+        return tensor
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return _run(function, args, kwargs or {})
+
+
+class _Pretending(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return _run(function, args, kwargs or {})
+
+
+class _Calls(TorchFunctionMode):
+    """What torch would answer before it gets to the numbers, taking these tensors for the processor's."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        args, kwargs = tree_map(_numbered, (args, kwargs or {}))
+        if function is torch.tensor and kwargs.get("device") == GPU:
+            return torch.tensor(*args, **(kwargs | {"device": None})).to(GPU)
+        if isinstance(args[0] if args else None, OnGpu) and (function is torch.Tensor.cpu or _CPU in args[1:]):
+            return args[0].held.clone()
+        return function(*args, **kwargs)
+
+
+def _numbered(value: Any) -> Any:
+    """`cuda` with its number: else a torch without CUDA is asked which is the current one."""
+    return GPU if isinstance(value, torch.device) and value.type == "cuda" else value
+
+
+def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Computes on the processor; the result is the GPU's where the operands or the device asked for are."""
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    ours = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
+    _require_one_device(function, tensors, ours, args)
+    on_gpu = bool(ours) or kwargs.get("device") == GPU  # torch itself asks for "cpu" for what is made from `OnGpu`
+    if kwargs.get("device") is not None:
+        kwargs = kwargs | {"device": _CPU}
+    result = function(*tree_map(_held, args), **tree_map(_held, kwargs))
+    known = {id(tensor.held): tensor for tensor in ours}  # what was changed in place
+
+    def told(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not on_gpu:
+            return value
+        return known[id(value)] if id(value) in known else OnGpu(value)
+
+    return result if function is _READ else tree_map(told, result)
+
+
+def _autocast(device_type: str, **settings: Any) -> torch.autocast:
+    """That of the processor, by the tensors' dispatch; a block for the processor casts nothing of the GPU's."""
+    if device_type == "cpu":
+        settings["enabled"] = False
+    return _AUTOCAST("cpu", **settings)
+
+
+def _held(value: Any) -> Any:
+    return value.held if isinstance(value, OnGpu) else value
+
+
+def _require_one_device(function: Any, tensors: list[torch.Tensor], ours: list[OnGpu], args: Any) -> None:
+    """As CUDA does: numbers may come from the processor, arrays may not; the fused step wants all alike."""
+    if function is _ADAM:
+        for group in zip(*args[:4], strict=True):
+            if len({(tensor.size(), tensor.stride(), tensor.dtype) for tensor in group}) != 1:
+                raise RuntimeError("params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout")
+    if not ours or function in _COPIES or function is _INDEX:
+        return
+    if any(not isinstance(tensor, OnGpu) and (tensor.ndim or function is _ADAM) for tensor in tensors):
+        raise RuntimeError(f"Expected all tensors to be on the same device ({function})")

@@ -1,0 +1,111 @@
+"""The code for a GPU, on one that is pretended; the sole other difference is rounding."""
+
+import numpy as np
+import pytest
+import torch
+
+from pate.networks import Recipe
+from pate.student import CNNStudent
+from pate.teachers import CheckpointStore, CNNTeacher, LinearTeacher, MLPTeacher, Part, ResNet50Teacher, StackedEngine
+from pate.teachers.ensemble import cast_votes
+from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, and nothing to pretend")
+
+CNN = {"width": 8, "grid": 2, "epochs": 2, "batch_size": 8, "flip": True}
+NETWORKS = [
+    CNNTeacher(**CNN, norm=norm, precision=precision, stacked=stacked)
+    for norm, precision in (("group", "float32"), ("group", "bfloat16"), ("batch", "float16"))
+    for stacked in (True, False)
+]
+
+
+@pytest.fixture(scope="module")
+def parts(make_images):
+    return [Part(*make_images(size, seed=size)) for size in (17, 24, 9)]
+
+
+@pytest.fixture(scope="module")
+def queries(make_images):
+    return make_images(70, seed=99)[0]
+
+
+@pytest.mark.parametrize("teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS])
+def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
+    def votes(folder):
+        store = CheckpointStore(tmp_path / folder)
+        StackedEngine(chunk_size=2).train(teacher, parts.__getitem__, 3, range(3), store)
+        return np.concatenate([confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)])
+
+    with pretended_gpu():
+        found = votes("gpu")
+        (elsewhere,) = teacher.predict_many([CheckpointStore(tmp_path / "gpu").load(0)], queries)
+    np.testing.assert_allclose(found, votes("processor"), atol=0.03)
+    (here,) = teacher.predict_many([CheckpointStore(tmp_path / "gpu").load(0)], queries)
+    np.testing.assert_allclose(here, elsewhere, atol=1e-5)
+
+
+def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
+    teacher, few = (
+        ResNet50Teacher(epochs=1, batch_size=2, precision="float32"),
+        Part(parts[2].inputs[:3], parts[2].labels[:3]),
+    )
+    with pretended_gpu():
+        found = teacher.fit_many([few], [0])
+        confidences = teacher.predict_many(found, queries[:3])
+    wanted = teacher.fit_many([few], [0])
+    for name, array in wanted[0].items():
+        np.testing.assert_allclose(found[0][name], array, atol=1e-4)
+    np.testing.assert_allclose(confidences, teacher.predict_many(wanted, queries[:3]), atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, queries):
+    student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
+    found = []
+    with pretended_gpu():
+        model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
+        found.append(model.predict_proba(queries))
+    found.append(model.predict_proba(queries))
+    np.testing.assert_array_equal(*found)
+    model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
+    np.testing.assert_allclose(model.predict_proba(queries), found[0], atol=0.03)
+
+
+def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_it():
+    for capability, wanted in (((7, 5), torch.float32), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)):
+        with pretended_gpu(capability):
+            assert Recipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == wanted
+            assert not CNNTeacher().alone
+    assert CNNTeacher().alone
+
+
+def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
+    with pretended_gpu():
+        here, there = torch.ones(2, 3), torch.ones(2, 3, device=torch.device("cuda"))
+        assert isinstance(there, OnGpu)
+        assert isinstance((there * 2)[0], OnGpu)
+        assert (there * torch.tensor(2.0)).cpu().tolist() == [[2.0] * 3] * 2
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            there + here
+        with pytest.raises((TypeError, RuntimeError), match="numpy"):
+            there.numpy()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            assert (there @ there.T).dtype == torch.bfloat16
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert (there @ there.T).dtype == torch.float32
+        moments = [torch.zeros_like(there) for _ in range(2)]
+        settings = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8}
+        for gradient, count in ((there.T.contiguous().T, there[0, 0]), (there, torch.zeros(()))):
+            with pytest.raises(RuntimeError, match=r"same (dtype, )?device"):
+                torch._fused_adamw_(
+                    [there],
+                    [gradient],
+                    moments[:1],
+                    moments[1:],
+                    [],
+                    [count],
+                    amsgrad=False,
+                    maximize=False,
+                    **settings,
+                )
