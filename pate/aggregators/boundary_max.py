@@ -14,7 +14,7 @@ from pate.accounting.target_charging import boundary_distribution, tight_boundar
 from pate.aggregators.charged import ChargedAggregator, Round
 from pate.aggregators.histogram import Bits
 from pate.aggregators.session_price import session_event
-from pate.aggregators.top_k_call import draw
+from pate.mechanisms.softmax import draw_index
 from pate.validation import require_count, require_positive
 
 
@@ -97,6 +97,6 @@ class BoundaryMax(ChargedAggregator):
         num_teachers: int,
     ) -> Round:
         num_labels = counts.shape[1]
-        outcomes = draw(self._law(counts), numbers[:, 0])
+        outcomes = draw_index(self._law(counts), numbers[:, 0])
         labels = outcomes[:, None] == np.arange(num_labels)
         return Round(labels, outcomes < num_labels, outcomes == num_labels)

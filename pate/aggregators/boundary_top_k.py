@@ -14,9 +14,10 @@ from pate.aggregators.charged import ChargedAggregator, Round
 from pate.aggregators.histogram import Bits
 from pate.aggregators.session_price import session_event
 from pate.aggregators.stable_top_k import StableTopK
-from pate.aggregators.top_k_call import TopKCall, draw
+from pate.aggregators.top_k_call import TopKCall
 from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.softmax import draw_index
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require_count, require_positive
 
@@ -133,7 +134,7 @@ class BoundaryTopK(ChargedAggregator):
     ) -> Round:
         call = self.call(num_labels=counts.shape[1], num_teachers=num_teachers)
         ranking, candidates = Ranking.of(counts), call.selection.candidates
-        outcomes = draw(boundary_distribution(call.law(ranking)), numbers[:, 0])
+        outcomes = draw_index(boundary_distribution(call.law(ranking)), numbers[:, 0])
         answered = outcomes < len(candidates)
         k = np.where(answered, candidates[np.minimum(outcomes, len(candidates) - 1)], 0)
         return Round(ranking.top(k), answered, outcomes == len(candidates) + 1)

@@ -16,8 +16,9 @@ from pate.aggregators.charged import ChargedAggregator, Round
 from pate.aggregators.histogram import Bits
 from pate.aggregators.session_price import session_event
 from pate.aggregators.stable_top_k import StableTopK
-from pate.aggregators.top_k_call import bit_epsilon, draw
+from pate.aggregators.top_k_call import bit_epsilon
 from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.softmax import draw_index
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability
 
@@ -213,7 +214,7 @@ class NotPriorTopK(ChargedAggregator):
         """Stable top-k of every query, from two uniform numbers each."""
         step, ranking = self.release_step, Ranking.of(counts)
         selection = step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
-        k = selection.candidates[draw(selection.probabilities(counts), numbers[:, 0])]
+        k = selection.candidates[draw_index(selection.probabilities(counts), numbers[:, 0])]
         gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
         passed = numbers[:, 1] < step.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         answered = passed | (k == 0) | (k == counts.shape[1])

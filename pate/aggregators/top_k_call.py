@@ -50,13 +50,6 @@ class TopKCall:
         return np.concatenate([chosen * passed, refused], axis=1)
 
 
-def draw(law: Array, uniforms: Array) -> NDArray[np.int64]:
-    """One outcome of each law `[Q, n]` from one uniform number each: `[Q]`."""
-    cumulated = np.cumsum(law, axis=1)
-    outcomes = (cumulated <= (uniforms * cumulated[:, -1])[:, None]).sum(axis=1)
-    return np.asarray(np.minimum(outcomes, law.shape[1] - 1))
-
-
 def bit_epsilon(probabilities: Array, reach: int) -> float:
     """Pure DP of a bit with these probabilities at consecutive statistics, which neighbours move by `reach` at most."""
     largest = 0.0

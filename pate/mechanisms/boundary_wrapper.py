@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import Target, boundary_distribution, tight_boundary
+from pate.mechanisms.softmax import draw_index
 from pate.validation import require, require_generator
 
 Array = NDArray[np.float64]
@@ -92,10 +93,9 @@ class BoundaryWrapper:
         """Draws for one histogram, or for each of a batch."""
         require_generator(rng)
         law = self.probabilities(votes)
-        cumulated = np.cumsum(np.atleast_2d(law), axis=1)
-        thresholds = rng.random(len(cumulated)) * cumulated[:, -1]
-        winners = np.minimum((cumulated <= thresholds[:, None]).sum(axis=1), law.shape[-1] - 1)
-        indices = np.where(winners == law.shape[-1] - 1, -1, winners)
+        laws = np.atleast_2d(law)
+        drawn = draw_index(laws, rng.random(len(laws)))
+        indices = np.where(drawn == laws.shape[1] - 1, -1, drawn)
         return BoundaryOutcome(indices if law.ndim == 2 else np.asarray(indices[0]))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:

@@ -19,6 +19,7 @@ from pate.accounting import (
 from pate.mechanisms.argmax_laws import exponential_argmax, gaussian_argmax, gumbel_argmax, laplace_argmax
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.regularizer import Regularizer, checked_regularizer, exactly_addable, offsets_of
+from pate.mechanisms.softmax import draw_softmax
 from pate.validation import (
     require,
     require_choice,
@@ -142,15 +143,6 @@ class _Noise:
     event: Callable[[GapSelection], Event]
 
 
-def _draw_from_law(utilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Inverts the exponential mechanism's distribution function: one uniform a query, no Gumbel variables."""
-    utilities -= utilities.max(axis=1, keepdims=True)
-    cumulated = np.cumsum(np.exp(utilities, out=utilities), axis=1, out=utilities)
-    thresholds = rng.random(len(utilities)) * cumulated[:, -1]
-    winners = (cumulated <= thresholds[:, None]).sum(axis=1)
-    return np.asarray(np.minimum(winners, utilities.shape[1] - 1))  # a product that rounds up to the total
-
-
 def _draw_noisy(sample: str) -> Callable[[Array, np.random.Generator], NDArray[np.int64]]:
     def draw(utilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
         return np.asarray((utilities + getattr(rng, sample)(size=utilities.shape)).argmax(axis=1))
@@ -164,7 +156,7 @@ def _pure_dp_event(selection: GapSelection) -> Event:
 
 _NOISES = {
     "gumbel": _Noise(
-        draw=_draw_from_law,
+        draw=draw_softmax,
         law=gumbel_argmax,
         event=lambda s: BoundedRangeEvent(s.adjacency.gap_range / s.noise_scale),
     ),

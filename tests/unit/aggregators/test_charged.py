@@ -14,7 +14,8 @@ from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import boundary, not_prior
 from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, Round
 from pate.aggregators.session_price import session_event
-from pate.aggregators.top_k_call import bit_epsilon, draw
+from pate.aggregators.top_k_call import bit_epsilon
+from pate.mechanisms.softmax import draw_index
 from pate.validation import InvalidValue
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}
@@ -267,10 +268,10 @@ def test_hit_probabilities_are_frequencies() -> None:
 
 def test_draws_follow_the_law() -> None:
     law = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
-    counts = np.bincount(draw(law, np.random.default_rng(0).random(100_000)), minlength=4)
+    counts = np.bincount(draw_index(law, np.random.default_rng(0).random(100_000)), minlength=4)
     np.testing.assert_allclose(counts / 100_000, law[0], atol=5 * 0.5 / np.sqrt(100_000))
     assert counts[1] == 0
-    np.testing.assert_array_equal(draw(law[:2], np.array([0.0, 1 - 2.0**-53])), [0, 3])
+    np.testing.assert_array_equal(draw_index(law[:2], np.array([0.0, 1 - 2.0**-53])), [0, 3])
 
 
 def test_epsilon_of_a_bit_by_hand() -> None:

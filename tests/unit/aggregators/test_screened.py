@@ -64,6 +64,8 @@ def test_the_cap_is_what_makes_the_price_smaller_not_the_refusals() -> None:
         return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(1e-5)
 
     capped = replace(VOTES, max_answers=7)
+    counts = [part.count for part in capped.event_for(**SHAPE).events]  # type: ignore[attr-defined]
+    assert counts == [50, 7]  # every screening is paid for: that a query was refused says that it failed, too
     assert epsilon(capped) < epsilon(VOTES)
     assert epsilon(replace(VOTES, max_answers=50)) == epsilon(replace(VOTES, max_answers=999)) == epsilon(VOTES)
     for aggregator in (VOTES, capped):
