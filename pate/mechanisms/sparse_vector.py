@@ -51,7 +51,7 @@ class SparseVector:
     >>> bits[0, :80], bits[1, :90], bits[2, 40:] = True, True, True
     >>> outcome = mechanism(bits, thresholds=50, rng=np.random.default_rng(0))
     >>> outcome.answered, outcome.values
-    (array([ True, False, False]), array([79,  0,  0]))
+    (array([ True, False, False]), array([80,  0,  0]))
     """
 
     epsilon: float

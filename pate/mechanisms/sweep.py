@@ -55,7 +55,7 @@ class SweepTopK:
     >>> sweep = SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9)
     >>> outcome = sweep(np.array([90, 10, 50]), rng=np.random.default_rng(0))
     >>> outcome.indices, outcome.scores
-    (array([0, 2]), array([89, 48]))
+    (array([0, 2]), array([89, 49]))
     """
 
     k: int
