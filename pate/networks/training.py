@@ -54,7 +54,7 @@ def fit(
     initial: Tensors | None = None,
     on_loss: OnLoss | None = None,
 ) -> tuple[Tensors, NDArray[np.float32]]:
-    """Trains a network; equal arguments give equal bytes on one device with one thread.
+    """Trains a network; equal arguments give equal bytes on a processor with one thread.
 
     Args:
         network: the architecture.

@@ -103,7 +103,7 @@ class CNNTeacher(Teacher):
         return states
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; in float32 everywhere."""
+        """Probabilities, moved on the scale of log-odds so that the threshold is at 0.5; never in half precision."""
         images, num_labels = require_images(inputs), len(states[0]["head.bias"])
         network, device = self._network(images.shape[1:], num_labels), require_device(self.device)
         if self._is_stacked:

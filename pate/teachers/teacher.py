@@ -55,7 +55,8 @@ class Teacher(ABC):
     Formal guarantees:
         * State i depends on part i and seed i; on the other parts of the call only through floating-point
           rounding (batched kernels choose their summation order by the shape of the batch).
-        * Equal calls on one device with one thread give equal bytes.
+        * Equal calls on one processor with one thread give equal bytes; on a GPU where its convolutions add up in a
+          fixed order.
     """
 
     @property
