@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
 from pate.aggregators import CenteredVotes, Prevalence
+from pate.mechanisms.rounded_gaussian import RoundedGaussian
 from pate.votes.clipping import ClippedSum
 from pate.votes.directions import PublicDirections
 from pate.votes.factored import FactoredVotes
@@ -116,17 +117,29 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_steps_of_the_prevalence_move_no_further_than_charged(adjacency: Adjacency) -> None:
-    """Counts of lengths, exhaustively over where a teacher's length falls."""
+def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
+    adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step's std over the furthest move, composed: counts of lengths over all places, sums by their clip."""
+    stds: list[float] = []
+    sums: list[ClippedSum] = []
+
+    def noise(std: float) -> RoundedGaussian:
+        stds.append(std)
+        return RoundedGaussian(std)
+
+    def clipped_sum(*arguments: Any) -> ClippedSum:
+        sums.append(ClippedSum(*arguments))
+        return sums[-1]
+
+    monkeypatch.setattr("pate.aggregators.prevalence.RoundedGaussian", noise)
+    monkeypatch.setattr("pate.aggregators.prevalence.ClippedSum", clipped_sum)
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
-    share_of_lengths, first, second = prevalence._multipliers
-    assert 1 / share_of_lengths**2 + 1 / first**2 + 1 / second**2 == pytest.approx(0.25)
-    moves = {Adjacency.REPLACE_ONE: math.sqrt(2), Adjacency.ADD_REMOVE: 1.0}[adjacency]
-    places = np.eye(5)
-    furthest = max(
-        np.linalg.norm(one - other)
-        for one in places
-        for other in (places if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5)))
-    )
-    assert furthest == pytest.approx(moves)
-    assert math.sqrt(prevalence._moves) == pytest.approx(furthest)
+    shares = np.random.default_rng(0).random((40, 5))
+    prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
+    others = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
+    furthest = [np.linalg.norm(np.eye(5)[:, None] - others, axis=2).max(), *(each.l2_sensitivity for each in sums)]
+    assert [each.adjacency for each in sums] == [adjacency, adjacency]
+    multipliers = np.array(stds) / furthest
+    assert 1 / (1 / multipliers**2).sum() == pytest.approx(4.0, rel=1e-9)
+    assert prevalence.event.noise_multiplier == pytest.approx(2.0, rel=1e-9)

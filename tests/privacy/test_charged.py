@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, RdpAccountant
+from pate.accounting import Adjacency, PureDpEvent, RdpAccountant
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
@@ -156,9 +156,12 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("scale", [0.7, 5.0])
 def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(adjacency: Adjacency, scale: float) -> None:
-    sens, kept = adjacency.gap_sensitivity, prior_check(adjacency, scale).agreement(num_teachers=40)
+    sens, aggregator = adjacency.gap_sensitivity, prior_check(adjacency, scale)
+    kept = aggregator.agreement(num_teachers=40)
     epsilon = bit_epsilon(kept, sens)
     assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
+    event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
+    assert [leaf.epsilon for leaf, _ in leaves(event) if isinstance(leaf, PureDpEvent)] == [epsilon]
     target, worst = not_prior(epsilon), math.inf
     for move in range(1, sens + 1):
         for one, two in zip(kept[move:], kept[:-move], strict=True):

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate.accounting import (
+    Adjacency,
+    BudgetExceeded,
+    ExactAccountant,
+    GaussianEvent,
+    Ledger,
+    NonPrivateEvent,
+    NoOpEvent,
+)
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
 from pate.validation import InvalidValue
 
@@ -68,6 +76,27 @@ def test_impossible_shares_are_refused_before_anything_is_spent(shares: Any, mes
     with pytest.raises(InvalidValue, match=message):
         Prevalence(noise_multiplier=1.0).release(shares, num_teachers=2, rng=np.random.default_rng(0), ledger=ledger)
     assert ledger.entries == []
+
+
+def test_a_refused_charge_of_the_prevalence_draws_nothing() -> None:
+    rng, ledger = np.random.default_rng(0), Ledger(target_delta=1e-5, max_epsilon=0.01)
+    before = rng.bit_generator.state
+    with pytest.raises(BudgetExceeded, match=r"max_epsilon=0\.01: expected at least"):
+        Prevalence(noise_multiplier=1.0).release(records(50), num_teachers=50, rng=rng, ledger=ledger)
+    assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("other", [{"num_teachers": 60}, {"records_per_teacher": 2.0}])
+def test_another_prevalence_with_the_same_noise_is_refused(other: dict[str, Any]) -> None:
+    prevalence = Prevalence(noise_multiplier=9.0, adjacency=Adjacency.ADD_REMOVE)
+    ledger = Ledger(adjacency=Adjacency.ADD_REMOVE, target_delta=1e-5)
+    settings: dict[str, Any] = {"num_teachers": 50, "records_per_teacher": 1.0}
+    first = prevalence.release(records(50), rng=np.random.default_rng(0), ledger=ledger, **settings)
+    again = prevalence.release(records(50), rng=np.random.default_rng(0), ledger=ledger, **settings)
+    np.testing.assert_array_equal(first, again)
+    with pytest.raises(InvalidValue, match="expected fresh noise"):
+        prevalence.release(records(50), rng=np.random.default_rng(0), ledger=ledger, **settings | other)
+    assert len(ledger.entries) == 1
 
 
 def test_labels_and_scores_of_a_clear_vote() -> None:
