@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
-from pate.accounting import Event, GaussianEvent, OneBitEvent, SelfComposedEvent
+from pate.accounting import Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.release import Release
 from pate.aggregators.vote_limit import Block, bits_of, limited, vote_blocks
@@ -72,7 +71,7 @@ class ClippedVotes(TeacherVotesAggregator):
         labels, teachers = require_count("num_labels", num_labels), require_count("num_teachers", num_teachers)
         moved = squared_sensitivity(self.vote_clip, num_labels=labels, adjacency=self.adjacency)
         if self.norm == "l1":
-            return SelfComposedEvent(_bit_event(self.noise_std, self.threshold_share, teachers), queries * moved)
+            return SelfComposedEvent(threshold_event(self.noise_std, self.threshold_share, teachers), queries * moved)
         return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), queries)
 
     def scaled(self, factor: float) -> ClippedVotes:
@@ -102,9 +101,3 @@ class ClippedVotes(TeacherVotesAggregator):
         noisy = summary + self.noise_std * rng.standard_normal(summary.shape)
         labels = noisy > self.threshold_share * num_teachers
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
-
-
-@lru_cache(maxsize=64)
-def _bit_event(noise_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
-    z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / noise_std
-    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)

@@ -14,6 +14,13 @@ from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.validation import require_count, require_positive
 
 
+@lru_cache(maxsize=64)
+def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
+    """The price of saying whether a count that moves by at most 1, with noise, exceeds a share of the teachers."""
+    z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / noise_std
+    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GaussianVotes(PerQueryAggregator):
     """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2. Answers every query.
@@ -44,7 +51,7 @@ class GaussianVotes(PerQueryAggregator):
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """One bit for each label of each query."""
         num_bits = require_count("num_queries", num_queries, minimum=0) * require_count("num_labels", num_labels)
-        bit = _bit_event(self.noise_std, require_count("num_teachers", num_teachers))
+        bit = threshold_event(self.noise_std, 0.5, require_count("num_teachers", num_teachers))
         return SelfComposedEvent(bit, num_bits)
 
     def scaled(self, factor: float) -> GaussianVotes:
@@ -55,9 +62,3 @@ class GaussianVotes(PerQueryAggregator):
         noise = rng.standard_normal(votes.shape)
         labels = votes + self.noise_std * noise > num_teachers / 2
         return labels, np.ones(len(votes), dtype=np.bool_)
-
-
-@lru_cache(maxsize=64)
-def _bit_event(noise_std: float, num_teachers: int) -> OneBitEvent:
-    z = (np.arange(num_teachers + 1) - num_teachers / 2) / noise_std
-    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)

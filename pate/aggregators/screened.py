@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
-from pate.accounting import ComposedEvent, Event, Ledger, OneBitEvent, SelfComposedEvent
+from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
+from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
 from pate.validation import require, require_count, require_positive
@@ -63,7 +62,7 @@ class ScreenedAggregator(PerQueryAggregator):
         """The screening of all queries, and as many answers as there can be."""
         asked = require_count("num_queries", num_queries, minimum=0)
         require_count("num_labels", num_labels)
-        bit = _screening_event(self.screening_std, self.threshold_share, require_count("num_teachers", num_teachers))
+        bit = threshold_event(self.screening_std, self.threshold_share, require_count("num_teachers", num_teachers))
         answer = self._answer_event(num_labels=num_labels, num_teachers=num_teachers)
         most = asked if self.max_answers is None else min(self.max_answers, asked)
         return ComposedEvent((SelfComposedEvent(bit, asked), SelfComposedEvent(answer, most)))
@@ -92,9 +91,3 @@ class ScreenedAggregator(PerQueryAggregator):
         passed = self._statistic(votes, num_teachers=num_teachers) + noise >= self.threshold_share * num_teachers
         labels = self._draw_answers(votes, num_teachers=num_teachers, rng=rng)
         return labels & passed[:, None], passed
-
-
-@lru_cache(maxsize=64)
-def _screening_event(screening_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
-    z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / screening_std
-    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)
