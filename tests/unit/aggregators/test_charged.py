@@ -266,6 +266,22 @@ def test_hit_probabilities_are_frequencies() -> None:
         assert abs(found - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000)
 
 
+def test_what_a_hit_releases_is_independent_of_its_check() -> None:
+    """Hits have the law of stable top-k, though their check has failed: each draw has a random number of its own."""
+    prior_and_scale: dict[str, Any] = {"prior_scale": 5.0, "prior_margin": 6.0, "selection_scale": 4.0}
+    sizes = {"first_queries": 0, "target_hits": 20_000, "round_size": 20_000}
+    aggregator = replace(NOT_PRIOR, **prior_and_scale, table_budget=1.0, failure_prob=0.01, **sizes)
+    counts, prior = np.array([22, 14, 8, 0]), np.array([True, True, False, False])
+    release = released(aggregator, np.tile(counts, (20_000, 1)), prior=np.tile(prior, (20_000, 1)))
+    labels, answered = release.labels[release.hits], release.answered[release.hits]
+    assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
+    law = aggregator.release_step.distribution(counts, num_teachers=40)
+    assert law.pop(None) == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered)))
+    for chosen, probability in law.items():
+        found = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
+        assert abs(found - probability) < 5 * np.sqrt(probability * (1 - probability) / len(answered))
+
+
 def test_draws_follow_the_law() -> None:
     law = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
     counts = np.bincount(draw_index(law, np.random.default_rng(0).random(100_000)), minlength=4)
