@@ -26,6 +26,7 @@ from pate.accounting.events import (
     PureDpEvent,
 )
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.renyi import pairs_apart
 
 Array = NDArray[np.float64]
 
@@ -76,9 +77,7 @@ def _(event: BoundedRangeEvent, epsilons: Array) -> Array:
 @privacy_profile.register
 def _(event: OneBitEvent, epsilons: Array) -> Array:
     """The largest over pairs of statistics `reach` apart, both outcomes, both ways round."""
-    near = np.array(event.logits)
-    far = near[np.minimum(np.arange(len(near)) + event.reach, len(near) - 1)]
-    near, far = np.unique(np.stack([near, far])[:, far > near], axis=1)
+    near, far = pairs_apart(np.array(event.logits), event.reach)
     profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
     for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
         for more, less in zip(expit(p), expit(q), strict=True):

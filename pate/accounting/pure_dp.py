@@ -22,6 +22,7 @@ from pate.accounting.events import (
 )
 from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_epsilon
 from pate.accounting.rdp import RdpAccountant, count_leaves
+from pate.accounting.renyi import pairs_apart
 from pate.validation import InvalidValue, require_count
 
 _MOST_RELEASES = 1_000_000
@@ -125,8 +126,6 @@ def _(event: PureDpEvent | BoundedRangeEvent) -> float:
 @pure_epsilon.register
 def _(event: OneBitEvent) -> float:
     """The largest loss between statistics within reach, either outcome, either way round; rounded up."""
-    near = np.array(event.logits)
-    far = near[np.minimum(np.arange(len(near)) + event.reach, len(near) - 1)]
-    near, far = near[far > near], far[far > near]
+    near, far = pairs_apart(np.array(event.logits), event.reach)
     logs = [(log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))]
     return max((float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs), default=0.0)

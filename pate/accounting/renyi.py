@@ -41,9 +41,7 @@ def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
 
     The logits never decrease, so the pairs exactly `reach` apart (or at the end) are the worst, either way round.
     """
-    farther = np.minimum(np.arange(len(logits)) + reach, len(logits) - 1)
-    pairs = np.unique(np.stack([logits, logits[farther]]), axis=1)
-    pairs = pairs[:, pairs[0] != pairs[1]]
+    pairs = pairs_apart(logits, reach)
     if pairs.shape[1] == 0:
         return np.zeros_like(orders)
     log_p, log_q = log_expit(pairs)[:, :, None]
@@ -51,6 +49,12 @@ def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
     forward = bernoulli_rdp(log_p, log_not_p, log_q, log_not_q, orders)
     backward = bernoulli_rdp(log_q, log_not_q, log_p, log_not_p, orders)
     return np.asarray(np.maximum(forward, backward).max(axis=0))
+
+
+def pairs_apart(logits: Array, reach: int) -> Array:
+    """The different logits exactly `reach` apart, or less at the end: `[2, P]`, each pair once, the larger second."""
+    farther = logits[np.minimum(np.arange(len(logits)) + reach, len(logits) - 1)]
+    return np.asarray(np.unique(np.stack([logits, farther])[:, farther > logits], axis=1))
 
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:

@@ -25,6 +25,7 @@ from pate.accounting.events import (
     OneBitEvent,
     PureDpEvent,
 )
+from pate.accounting.renyi import pairs_apart
 from pate.validation import InvalidValue
 
 Array = NDArray[np.float64]
@@ -166,13 +167,11 @@ def _(event: BoundedRangeEvent) -> Family | None:
 @_family.register
 def _(event: OneBitEvent) -> Family | None:
     """The bit at two statistics that differ by the reach, either way round, less the pairs that others dominate."""
-    logits = np.array(event.logits)
-    farther = logits[np.minimum(np.arange(len(logits)) + event.reach, len(logits) - 1)]
-    moving = farther > logits
-    if not moving.any():
+    near, far = pairs_apart(np.array(event.logits), event.reach)
+    if near.size == 0:
         return None
-    one = _rounded_up(log_expit(farther[moving]), log_expit(logits[moving]))  # loss of a 1, > 0
-    zero = _rounded_up(log_expit(-logits[moving]), log_expit(-farther[moving]))  # minus the loss of a 0, > 0
+    one = _rounded_up(log_expit(far), log_expit(near))  # loss of a 1, > 0
+    zero = _rounded_up(log_expit(-near), log_expit(-far))  # minus the loss of a 0, > 0
     ups, downs = np.concatenate([one, zero]), -np.concatenate([zero, one])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
     ups, downs = ups[order], downs[order]
