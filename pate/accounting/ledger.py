@@ -193,6 +193,14 @@ def noise_name(rng: np.random.Generator) -> str:
     return hashlib.sha256(repr(source.state).encode()).hexdigest()
 
 
+def key_salt(rng: np.random.Generator) -> str:
+    """Another digest of the state, kept nowhere, for keys that digest private votes; empty where there is no name.
+
+    Whoever reads a ledger could otherwise try votes until some give the key.
+    """
+    return hashlib.sha256(f"salt {rng.bit_generator.state!r}".encode()).hexdigest() if noise_name(rng) else ""
+
+
 @contextmanager
 def _locked(path: Path | None) -> Iterator[Path | None]:
     """Holds the ledger's lock file, so that no two processes read, decide and append at once."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
-from pate.accounting.ledger import noise_name, require_ledger
+from pate.accounting.ledger import key_salt, noise_name, require_ledger
 from pate.aggregators.release import Release
 from pate.naming import full_text
 
@@ -91,10 +91,10 @@ class Aggregator(ABC):
         """Releases labels for all queries; `HistogramAggregator` and `TeacherVotesAggregator` say what they read."""
 
     def _pay(self, event: Event, ledger: Ledger | None, rng: np.random.Generator, name: Callable[[str], str]) -> None:
-        """Charges the ledger; `name` digests all that the release is a function of, salted by the noise's name."""
+        """Charges the ledger; `name` digests all that the release is a function of, given a salt."""
         if ledger is not None:
             noise = noise_name(rng)
-            key = name(noise) if noise else uuid.uuid4().hex
+            key = name(key_salt(rng)) if noise else uuid.uuid4().hex
             require_ledger(ledger).charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:

@@ -49,13 +49,13 @@ class HistogramAggregator(Aggregator):
             require(total <= most * num_teachers, "votes.sum", total, rule)
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        self._pay(event, ledger, rng, lambda noise: self._release_key(counts, num_teachers, noise, beside))
+        self._pay(event, ledger, rng, lambda salt: self._release_key(counts, num_teachers, salt, beside))
         return counts, event
 
-    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, noise: str, beside: str) -> str:
-        """A digest of all that the release is a function of; the name of the noise salts the votes."""
+    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, salt: str, beside: str) -> str:
+        """A digest of all that the release is a function of; salted."""
         identity = self.identity(num_labels=counts.shape[1], num_teachers=num_teachers)
-        named = (identity, num_teachers, counts.shape, noise, *([beside] if beside else []))
+        named = (identity, num_teachers, counts.shape, salt, *([beside] if beside else []))
         digest = hashlib.sha256(repr(named).encode())
         for _, block in _blocks(counts):
             digest.update(np.ascontiguousarray(block).data)

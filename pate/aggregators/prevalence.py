@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
-from pate.accounting.ledger import noise_name, require_ledger
+from pate.accounting.ledger import key_salt, noise_name, require_ledger
 from pate.mechanisms.rounded_gaussian import RoundedGaussian
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
@@ -89,7 +89,7 @@ class Prevalence:
         require(len(shares) == num_teachers or fewer, "num_teachers", num_teachers, f"{len(shares)}, the shares' rows")
         if ledger is not None:
             noise = noise_name(rng)
-            settings = (self, num_teachers, records_per_teacher, shares.shape, noise)
+            settings = (self, num_teachers, records_per_teacher, shares.shape, key_salt(rng))
             named = hashlib.sha256(repr(settings).encode())
             named.update(np.ascontiguousarray(shares).data)
             key = named.hexdigest() if noise else uuid.uuid4().hex

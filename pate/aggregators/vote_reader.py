@@ -84,16 +84,16 @@ class TeacherVotesAggregator(Aggregator):
         require_generator(rng)
         num_queries, num_labels = self._shape(summary)
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        self._pay(event, ledger, rng, lambda noise: self._summary_key(summary, num_teachers, noise))
+        self._pay(event, ledger, rng, lambda salt: self._summary_key(summary, num_teachers, salt))
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
         return summary.shape[0], summary.shape[1]
 
-    def _summary_key(self, summary: NDArray[Any], num_teachers: int, noise: str) -> str:
-        """A digest of all that the release is a function of; the name of the noise salts the summary."""
+    def _summary_key(self, summary: NDArray[Any], num_teachers: int, salt: str) -> str:
+        """A digest of all that the release is a function of; salted."""
         identity = self.identity(num_labels=self._shape(summary)[1], num_teachers=num_teachers)
-        digest = hashlib.sha256(repr((identity, num_teachers, summary.dtype.str, summary.shape, noise)).encode())
+        digest = hashlib.sha256(repr((identity, num_teachers, summary.dtype.str, summary.shape, salt)).encode())
         digest.update(np.ascontiguousarray(summary).data)
         return digest.hexdigest()

@@ -13,6 +13,7 @@ import pytest
 
 import pate.aggregators
 from pate.accounting import Adjacency, Ledger, RdpAccountant, event_from_json, event_to_json
+from pate.accounting.ledger import noise_name
 from pate.aggregators import Aggregator
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
@@ -222,6 +223,27 @@ def test_same_generator_state_gives_the_same_release_charged_once(case: Case) ->
     np.testing.assert_array_equal(first.answered, second.answered)
     assert (first.labels != third.labels).any()
     assert len(ledger.entries) == 2
+
+
+@every_case
+def test_whoever_reads_the_ledger_cannot_try_votes_until_one_gives_the_key(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys digest private votes, with a salt that is not the name of the noise, which stands beside them."""
+
+    def charged() -> dict[str, str]:
+        ledger = Ledger(target_delta=1e-3)
+        rng = np.random.default_rng(7)
+        case.aggregator.aggregate(case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger)
+        return {entry.key: entry.noise for entry in ledger.entries}
+
+    kept = charged()
+    assert charged() == kept
+    for name in ("aggregator", "prevalence"):
+        monkeypatch.setattr(f"pate.aggregators.{name}.key_salt", noise_name)
+    guessed = charged()
+    assert list(guessed.values()) == list(kept.values())
+    assert not guessed.keys() & kept.keys()
 
 
 @every_case

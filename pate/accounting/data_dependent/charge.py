@@ -14,7 +14,7 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger, noise_name, require_ledger
+from pate.accounting.ledger import Ledger, key_salt, noise_name, require_ledger
 from pate.accounting.rdp import RdpAccountant
 
 
@@ -39,7 +39,7 @@ def charge(sanitiser: Sanitiser, data: NDArray[Any], *, rng: np.random.Generator
     if ledger is None:
         return
     noise = noise_name(rng)
-    digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, noise)).encode())
+    digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, key_salt(rng))).encode())
     digest.update(np.ascontiguousarray(data).data)
     key = digest.hexdigest() if noise else uuid.uuid4().hex
     require_ledger(ledger).charge(

@@ -28,6 +28,7 @@ from pate.accounting.data_dependent import (
     smooth_noise_rdp,
     statement,
 )
+from pate.accounting.ledger import noise_name
 from pate.report.rounding import round_up
 from pate.validation import InvalidValue
 
@@ -135,6 +136,19 @@ def test_the_ledger_is_charged_with_the_event_before_the_draw(
     assert len(ledger.entries) == 1
     with pytest.raises(InvalidValue, match="expected fresh noise"):
         sanitiser(data[::-1], rng=np.random.default_rng(0), ledger=ledger)
+
+
+@pytest.mark.parametrize(("sanitiser", "data"), RELEASES)
+def test_whoever_reads_the_ledger_cannot_try_votes_until_one_gives_the_key(
+    sanitiser: GapCostSanitiser | GnmaxCostSanitiser, data: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = []
+    for _ in range(2):
+        ledger = Ledger(target_delta=1e-6)
+        sanitiser(data, rng=np.random.default_rng(0), ledger=ledger)
+        keys += [entry.key for entry in ledger.entries]
+        monkeypatch.setattr("pate.accounting.data_dependent.charge.key_salt", noise_name)
+    assert keys[0] != keys[1]
 
 
 @pytest.mark.parametrize(("sanitiser", "data"), RELEASES)

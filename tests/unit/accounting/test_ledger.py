@@ -26,7 +26,7 @@ from pate.accounting import (
     SelfComposedEvent,
     calibrate,
 )
-from pate.accounting.ledger import noise_name
+from pate.accounting.ledger import key_salt, noise_name
 from pate.validation import InvalidValue
 
 DELTA = 1e-6
@@ -101,6 +101,12 @@ def test_noise_is_named_by_the_state_of_numpy_s_own_generators_alone() -> None:
     rng.random()
     assert noise_name(rng) not in ("", before)
     assert noise_name(OwnGenerator(np.random.PCG64(0))) == noise_name(np.random.Generator(OwnBits(0))) == ""
+
+
+def test_the_salt_of_keys_is_another_digest_of_the_same_state() -> None:
+    one, other = np.random.default_rng(0), np.random.default_rng(1)
+    assert key_salt(one) == key_salt(np.random.default_rng(0)) not in ("", noise_name(one), key_salt(other))
+    assert key_salt(np.random.Generator(OwnBits(0))) == ""
 
 
 def test_a_crash_before_the_disk_is_reached_charges_nothing_in_memory(
