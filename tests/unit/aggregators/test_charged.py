@@ -266,6 +266,14 @@ def test_hit_probabilities_are_frequencies() -> None:
         assert abs(found - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000)
 
 
+def test_a_hit_that_is_refused_is_paid_for() -> None:
+    """Nothing is expected, so each query hits, and no set of equal counts is stable."""
+    expected = np.zeros((10, 4), dtype=np.bool_)
+    release = released(replace(NOT_PRIOR, first_queries=0), [UNSURE] * 10, prior=expected)
+    assert not release.answered.any()
+    assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
+
+
 def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     """Hits have the law of stable top-k, though their check has failed: each draw has a random number of its own."""
     prior_and_scale: dict[str, Any] = {"prior_scale": 5.0, "prior_margin": 6.0, "selection_scale": 4.0}
