@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from pate.durable import replacing, write_text
 from pate.validation import InvalidValue, require, require_choice
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
@@ -69,7 +69,6 @@ class StudentModel(ABC):
     def save(self, folder: Path | str) -> None:
         """Writes the two files; each appears whole or not at all. Equal models give equal bytes."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         card = {
             "kind": self.kind,
             "threshold": float(self.threshold),
@@ -77,8 +76,9 @@ class StudentModel(ABC):
             "num_rows": self.num_rows,
             "choices": dict(self.choices),
         }
-        _write(folder / _WEIGHTS, save({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}))
-        _write(folder / _CARD, (json.dumps(card, indent=2) + "\n").encode())
+        with replacing(folder / _WEIGHTS) as file:
+            file.write(save({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}))
+        write_text(folder / _CARD, json.dumps(card, indent=2) + "\n")
 
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
@@ -103,12 +103,3 @@ class StudentModel(ABC):
     @abstractmethod
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)

@@ -30,6 +30,18 @@ def test_a_student_replaces_the_one_before(folder, make_rows):
     assert StudentModel.load(folder).num_rows == 50
 
 
+def test_a_save_that_fails_keeps_the_one_before_and_leaves_nothing_beside_it(folder, make_rows, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    other = LinearStudent().fit(*make_rows(50, seed=3), seed=0)
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        other.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 @pytest.mark.parametrize("file", ["student.json", "student.safetensors"])
 def test_refuses_a_torn_or_missing_file(folder, file):
     (folder / file).write_bytes((folder / file).read_bytes()[:20])
