@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -199,6 +200,31 @@ def key_salt(rng: np.random.Generator) -> str:
     Whoever reads a ledger could otherwise try votes until some give the key.
     """
     return hashlib.sha256(f"salt {rng.bit_generator.state!r}".encode()).hexdigest() if noise_name(rng) else ""
+
+
+def charge_draw(
+    ledger: Ledger | None,
+    event: Event,
+    *,
+    adjacency: Adjacency,
+    description: str,
+    rng: np.random.Generator,
+    key: Callable[[str], str],
+) -> None:
+    """Charges a ledger, where there is one, for what is drawn next from the generator.
+
+    Args:
+        ledger: None charges nothing.
+        event: the price.
+        adjacency: what it was made for.
+        description: for people.
+        rng: in the state that it is drawn from. One whose noise has no name makes every draw a new release.
+        key: digests all that the release is a function of beside its noise, and the salt that it is given.
+    """
+    if ledger is not None:
+        noise = noise_name(rng)
+        name = key(key_salt(rng)) if noise else uuid.uuid4().hex
+        require_ledger(ledger).charge(event, adjacency=adjacency, key=name, description=description, noise=noise)
 
 
 @contextmanager

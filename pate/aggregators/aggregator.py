@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
-from pate.accounting.ledger import key_salt, noise_name, require_ledger
+from pate.accounting.ledger import charge_draw
 from pate.aggregators.release import Release
 from pate.naming import full_text
 
@@ -92,10 +91,7 @@ class Aggregator(ABC):
 
     def _pay(self, event: Event, ledger: Ledger | None, rng: np.random.Generator, name: Callable[[str], str]) -> None:
         """Charges the ledger; `name` digests all that the release is a function of, given a salt."""
-        if ledger is not None:
-            noise = noise_name(rng)
-            key = name(key_salt(rng)) if noise else uuid.uuid4().hex
-            require_ledger(ledger).charge(event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise)
+        charge_draw(ledger, event, adjacency=self.adjacency, description=repr(self), rng=rng, key=name)
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.

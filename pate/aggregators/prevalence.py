@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
-from pate.accounting.ledger import key_salt, noise_name, require_ledger
+from pate.accounting.ledger import charge_draw
 from pate.mechanisms.rounded_gaussian import RoundedGaussian
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
@@ -87,15 +86,13 @@ class Prevalence:
         shares = _require_shares(label_shares)
         fewer = self.adjacency == Adjacency.ADD_REMOVE and len(shares) < num_teachers
         require(len(shares) == num_teachers or fewer, "num_teachers", num_teachers, f"{len(shares)}, the shares' rows")
-        if ledger is not None:
-            noise = noise_name(rng)
-            settings = (self, num_teachers, records_per_teacher, shares.shape, key_salt(rng))
-            named = hashlib.sha256(repr(settings).encode())
+
+        def key(salt: str) -> str:
+            named = hashlib.sha256(repr((self, num_teachers, records_per_teacher, shares.shape, salt)).encode())
             named.update(np.ascontiguousarray(shares).data)
-            key = named.hexdigest() if noise else uuid.uuid4().hex
-            require_ledger(ledger).charge(
-                self.event, adjacency=self.adjacency, key=key, description=repr(self), noise=noise
-            )
+            return named.hexdigest()
+
+        charge_draw(ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=rng, key=key)
         length = self._length(shares, rng)
         first, std = self._mean(shares, np.zeros(shares.shape[1]), length, 1, num_teachers, rng)
         closer = self._closer(first, std, length, num_teachers, records_per_teacher)

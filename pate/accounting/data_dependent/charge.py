@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import uuid
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger, key_salt, noise_name, require_ledger
+from pate.accounting.ledger import Ledger, charge_draw
 from pate.accounting.rdp import RdpAccountant
 
 
@@ -36,15 +35,14 @@ class Sanitiser(Protocol):
 
 def charge(sanitiser: Sanitiser, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:
     """Charges a release before it is drawn; the same data, parameters and noise are the same release."""
-    if ledger is None:
-        return
-    noise = noise_name(rng)
-    digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, key_salt(rng))).encode())
-    digest.update(np.ascontiguousarray(data).data)
-    key = digest.hexdigest() if noise else uuid.uuid4().hex
-    require_ledger(ledger).charge(
-        sanitiser.event, adjacency=sanitiser.adjacency, key=key, description=f"cost, {sanitiser!r}", noise=noise
-    )
+
+    def key(salt: str) -> str:
+        digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, salt)).encode())
+        digest.update(np.ascontiguousarray(data).data)
+        return digest.hexdigest()
+
+    description = f"cost, {sanitiser!r}"
+    charge_draw(ledger, sanitiser.event, adjacency=sanitiser.adjacency, description=description, rng=rng, key=key)
 
 
 def estimated_epsilon(sanitiser: Sanitiser, released: float, *, target_delta: float) -> float:

@@ -147,7 +147,7 @@ def test_whoever_reads_the_ledger_cannot_try_votes_until_one_gives_the_key(
         ledger = Ledger(target_delta=1e-6)
         sanitiser(data, rng=np.random.default_rng(0), ledger=ledger)
         keys += [entry.key for entry in ledger.entries]
-        monkeypatch.setattr("pate.accounting.data_dependent.charge.key_salt", noise_name)
+        monkeypatch.setattr("pate.accounting.ledger.key_salt", noise_name)
     assert keys[0] != keys[1]
 
 
