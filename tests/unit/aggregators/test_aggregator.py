@@ -66,6 +66,15 @@ def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
     assert len(names) == 3
 
 
+def test_another_number_of_teachers_is_another_release() -> None:
+    """Whatever the aggregator makes of it: the price of this one does not depend on it."""
+    ledger, votes = Ledger(target_delta=1e-6), np.zeros((1, 4), dtype=int)
+    one = Thresholds(thresholds=0)
+    one.aggregate(votes, num_teachers=9, rng=np.random.default_rng(0), ledger=ledger)
+    with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
+        one.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0), ledger=ledger)
+
+
 def test_two_arrays_that_print_alike_are_two_releases() -> None:
     """The same noise may not serve both."""
     one, other = (Thresholds(thresholds=long_array(middle)) for middle in (0.0, 1.0))

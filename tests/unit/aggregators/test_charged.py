@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Ledger, NoOpEvent, PureDpEvent, RdpAccountant, SelfComposedEvent
 from pate.accounting.events import failure_probability, leaves
-from pate.accounting.target_charging import boundary, not_prior
+from pate.accounting.target_charging import boundary, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, Round
 from pate.aggregators.session_price import session_event
 from pate.aggregators.top_k_call import bit_epsilon
@@ -108,6 +108,8 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
 
     assert event(0) == NoOpEvent()
     assert event(9) == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 9), 0.0)
+    wrapped = session_event(tight_boundary, 0.1, target_hits=5, num_calls=9, session_delta=1e-6)
+    assert wrapped == ApproximateEvent(SelfComposedEvent(PureDpEvent(tight_boundary(0.1).epsilon), 9), 0.0)
     many, more = event(500), event(10**9)
     assert many == more
     assert 0 < failure_probability(many) < 1e-6
