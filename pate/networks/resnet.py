@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,11 @@ class ResNet50(Network):
     image_size: int | None = None
 
     def __post_init__(self) -> None:
+        torchvision_models()
         if self.image_size is not None:
             require_count("image_size", self.image_size)
+        if self.weights is not None:
+            _require_weights(self.weights)
 
     @cached_property
     def _module(self) -> torch.nn.Module:
@@ -119,6 +122,12 @@ def read_weights(path: str | Path) -> Tensors:
         raise InvalidValue(f"weights={path}: expected a file of ResNet-50 weights, found no good {wrong[0]} in it")
     counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
     return {name: tensors[name] for name in wanted} | counts
+
+
+@cache
+def _require_weights(path: str) -> None:
+    """Reads the file once, so that a wrong one is told before anything is trained or paid for with it."""
+    read_weights(path)
 
 
 class FrozenBackbone:

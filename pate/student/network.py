@@ -78,7 +78,7 @@ def fit_members(
     fold_of = rng.permutation(len(images)) % min(training.folds, len(images))
     released: NDArray[np.float32] = np.asarray(labels.any(axis=0), np.float32)
     held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
-    with one_thread(), device_memory("a smaller student.batch_size or student.max_unlabelled takes less"):
+    with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
         for fold in range(fold_of.max() + 1):
             kept = fold_of != fold
             targets = labels[kept].astype(np.float32)

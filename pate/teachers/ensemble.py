@@ -109,7 +109,7 @@ def cast_votes(
                 yield first, kept["confidences"]
             continue
         states = [store.load(index) for index in range(first, last)]
-        with one_thread(), device_memory("what else uses the GPU leaves too little of it"):
+        with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
             confidences = teacher.predict_many(states, inputs)
         if path is not None:
             write_arrays(path, confidences=confidences)

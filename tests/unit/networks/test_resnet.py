@@ -7,6 +7,8 @@ from pate.networks import ResNet50, read_weights
 from pate.networks import resnet as resnet_module
 from pate.networks.resnet import FrozenBackbone
 from pate.networks.torchvision import installed_version, needs_schemas, torchvision_models
+from pate.student import ResNet50Student
+from pate.teachers import ResNet50Teacher
 from pate.validation import InvalidValue
 
 CPU = torch.device("cpu")
@@ -48,6 +50,8 @@ def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InvalidValue, match=r"teacher=resnet50: expected torchvision .* pip install 'pate\[vision\]'"):
         torchvision_models()
+    with pytest.raises(InvalidValue, match="expected torchvision to be installed"):
+        ResNet50Student()  # not once it has labels to learn from, which were paid for
 
 
 def test_weights_come_from_the_file_and_the_head_is_ours(backbone):
@@ -83,6 +87,14 @@ def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(ResNet50, "logits", None)
     assert frozen.features(images, remember=True) is found
+
+
+def test_a_wrong_file_is_refused_before_anything_begins(tmp_path):
+    path = tmp_path / "cut.pth"
+    path.write_bytes(b"PK")
+    for kind in (ResNet50Teacher, ResNet50Student):
+        with pytest.raises(InvalidValue, match=r"weights=.*cut\.pth: expected a file of ResNet-50 weights"):
+            kind(weights=str(path))
 
 
 def test_refuses_files_that_are_no_resnet(tmp_path, backbone):
