@@ -69,7 +69,7 @@ def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
 def test_another_number_of_teachers_is_another_release() -> None:
     """Whatever the aggregator makes of it: the price of this one does not depend on it."""
     ledger, votes = Ledger(target_delta=1e-6), np.zeros((1, 4), dtype=int)
-    one = Thresholds(thresholds=0)
+    one = Thresholds(thresholds=[0, 0, 0, 0])
     one.aggregate(votes, num_teachers=9, rng=np.random.default_rng(0), ledger=ledger)
     with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
         one.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0), ledger=ledger)
