@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import select
 import sys
@@ -15,7 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.mistakes import explain
+from pate.config.mistakes import explain, explain_choice, require_known_keys
+from pate.config.schema import COMMANDS
 from pate.validation import InvalidValue
 
 USER_MISTAKE = 2
@@ -34,13 +36,19 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     register_configs(training=config_name not in ("account", "audit"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
-    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(_unheard(task))
+    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(
+        _unheard(task, config_name)
+    )
     try:
         _heard(app)
     except (HydraException, OmegaConfBaseException) as error:
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
         _stop(str(error), USER_MISTAKE)
+    except ValueError as error:
+        if not str(error).startswith("Config group override") or (line := explain_choice(sys.argv[1:])) is None:
+            raise
+        _stop(line, USER_MISTAKE)
     except KeyboardInterrupt:
         _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
     except (OSError, MemoryError) as error:
@@ -57,9 +65,12 @@ class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
 
-def _unheard(task: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
+def _unheard(task: Callable[[DictConfig], None], config_name: str) -> Callable[[DictConfig], None]:
+    known = tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+
     def run(config: DictConfig) -> None:
         try:
+            require_known_keys(config, known)
             task(config)
         except Exception as error:
             raise _Unheard(f"{type(error).__name__}: {error}") from error

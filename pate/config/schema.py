@@ -173,14 +173,20 @@ class CompareConfig:
     output_dir: str | None = None
 
 
+COMMANDS: dict[str, type] = {
+    "train": TrainConfig,
+    "account": AccountConfig,
+    "audit": AuditConfig,
+    "compare": CompareConfig,
+}
+
+
 def register_configs(*, training: bool = True) -> None:
     """Makes the schemas known to Hydra, under the group `schema`; without training, torch is not loaded."""
     OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
     store = ConfigStore.instance()
-    store.store(group="schema", name="train", node=TrainConfig)
-    store.store(group="schema", name="account", node=AccountConfig)
-    store.store(group="schema", name="audit", node=AuditConfig)
-    store.store(group="schema", name="compare", node=CompareConfig)
+    for name, command in COMMANDS.items():
+        store.store(group="schema", name=name, node=command)
     for group, classes in (groups() if training else {"aggregator": _AGGREGATORS}).items():
         for name, cls in classes.items():
             extra: list[tuple[str, Any, Any]] = [_number_of(cls)] if group == "teacher" else []

@@ -7,12 +7,12 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build, register_configs
 from pate.config.location import CONFIG_FOLDER
-from pate.config.mistakes import explain
+from pate.config.mistakes import explain, explain_choice, require_known_keys
 from pate.validation import InvalidValue
 
 
@@ -93,3 +93,53 @@ def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
         build(node, allowed_targets=["nowhere."])
     with pytest.raises(InvalidValue, match="or with a prefix in allowed_targets"):
         build(node)
+
+
+def test_what_cannot_be_set_before_a_class_is_known_is_told_the_plus() -> None:
+    with (
+        initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
+        pytest.raises(ConfigCompositionException, match="Could not override") as raised,
+    ):
+        register_configs()
+        compose("train", ["teacher=sklearn", "teacher.estimator.C=3"])
+    assert explain(raised.value).endswith("; with + before it, it becomes one: +teacher.estimator.C=…")
+
+
+@pytest.mark.parametrize("override", ["+experiment=quick", "teacher=[linear,mlp]"])
+def test_two_members_of_a_group_are_told_how_to_sweep(override: str) -> None:
+    with (
+        initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
+        pytest.raises(ConfigCompositionException, match="Multiple values") as raised,
+    ):
+        register_configs()
+        compose("train", [override])
+    group = override.strip("+").partition("=")[0]
+    rule = f"expected one member, and no + before the name: {group}=NAME; -m {group}=A,B runs several"
+    assert explain(raised.value) == f"{group}: {rule}"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["seed=3", "accountant=null"], "accountant=null: expected one of exact, pld, pure_dp, rdp, zcdp"),
+        (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
+        (["seed=3", "target_epsilon=null"], None),
+    ],
+)
+def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str | None) -> None:
+    assert explain_choice(words) == line
+
+
+def test_a_key_that_nothing_reads_is_refused() -> None:
+    config = OmegaConf.create({"seed": 1, "num_query": 5})
+    assert isinstance(config, DictConfig)
+    with pytest.raises(InvalidValue, match=r"num_query: expected a key of .* \(did you mean num_queries\?\)"):
+        require_known_keys(config, ("seed", "num_queries"))
+    require_known_keys(config, ("seed", "num_query"))
+
+
+@pytest.mark.parametrize("word", ["aggregator=null", "++num_query=5"])
+def test_commands_say_both_in_a_line(word: str) -> None:
+    said = subprocess.run([sys.executable, "-m", "pate.cli.account", word], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert said.stderr.startswith(word.strip("+").partition("=")[0])
