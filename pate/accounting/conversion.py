@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 
 _LARGEST_EXPONENT = 700.0
 _LARGEST_RHO = 1e20  # beyond it the best order cannot be told from 1
+_SMALLEST_RHO = 1e-290  # a smaller one is rounded up: the best order would be none that a float holds
 
 
 def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
@@ -70,6 +71,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
         return zcdp_to_epsilon_classic(rho, target_delta=target_delta)
     from scipy.optimize import minimize_scalar  # loads slowly
 
+    rho = max(rho, _SMALLEST_RHO)
     log_excess = math.log(math.sqrt(math.log(1 / target_delta) / rho))
 
     def epsilon(log_order_less_one: float) -> float:
@@ -95,6 +97,8 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
         return float(rho > 0)
     from scipy.optimize import minimize_scalar  # loads slowly
 
+    rho = max(rho, _SMALLEST_RHO)
+
     def log_delta(log_order_less_one: float) -> float:  # convex in the order, so it has one minimum
         less_one = math.exp(log_order_less_one)
         order = 1 + less_one
@@ -102,7 +106,9 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
         return less_one * (rho * order - target_epsilon + share) - math.log(order)
 
     highest = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
-    best = minimize_scalar(log_delta, bounds=(-40.0, max(highest, 1.0)), method="bounded", options={"xatol": 1e-10})
+    best = minimize_scalar(
+        log_delta, bounds=(-40.0, min(max(highest, 1.0), _LARGEST_EXPONENT)), method="bounded", options={"xatol": 1e-10}
+    )
     return math.exp(min(float(best.fun), 0.0))
 
 

@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 _MOST_SIZES = 64
 _BISECTIONS = 70
 _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
+_FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
 
 
 @singledispatch
@@ -95,14 +96,20 @@ def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
     if n == 1:
         return _at_least_trivial(np.zeros_like(epsilons), epsilons)
     shift = 2 / event.noise_multiplier
-    blocks = np.array_split(np.arange(1, n), min(n - 1, _MOST_SIZES))
-    above = {size: _raised_maximum(size, shift, epsilons) for size in {int(block[-1]) for block in blocks}}
-    below = {size: _lowered_maximum(size, shift, epsilons) for size in {n - int(block[0]) for block in blocks}}
-    profile = np.zeros_like(epsilons)
-    for block in blocks:
-        smaller = np.minimum(above[int(block[-1])], below[n - int(block[0])])
-        np.maximum(profile, convex_minorant(np.exp(epsilons), smaller), out=profile)
+    profile, first = np.zeros_like(epsilons), 1
+    for size in _block_sizes(n - 1):
+        above = _raised_maximum(first + size - 1, shift, epsilons)
+        below = _lowered_maximum(n - first, shift, epsilons)
+        np.maximum(profile, convex_minorant(np.exp(epsilons), np.minimum(above, below)), out=profile)
+        first += size
     return _at_least_trivial(profile, epsilons)
+
+
+def _block_sizes(total: int) -> list[int]:
+    """Nearly equal sizes of at most 64 blocks, without listing what is in them."""
+    number = min(total, _MOST_SIZES)
+    size, larger = divmod(total, number)
+    return [size + 1] * larger + [size] * (number - larger)
 
 
 def _raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
@@ -127,7 +134,7 @@ def _lowered_maximum(count: int, shift: float, epsilons: Array) -> Array:
 
 def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
     """Where a rising function of the noise meets its targets, by bisection; an error there costs its square."""
-    farthest = (float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST
+    farthest = min((float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL)
     low, high = np.full_like(targets, -farthest), np.full_like(targets, farthest)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

@@ -80,7 +80,8 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
         return np.zeros_like(orders)
     bound = orders * (epsilon * epsilon / 8)
     more, less = -np.expm1(-orders * epsilon), -np.expm1(-(orders - 1) * epsilon)
-    log_more, log_less, log_least = np.log(more), np.log(less), math.log(-math.expm1(-epsilon))
+    with np.errstate(divide="ignore"):  # of a product that vanishes
+        log_more, log_less, log_least = np.log(more), np.log(less), math.log(-math.expm1(-epsilon))
     shift = np.log1p(-1 / orders) + log_more + epsilon - log_less
     log_moment = (orders - 1) * shift + log_more - np.log(orders) - log_least
     terms = orders * (1 + epsilon - np.minimum(log_more, 0) - np.minimum(log_less, 0)) - log_least
@@ -142,7 +143,7 @@ def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) 
     lost = -orders * math.expm1(-2 * beta)
     left = 1 - lost - _ROUNDING * (1 + lost)
     finite = left > 0
-    if noise_multiplier == 0:
+    if noise_multiplier == 0 or not finite.any():
         return price
     a, left = orders[finite], left[finite]
     with np.errstate(over="ignore", divide="ignore"):

@@ -156,10 +156,11 @@ def largest_ratio(orders: Array, rdp: Array, *, beyond: float) -> float:
         rdp: `[A]` upper bounds for the divergences at those orders.
         beyond: a bound for the ratio above the last order.
     """
-    if not np.isfinite(rdp).all():
+    with np.errstate(over="ignore"):
+        moments = (orders - 1) * rdp
+    if not np.isfinite(moments).all():
         return math.inf
     left, right = np.append(1.0, orders[:-1]), orders
-    moments = (orders - 1) * rdp
     low = np.append(0.0, moments[:-1])
     slope = (moments - low) / (right - left)
     intercept = low - slope * left

@@ -28,6 +28,7 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
+    SmoothSensitivityEvent,
     ZCdpAccountant,
     ZCdpEvent,
     gaussian_delta,
@@ -50,10 +51,12 @@ EVENTS: tuple[Event, ...] = (
     SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(GaussianEvent(20.0), 1e-8))), 3),
     NoisyMaxGaussianEvent(20.0, num_candidates=5),
     ZCdpEvent(0.01),
+    SmoothSensitivityEvent(20.0, 1e-3),
 )
 REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
-    ExactAccountant: (ZCdpEvent,),
-    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, ZCdpEvent),
+    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent),
+    ZCdpAccountant: (SmoothSensitivityEvent,),
+    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, ZCdpEvent, SmoothSensitivityEvent),
 }
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
@@ -195,6 +198,37 @@ def test_figures_are_upper_bounds_for_randomised_response(accountant: Kind) -> N
                 for k in range(count + 1)
             )
             assert made.get_delta(target) >= exact * (1 - 1e-9)
+
+
+EXTREMES = (
+    ZCdpEvent(5e-324),
+    ZCdpEvent(1e-200),
+    BoundedRangeEvent(5e-324),
+    BoundedRangeEvent(1e308),
+    PureDpEvent(1e308),
+    GaussianEvent(1e308),
+    NoisyMaxGaussianEvent(1e308, 3),
+    NoisyMaxGaussianEvent(3.0, 2**40),
+    NoisyMaxGaussianEvent(1e154, 2**62),
+    SmoothSensitivityEvent(1.0, 800.0),
+    OneBitEvent((-1e308, 1e308), 1),
+    OneBitEvent((0.0, 5e-324), 1),
+)
+
+
+@every_accountant
+@pytest.mark.parametrize("event", EXTREMES, ids=repr)
+def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, event: Event) -> None:
+    """No error, no warning and no NaN, but a number that falls as the other grows."""
+    if refuses(accountant, event):
+        return
+    spent = accountant().compose(event, 7)
+    epsilons = [spent.get_epsilon(delta) for delta in (1e-12, 1e-6, 0.3)]
+    deltas = [spent.get_delta(epsilon) for epsilon in (0.0, 1e-300, 5.0, 1e300)]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert deltas == sorted(deltas, reverse=True)
+    assert epsilons[-1] >= 0
+    assert 0 <= deltas[-1] <= deltas[0] <= 1
 
 
 @every_accountant
