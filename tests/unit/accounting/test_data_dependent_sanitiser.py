@@ -136,6 +136,8 @@ def test_the_ledger_is_charged_with_the_event_before_the_draw(
     assert len(ledger.entries) == 1
     with pytest.raises(InvalidValue, match="expected fresh noise"):
         sanitiser(data[::-1], rng=np.random.default_rng(0), ledger=ledger)
+    assert sanitiser(data, rng=np.random.default_rng(1), ledger=ledger) != first  # another draw, paid for as well
+    assert [entry.event for entry in ledger.entries] == [sanitiser.event] * 2
 
 
 @pytest.mark.parametrize(("sanitiser", "data"), RELEASES)
