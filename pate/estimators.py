@@ -56,6 +56,15 @@ def seeded(estimator: Any, seed: int) -> Any:
     return copy.set_params(**dict.fromkeys(names, seed))
 
 
+def takes_nan(estimator: Any) -> bool:
+    """Whether an estimator, or the first step of a pipeline, says that inputs may be missing."""
+    steps = [step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")]
+    if steps:
+        return takes_nan(steps[0])
+    says = not isinstance(estimator, type) and hasattr(estimator, "__sklearn_tags__")
+    return says and bool(estimator.__sklearn_tags__().input_tags.allow_nan)
+
+
 def _columns(model: Any, rows: NDArray[np.float32], width: int) -> NDArray[np.float64]:
     """Confidences of one fitted estimator, `[n, width]`."""
     if hasattr(model, "predict_proba"):

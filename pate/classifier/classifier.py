@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,6 +27,7 @@ from pate.classifier.pools import Pools, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.tasks import OneClass, task_of
+from pate.estimators import takes_nan
 from pate.validation import require, require_count, require_positive, require_probability
 
 
@@ -170,9 +172,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return np.asarray(self.student_.probabilities(inputs))
 
     def __sklearn_tags__(self) -> Any:
-        """Says that y may have several labels a sample."""
+        """Says that y may have several labels a sample, and whether inputs may be missing."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
+        tags.input_tags.allow_nan = all(takes_nan(chosen) for chosen in (self._teacher, self._student))
         return tags
 
     @property
@@ -185,7 +188,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _inputs(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "student_")
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float32))
+        return np.asarray(validate_data(self, X, reset=False, **self._form))
+
+    @property
+    def _form(self) -> dict[str, Any]:
+        """What inputs must be: values may be missing where teacher and student take that."""
+        return {"dtype": np.float32, "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True}
 
     def _validated(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None) -> Pools:
         """Private records and public samples; sets what a fit knows of their form."""
@@ -193,14 +201,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             able = all(hasattr(chosen, method) for method in ("fit", "predict", "get_params"))
             rule = "a scikit-learn estimator, such as LogisticRegression()"
             require(able and not isinstance(chosen, type), name, chosen, rule)
-        inputs, labels = validate_data(self, X, y, multi_output=True, dtype=np.float32)
+        inputs, labels = validate_data(self, X, y, multi_output=True, **self._form)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
         self._task, targets = task_of(dense, self.classes)
         if isinstance(self._task, OneClass):
             for name, chosen in (("estimator", self._teacher), ("student", self._student)):
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
         self.classes_ = self._task.classes
-        public = None if X_public is None else validate_data(self, X_public, reset=False, dtype=np.float32)
+        public = None if X_public is None else validate_data(self, X_public, reset=False, **self._form)
         if public is not None:
             warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)

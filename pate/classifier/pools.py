@@ -77,10 +77,17 @@ def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32
         )
 
 
+_MISSING = ("nan", "None", "<NA>", "NaT")  # as numpy and pandas write what is not there
+
+
 def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
     """A number for each record's group; without groups every record is one."""
     if groups is None:
         return np.arange(num_records)
     named = np.asarray(groups)
     require(named.shape == (num_records,), "groups.shape", named.shape, f"({num_records},), one group for each record")
+    if named.dtype.kind == "O":
+        named = named.astype(np.str_)
+    missing = named[np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)]
+    require(not len(missing), "groups", missing[:1].tolist(), "a group for each record, none missing")
     return np.unique(named, return_inverse=True)[1].astype(np.int64)

@@ -14,6 +14,7 @@ from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
@@ -315,3 +316,20 @@ def test_a_regressor_is_no_teacher_of_classes(classes: Data) -> None:
         PATEClassifier(Ridge()).fit(inputs, targets, X_public=public)
     with pytest.raises(InvalidValue, match="student=Ridge: expected a classifier"):
         PATEClassifier(student=Ridge()).fit(inputs, targets, X_public=public)
+
+
+def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
+    """An imputer inside learns from one teacher's records; where nothing takes missing values they are refused."""
+    inputs, targets, public = (array.copy() for array in labels)
+    inputs[::7, 3], public[::5, 2] = np.nan, np.nan
+    teacher = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
+    model = PATEClassifier(teacher, n_teachers=20).fit(inputs, targets, X_public=public)
+    assert not np.isnan(model.predict_proba(public)).any()
+    for refuses in (LogisticRegression(), make_pipeline(LogisticRegression())):
+        with pytest.raises(ValueError, match="contains NaN"):
+            PATEClassifier(refuses, n_teachers=20).fit(inputs, targets, X_public=public)
+        with pytest.raises(ValueError, match="contains NaN"):
+            PATEClassifier(teacher, student=refuses, n_teachers=20).fit(inputs, targets, X_public=public)
+    public[0, 0] = np.inf
+    with pytest.raises(ValueError, match="contains infinity"):
+        model.predict(public)

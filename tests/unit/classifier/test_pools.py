@@ -29,6 +29,11 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
     np.testing.assert_array_equal(pools.queries, INPUTS[10 - public :])
 
 
+def test_groups_of_several_types_are_numbered() -> None:
+    pools = Pools.cut(INPUTS, TARGETS, np.array([7, 7, "7", "b", "b", 1, 1, 1, "c", "c"], object), None, 0.2)
+    assert pools.groups.tolist() == [1, 1, 1, 2, 2, 0, 0, 0]
+
+
 def test_groups_are_numbered() -> None:
     pools = Pools.cut(INPUTS, TARGETS, list("bbaabbccdd"), None, 0.2)
     assert pools.groups.tolist() == [1, 1, 0, 0, 1, 1, 2, 2]
@@ -40,6 +45,9 @@ def test_groups_are_numbered() -> None:
         (None, None, "X_public=None: expected public samples, or public_fraction"),
         (None, 1.0, r"public_fraction=1.0: expected a number in \(0, 1\)"),
         (list("aabbccddee"), 0.3, r"groups=\[3\]: expected no group with private and public rows"),
+        ([*"aabbccdd", None, None], 0.3, r"groups=\['None'\]: expected a group for each record, none missing"),
+        ([*"aabbccdd", np.nan, "e"], 0.3, r"groups=\['nan'\]: expected a group for each record, none missing"),
+        ([*range(9), np.nan], 0.3, r"groups=\[nan\]: expected a group for each record, none missing"),
         (list("aabb"), 0.3, r"groups.shape=\(4,\): expected \(10,\), one group for each record"),
     ],
 )
