@@ -65,20 +65,22 @@ def read_attributes(folder: Path) -> Attributes:
     for row in rows:
         rule = f"{len(names)} values, one for each attribute"
         require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
-    _require_bits(path, rows)
+    _require_bits(path, names, rows)
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
     held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
     return Attributes(tuple(names), files, announced, held.reshape(len(rows), len(names)))
 
 
-def _require_bits(path: Path, rows: list[list[str]]) -> None:
+def _require_bits(path: Path, names: list[str], rows: list[list[str]]) -> None:
     """Each value 1 or -1, or each 1 or 0: what is neither, or a copy that mixes them, says nothing for certain."""
     found = {value for row in rows for value in row[1:]}
     if not (found <= {"1", "-1"} or found <= {"1", "0"}):
         good = ("1", "-1") if "-1" in found else ("1", "0")
-        file, value = next((row[0], value) for row in rows for value in row[1:] if value not in good)
-        require(False, f"{path.name} row {file}", value[:_SHOWN], "1 or -1, or in all rows 1 or 0")
+        pairs = ((row[0], pair) for row in rows for pair in zip(names, row[1:], strict=True))
+        file, (name, value) = next((file, pair) for file, pair in pairs if pair[1] not in good)
+        rule = "1 or -1, or in all rows 1 or 0"
+        require(False, f"{path.name} row {file}, {name[:_SHOWN]}", value[:_SHOWN], rule)
 
 
 def read_numbers(folder: Path, stem: str) -> dict[str, int]:
@@ -117,4 +119,8 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
         rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     except csv.Error as error:
         raise InvalidValue(f"{path}={error}: expected a list of images, separated by commas") from error
-    return path, [[field.strip() for field in row] for row in rows]
+    rows = [[field.strip() for field in row] for row in rows]
+    numbered = (
+        not rows[0][0] and min(map(len, rows)) > 1
+    )  # in front, without a name: as pandas writes its rows' numbers
+    return path, [row[1:] for row in rows] if numbered else rows

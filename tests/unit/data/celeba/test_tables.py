@@ -42,6 +42,24 @@ def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
     assert read_numbers(csv_copy, "list_eval_partition") == splits
 
 
+def test_numbers_of_rows_in_front_are_passed_over(csv_copy: Path) -> None:
+    plain, splits = read_attributes(csv_copy), read_numbers(csv_copy, "list_eval_partition")
+    for path in csv_copy.glob("*.csv"):
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f",{head}", *(f"{number},{row}" for number, row in enumerate(rows))]))
+    assert (read_attributes(csv_copy).names, read_attributes(csv_copy).files) == (plain.names, plain.files)
+    assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
+    assert read_numbers(csv_copy, "list_eval_partition") == splits
+
+
+def test_a_column_that_is_no_attribute_is_named(csv_copy: Path) -> None:
+    path = csv_copy / "list_attr_celeba.csv"
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
+    with pytest.raises(InvalidValue, match=r"row 000001\.jpg, photographer=Ann: expected 1 or -1"):
+        read_attributes(csv_copy)
+
+
 def test_a_csv_that_is_none_is_refused(csv_copy: Path) -> None:
     (csv_copy / "list_attr_celeba.csv").write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
     with pytest.raises(InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"):
@@ -59,8 +77,16 @@ def test_has_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
     [
         ("8\n", "", r"^list_attr_celeba\.txt line 1=Bald Smiling Young: expected the number of images$"),
         ("000002.jpg  1", "000002.jpg", r"^list_attr_celeba\.txt row 000002\.jpg=2 values: expected 3 values"),
-        ("000002.jpg  1", "000002.jpg  yes", r"^list_attr_celeba\.txt row 000002\.jpg=yes: expected 1 or -1, or in "),
-        ("000002.jpg  1 -1", "000002.jpg  1 0", r"^list_attr_celeba\.txt row 000002\.jpg=0: expected 1 or -1, or in "),
+        (
+            "000002.jpg  1",
+            "000002.jpg  yes",
+            r"^list_attr_celeba\.txt row 000002\.jpg, Bald=yes: expected 1 or -1, or in ",
+        ),
+        (
+            "000002.jpg  1 -1",
+            "000002.jpg  1 0",
+            r"^list_attr_celeba\.txt row 000002\.jpg, Smiling=0: expected 1 or -1, or in ",
+        ),
         ("000002.jpg", "000001.jpg", r"^list_attr_celeba\.txt=8 rows: expected each image once$"),
     ],
 )
