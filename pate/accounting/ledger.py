@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from pate.durable import sync_folder
 from pate.validation import InvalidValue, require_positive, require_probability
 
 _BEGINNING = b'{"ledger": 1'
+_IN_MEMORY = threading.Lock()  # for all ledgers without a file: a lock of its own would keep one from being copied
 
 
 class BudgetExceeded(InvalidValue):
@@ -229,9 +231,10 @@ def charge_draw(
 
 @contextmanager
 def _locked(path: Path | None) -> Iterator[Path | None]:
-    """Holds the ledger's lock file, so that no two processes read, decide and append at once."""
+    """Holds the ledger's lock file, so that no two processes or threads read, decide and append at once."""
     if path is None:
-        yield None
+        with _IN_MEMORY:
+            yield None
         return
     with open(path.with_name(f".{path.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -340,3 +342,31 @@ def test_an_accountant_is_given_by_its_class(accountant: Any, tmp_path: Path) ->
         with pytest.raises(InvalidValue, match=r"^accountant=.*: expected a class such as pate\.accounting\.RdpAccoun"):
             call()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
+def test_threads_cannot_spend_one_budget_twice(path: Path, kept: bool) -> None:
+    """Two that both find room, or of which one overwrites the other's charge, would release more than was paid for."""
+
+    class Slow(RdpAccountant):
+        def get_epsilon(self, target_delta: float) -> float:
+            time.sleep(0.02)
+            return super().get_epsilon(target_delta)
+
+    one = charge(Ledger(target_delta=DELTA), key="a").epsilon
+    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=Slow, max_epsilon=1.2 * one)
+    refused: list[str] = []
+
+    def spend(key: str) -> None:
+        try:
+            charge(ledger, key=key)
+        except BudgetExceeded:
+            refused.append(key)
+
+    threads = [threading.Thread(target=spend, args=(key,)) for key in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ledger.entries) == 1
+    assert len(refused) == 3
