@@ -26,7 +26,8 @@ def explain(error: Exception) -> str:
         group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
         known = tuple(sorted(getattr(error, "options", None) or members(group)))  # those of --config-dir, too
         if group and known:
-            return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}"
+            hint = "; submitit's come with pip install 'pate[slurm]'" if name.startswith("submitit") else ""
+            return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
     repeated = re.search(r"Multiple values for (?:schema/)?(\w+)", text)
     if repeated:
         group = repeated.group(1)

@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,18 @@ def test_a_word_without_a_value_is_no_override() -> None:
     with pytest.raises(OverrideParseException, match="override_grammar") as raised:
         OverridesParser.create().parse_overrides(["quick"])
     assert explain(raised.value) == "quick: expected NAME=VALUE; --help lists the names"
+
+
+@pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
+def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from() -> None:
+    with (
+        initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
+        pytest.raises(MissingConfigException, match="submitit_local") as raised,
+    ):
+        register_configs()
+        compose("train", ["hydra/launcher=submitit_local"], return_hydra_config=True)
+    line = "hydra/launcher=submitit_local: expected one of basic; submitit's come with pip install 'pate[slurm]'"
+    assert explain(raised.value) == line
 
 
 @pytest.mark.parametrize(
