@@ -32,7 +32,7 @@ from pate.durable import sync_folder
 from pate.validation import InvalidValue, require_positive, require_probability
 
 _BEGINNING = b'{"ledger": 1'
-_IN_MEMORY = threading.Lock()  # for all ledgers without a file: a lock of its own would keep one from being copied
+_IN_MEMORY = threading.Lock()  # for all ledgers without a file
 
 
 class BudgetExceeded(InvalidValue):
@@ -67,7 +67,7 @@ class Ledger:
     (docs/proofs/composition.md).
 
     Args:
-        path: the file, made if missing; None keeps the ledger in memory.
+        path: the file, made if missing; None keeps the ledger in memory, and in this process.
         adjacency: what all events are priced for.
         target_delta: in (0, 1).
         accountant: makes an empty accountant.
@@ -93,9 +93,15 @@ class Ledger:
         self._accountant = require_maker(accountant)
         self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
         self._known: tuple[list[bytes], list[LedgerEntry]] = [], []  # lines of the file, and the charges in them
+        self._process = os.getpid()
         if self.path is not None:
             with _locked(self.path):
                 self._read(self.path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuses to be copied or sent to another process without a file: what a copy charges would be missing here."""
+        self._require_shared(self.path is not None)
+        return vars(self)
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -119,6 +125,7 @@ class Ledger:
         """
         if adjacency != self.adjacency:
             raise InvalidValue(f"adjacency={adjacency}: expected {self.adjacency}, as this ledger counts")
+        self._require_shared(self.path is not None or os.getpid() == self._process)
         with _locked(self.path) as path:
             if path is not None:
                 self._read(path)  # another process may have charged meanwhile
@@ -138,6 +145,10 @@ class Ledger:
                 _append(path, record)
                 self._read(path)
         return entry
+
+    def _require_shared(self, shared: bool) -> None:
+        if not shared:
+            raise InvalidValue("ledger.path=None: expected a file, through which copies know of each other's charges")
 
     def _charged(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
         """The entry of the same release, if there is one; raises where key or noise stand for another."""

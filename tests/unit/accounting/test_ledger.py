@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import os
+import pickle
 import threading
 import time
 from pathlib import Path
@@ -370,3 +372,23 @@ def test_threads_cannot_spend_one_budget_twice(path: Path, kept: bool) -> None:
         thread.join()
     assert len(ledger.entries) == 1
     assert len(refused) == 3
+
+
+def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty releases were drawn in worker processes under a budget for four, and the ledger had no entry."""
+    ledger = Ledger(target_delta=DELTA)
+    for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file, through which copies know"):
+            way(ledger)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file"):
+            charge(ledger)
+    charge(ledger)
+    kept = Ledger(path, target_delta=DELTA)
+    charge(pickle.loads(pickle.dumps(kept)), key="a")
+    charge(copy.deepcopy(kept), key="b")
+    charge(kept, key="c")
+    assert [entry.key for entry in kept.entries] == ["a", "b", "c"]
