@@ -52,6 +52,14 @@ def test_the_certificate_is_the_rounded_tables_cost(
     assert table.rdp * (1 - 1e-9) <= priced <= table.rdp * (1 + 1e-6)
 
 
+def test_the_certificate_looks_both_ways_round() -> None:
+    """From nearly certain to 0.9: a refusal becomes likelier by 10**8, and a pass by a ninth less."""
+    probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
+    table = CertifiedTable.of(StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0)
+    exact = worst_divergence(table)
+    assert 17 < exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
+
+
 def test_rounding_costs_more_than_the_budget_that_the_table_was_made_for() -> None:
     """Why the claim is certified on the integers: at 1e-12 one grid step is a ten thousandth of the probability."""
     table = table_of(7.5, 1.5e-3, 1e-12, "add_remove")
