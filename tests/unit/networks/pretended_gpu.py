@@ -49,7 +49,7 @@ class OnGpu(torch.Tensor):
     """A tensor of the pretended GPU; `held` has the numbers."""
 
     held: torch.Tensor
-    device = property(lambda self: GPU)  # type: ignore[assignment]
+    device = property(lambda self: GPU)
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
@@ -83,7 +83,8 @@ class _Calls(TorchFunctionMode):
 
 def _numbered(value: Any) -> Any:
     """`cuda` with its number: else a torch without CUDA is asked which is the current one."""
-    return GPU if isinstance(value, torch.device) and value.type == "cuda" else value
+    asked = value if isinstance(value, str | torch.device) else None
+    return GPU if asked is not None and str(asked).partition(":")[0] == "cuda" else value
 
 
 def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
