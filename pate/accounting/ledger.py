@@ -105,8 +105,11 @@ class Ledger:
 
     @property
     def entries(self) -> list[LedgerEntry]:
-        """All charges, in their order."""
-        return list(self._known[1])
+        """All charges, in their order, those of other processes included."""
+        with _locked(self.path) as path:
+            if path is not None:
+                self._read(path)
+            return list(self._known[1])
 
     @property
     def epsilon(self) -> float:
@@ -132,13 +135,13 @@ class Ledger:
             known = self._charged(event, key, noise)
             if known is not None:
                 return known
-            total = self._total([entry.event for entry in self.entries] + [event])
+            total = self._total([entry.event for entry in self._known[1]] + [event])
             if self.max_epsilon is not None and not total <= self.max_epsilon:
                 rule = f"expected at least {total:.4g}, the total with this release"
                 raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: {rule}")
             entry = LedgerEntry(key, event, description, total, noise)
             if path is None:
-                self._known = [], [*self.entries, entry]
+                self._known = [], [*self._known[1], entry]
             else:
                 record = _entry_to_json(entry)
                 event_from_json(record["event"])  # a charge that could not be read again is not written
@@ -152,7 +155,7 @@ class Ledger:
 
     def _charged(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
         """The entry of the same release, if there is one; raises where key or noise stand for another."""
-        for entry in self.entries:
+        for entry in self._known[1]:
             if entry.key == key:
                 if entry.event != event:
                     raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")

@@ -276,7 +276,6 @@ def test_a_file_that_lost_charges_is_refused(tmp_path: Path) -> None:
     charge(other, key="other")
     ledger = Ledger(tmp_path / "one", target_delta=DELTA, max_epsilon=1.2 * other.epsilon)
     charge(ledger)
-    spent = ledger.epsilon
     for lose in (
         lambda path: (tmp_path / "other").replace(path),
         lambda path: path.write_bytes(path.read_bytes().splitlines(keepends=True)[0]),
@@ -285,7 +284,8 @@ def test_a_file_that_lost_charges_is_refused(tmp_path: Path) -> None:
         lose(tmp_path / "one")
         with pytest.raises(InvalidValue, match="expected a file that only grows"):
             charge(ledger, key="b")
-        assert ledger.epsilon == spent
+        with pytest.raises(InvalidValue, match="expected a file that only grows"):
+            _ = ledger.epsilon
     assert not (tmp_path / "one").exists()
 
 
@@ -392,3 +392,11 @@ def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
     charge(copy.deepcopy(kept), key="b")
     charge(kept, key="c")
     assert [entry.key for entry in kept.entries] == ["a", "b", "c"]
+
+
+def test_the_total_knows_what_others_have_charged_meanwhile(path: Path) -> None:
+    mine, other = Ledger(path, target_delta=DELTA), Ledger(path, target_delta=DELTA)
+    assert mine.epsilon == 0
+    charge(other, key="a")
+    assert mine.epsilon == other.epsilon > 0
+    assert [entry.key for entry in mine.entries] == ["a"]
