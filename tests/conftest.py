@@ -1,10 +1,13 @@
-"""For all tests: no test remembers the private records of another."""
+"""For all tests: no test remembers the private records of another, and none finds a GPU unless it is shown one."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # equal bytes are promised on a processor; before torch is loaded
 
 
 @pytest.fixture(autouse=True)

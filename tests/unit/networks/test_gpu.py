@@ -1,4 +1,7 @@
-"""The code for a GPU, on one that is pretended; the sole other difference is rounding."""
+"""The code for a GPU: on one that is pretended, or, where `CUDA_VISIBLE_DEVICES` shows one to the tests, on that."""
+
+from contextlib import AbstractContextManager, nullcontext
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,14 +13,25 @@ from pate.teachers import CheckpointStore, CNNTeacher, LinearTeacher, MLPTeacher
 from pate.teachers.ensemble import cast_votes
 from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
 
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, and nothing to pretend")
+REAL = torch.cuda.is_available()
+pretended = pytest.mark.skipif(REAL, reason="there is a GPU, and nothing to pretend")
 
 CNN = {"width": 8, "grid": 2, "epochs": 2, "batch_size": 8, "flip": True}
 NETWORKS = [
-    CNNTeacher(**CNN, norm=norm, precision=precision, stacked=stacked)
-    for norm, precision in (("group", "float32"), ("group", "bfloat16"), ("batch", "float16"))
-    for stacked in (True, False)
+    CNNTeacher(**CNN, stacked=True),  # bfloat16, as this GPU has it
+    CNNTeacher(**CNN, norm="batch", precision="float16", stacked=True),
+    CNNTeacher(**CNN, precision="float32", stacked=True),
+    CNNTeacher(**CNN, norm="batch", precision="bfloat16", stacked=False),
+    CNNTeacher(**CNN, precision="float16", stacked=False),
 ]
+
+
+def gpu() -> AbstractContextManager[None]:
+    return nullcontext() if REAL else pretended_gpu()
+
+
+def processor() -> AbstractContextManager[object]:
+    return mock.patch.object(torch.cuda, "is_available", return_value=False)
 
 
 @pytest.fixture(scope="module")
@@ -37,41 +51,35 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
         StackedEngine(chunk_size=2).train(teacher, parts.__getitem__, 3, range(3), store)
         return np.concatenate([confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)])
 
-    with pretended_gpu():
+    with gpu():
         found = votes("gpu")
-        (elsewhere,) = teacher.predict_many([CheckpointStore(tmp_path / "gpu").load(0)], queries)
-    np.testing.assert_allclose(found, votes("processor"), atol=0.03)
-    (here,) = teacher.predict_many([CheckpointStore(tmp_path / "gpu").load(0)], queries)
-    np.testing.assert_allclose(here, elsewhere, atol=1e-5)
+    with processor():
+        np.testing.assert_allclose(found, votes("processor"), atol=0.03)
+        moved = np.concatenate([each for _, each in cast_votes(teacher, CheckpointStore(tmp_path / "gpu"), 3, queries)])
+    np.testing.assert_allclose(found, moved, atol=5e-3 if REAL else 1e-5)
 
 
 def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
-    teacher, few = (
-        ResNet50Teacher(epochs=1, batch_size=2, precision="float32"),
-        Part(parts[2].inputs[:3], parts[2].labels[:3]),
-    )
-    with pretended_gpu():
-        found = teacher.fit_many([few], [0])
-        confidences = teacher.predict_many(found, queries[:3])
-    wanted = teacher.fit_many([few], [0])
-    for name, array in wanted[0].items():
-        np.testing.assert_allclose(found[0][name], array, atol=1e-4)
-    np.testing.assert_allclose(confidences, teacher.predict_many(wanted, queries[:3]), atol=1e-4)
+    teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
+    few, votes = Part(parts[2].inputs[:3], parts[2].labels[:3]), []
+    for place in (gpu, processor):
+        with place():
+            votes.append(teacher.predict_many(teacher.fit_many([few], [0]), queries[:3]))
+    np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("precision", ["float32", "auto"])
 def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, queries):
-    student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
-    found = []
-    with pretended_gpu():
-        model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
-        found.append(model.predict_proba(queries))
-    found.append(model.predict_proba(queries))
-    np.testing.assert_array_equal(*found)
-    model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
-    np.testing.assert_allclose(model.predict_proba(queries), found[0], atol=0.03)
+    student, found = CNNStudent(width=8, epochs=2, folds=2, precision=precision), []
+    for place in (gpu, processor):
+        with place():
+            model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
+            found.append(model.predict_proba(queries))
+        np.testing.assert_array_equal(found[-1], model.predict_proba(queries))
+    np.testing.assert_allclose(*found, atol=0.03)
 
 
+@pretended
 def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_it():
     for capability, wanted in (((7, 5), torch.float32), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)):
         with pretended_gpu(capability):
@@ -80,6 +88,7 @@ def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_i
     assert CNNTeacher().alone
 
 
+@pretended
 def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
     with pretended_gpu():
         here, there = torch.ones(2, 3), torch.ones(2, 3, device=torch.device("cuda"))
