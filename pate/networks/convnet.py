@@ -109,6 +109,10 @@ class ConvNet(Network):
         if self.norm == "group":
             return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)
         mean, var = tensors[f"layer{layer}.mean"], tensors[f"layer{layer}.var"]
+        if training and values[:, 0].numel() == 1:  # torch would divide by 0: one value has no unbiased variance
+            mean.lerp_(values.detach().flatten().to(mean.dtype), MOMENTUM)
+            var.mul_(1 - MOMENTUM)
+            return torch.batch_norm(values, scale, shift, None, None, True, MOMENTUM, EPSILON, True)
         return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
 
 

@@ -65,6 +65,19 @@ def test_many_at_once_equal_one_each(norm, training, kernel_size):
             np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)
 
 
+def test_one_value_a_channel_has_no_variance():
+    """An image of one patch, alone in its minibatch; side by side it is the same."""
+    network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
+    alone = network.initial(np.random.default_rng(0))
+    stacked = {name: tensor[None].clone() for name, tensor in alone.items()}
+    image = torch.rand(1, 3, 4, 4) * 2 - 1
+    found = network.logits(alone, image, training=True)
+    wanted = stacked_logits(network, stacked, image[None], torch.ones(1, 1, dtype=torch.bool), training=True)
+    np.testing.assert_allclose(found, wanted[0], atol=1e-6)
+    for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
+        np.testing.assert_allclose(alone[name], stacked[name][0], atol=1e-6)
+
+
 def test_a_network_without_images_keeps_its_buffers():
     network = ConvNet(SHAPE, 2, width=8, blocks=0, norm="batch")
     stack = {name: tensor[None].clone() for name, tensor in drawn(network).items()}
