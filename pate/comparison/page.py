@@ -48,9 +48,10 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
     """Renders the page that `write_page` writes; every text in it is escaped."""
     template = Template(files("pate.comparison").joinpath("page.html").read_text(encoding="utf-8"))
     shown = dict.fromkeys([frontier.metric, "micro_f1", "accuracy"])
+    num_lines = len(frontier.lines)
     return template.substitute(
         style=style(),
-        title=escape(f"{len(frontier.lines)} aggregators on {frontier.dataset}"),
+        title=escape(f"{num_lines} aggregator{'s' * (num_lines != 1)} on {frontier.dataset}"),
         notices=_notices(frontier),
         legend="".join(f"<li>{elements.badge(mark)} {escape(text)}</li>" for mark, text in _LEGEND.items()),
         frontiers="".join(elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2]),

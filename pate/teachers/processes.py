@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from joblib import cpu_count
@@ -101,9 +103,10 @@ class ProcessesEngine(Engine):
     ) -> None:
         """Trains the chunks, removing each from the list once its teachers are reported."""
         num_workers = self._workers(chunks)
-        executor = get_reusable_executor(
-            num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
-        )
+        with _interrupts_held():
+            executor = get_reusable_executor(
+                num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
+            )
         running: _Running = {}
 
         def collect() -> None:
@@ -120,7 +123,8 @@ class ProcessesEngine(Engine):
                     collect()
                 chunk_parts, chunk_seeds = [parts(i) for i in chunk], [seeds[i] for i in chunk]
                 arguments = (teacher, chunk_parts, chunk_seeds, chunk, wanted, store)
-                running[executor.submit(train_chunk, *arguments)] = (chunk, wanted)
+                with _interrupts_held():
+                    running[executor.submit(train_chunk, *arguments)] = (chunk, wanted)
             while running:
                 collect()
         finally:
@@ -136,6 +140,16 @@ def _report_saved(
         for index in wanted:
             if on_progress is not None and store.has(index):
                 on_progress(index, info_of(store.load(index), len(parts(index))))
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Workers that start meanwhile leave Ctrl-C to this process, which answers it a moment later and stops them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with_parent(parent: int) -> None:

@@ -32,6 +32,12 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
     assert set(re.findall(r"url\((.)", html)) <= {"#"}
 
 
+def test_title_counts_the_aggregators(frontier: Frontier) -> None:
+    one = Frontier(runs=tuple(run for run in frontier.runs if run.epsilon is None or run.aggregator == "late"))
+    assert "<title>1 aggregator on" in render_page(one, PARAMETERS)
+    assert f"<title>{len(frontier.lines)} aggregators on" in render_page(frontier, PARAMETERS)
+
+
 def test_page_reads_well_on_a_phone_in_the_dark_and_on_paper(frontier: Frontier) -> None:
     html = render_page(frontier, PARAMETERS)
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html

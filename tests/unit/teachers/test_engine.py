@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from joblib.externals.loky import get_reusable_executor
 
 from pate.networks.device import DeviceFull
 from pate.teachers import (
@@ -188,6 +189,20 @@ def run_script(tmp_path):
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         start_new_session=True,
     )
+
+
+@dataclass(frozen=True)
+class DeafTeacher(LinearTeacher):
+    def fit_many(self, parts, seeds, on_step=None):
+        if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+            raise RuntimeError("a worker hears Ctrl-C, which would end in a traceback of its own")
+        return super().fit_many(parts, seeds, on_step)
+
+
+def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(many, tmp_path):
+    get_reusable_executor(1).shutdown(wait=True)  # workers of other tests
+    train(ProcessesEngine(num_workers=1, chunk_size=5), DeafTeacher(device="cpu"), many, tmp_path)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
