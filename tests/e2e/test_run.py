@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Ledger, RdpAccountant
-from pate.aggregators import StableTopK
+from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.validation import InvalidValue
@@ -246,6 +246,9 @@ def test_nothing_is_spent_before_a_refusal(tmp_path: Path) -> None:
         train(small_plan(num_teachers=961), tmp_path / "b", SilentMonitor())
     with pytest.raises(InvalidValue, match=r"max_epsilon=1e-06: expected at least"):
         train(small_plan(max_epsilon=1e-6), tmp_path / "c", SilentMonitor())
+    quiet = GaussianVotes(noise_std=1e9)  # no failure that would use up a delta below what draws can keep
+    with pytest.raises(InvalidValue, match=r"target_delta=1e-15: expected at least 2\.22e-14"):
+        train(small_plan(aggregator=quiet, target_delta=1e-15), tmp_path / "d", SilentMonitor())
     assert not list(tmp_path.rglob("ledger.jsonl"))
 
 
