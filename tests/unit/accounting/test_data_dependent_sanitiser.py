@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from pate.accounting.data_dependent import (
     gap_selection_cost,
     gap_selection_rdp,
     gnmax_cost,
+    gnmax_smooth_sensitivity,
     smooth_noise_rdp,
     statement,
 )
@@ -194,3 +196,20 @@ def test_the_statement_never_rounds_its_own_guarantee_down() -> None:
     assert own > float(f"{own:.2f}")
     text = statement(sanitiser, 0.5, target_delta=1.23456789e-6)
     assert f"it alone is ({round_up(own, 2)}, 1.23456789e-06)-DP" in text
+
+
+class One(np.random.Generator):
+    """Every normal number is one standard deviation."""
+
+    def standard_normal(self, size: Any = None) -> Any:  # type: ignore[override]
+        return 1.0
+
+
+def test_the_noise_has_the_std_that_the_event_says() -> None:
+    rng = One(np.random.PCG64(0))
+    at_order: dict[str, Any] = {"noise_std": GNMAX.noise_std, "num_teachers": GNMAX.num_teachers}
+    scale = gnmax_smooth_sensitivity(VOTES, order=GNMAX.order, beta=GNMAX.beta, **at_order)
+    cost = gnmax_cost(VOTES, orders=GNMAX.order, **at_order).rdp[0]
+    assert GNMAX(VOTES, rng=rng) - cost == pytest.approx(GNMAX.event.noise_multiplier * scale, rel=1e-9)
+    gap_cost = gap_selection_cost(UTILITIES, event=GAP.query, orders=GAP.order).rdp[0]
+    assert GAP(UTILITIES, rng=rng) - gap_cost == pytest.approx(GAP.event.noise_multiplier * GAP.sensitivity, rel=1e-3)

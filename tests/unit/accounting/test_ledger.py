@@ -30,7 +30,7 @@ from pate.accounting import (
     SelfComposedEvent,
     calibrate,
 )
-from pate.accounting.ledger import key_salt, noise_name
+from pate.accounting.ledger import charge_draw, key_salt, noise_name
 from pate.validation import InvalidValue
 
 DELTA = 1e-6
@@ -400,3 +400,12 @@ def test_the_total_knows_what_others_have_charged_meanwhile(path: Path) -> None:
     charge(other, key="a")
     assert mine.epsilon == other.epsilon > 0
     assert [entry.key for entry in mine.entries] == ["a"]
+
+
+def test_draws_whose_noise_has_no_name_are_each_paid_for() -> None:
+    ledger = Ledger(target_delta=DELTA)
+    for rng in (OwnGenerator(np.random.PCG64(0)), np.random.default_rng(0)):
+        for _ in range(2):
+            how: dict[str, Any] = {"adjacency": ledger.adjacency, "description": "", "key": lambda salt: f"a {salt}"}
+            charge_draw(ledger, GAUSSIAN, rng=rng, **how)
+    assert [bool(entry.noise) for entry in ledger.entries] == [False, False, True]

@@ -110,3 +110,10 @@ def test_large_and_small_epsilons_together_cost_at_least_the_larger(large: float
     assert large - 1e-5 <= spent.get_epsilon(1e-6) <= (large + small) * (1 + 1e-9)
     assert spent.get_delta(large / 2) >= 0.9
     assert mixed_pure_dp_epsilon({large: 1, small: 1}, target_delta=1e-6) >= large - 1e-5
+
+
+def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
+    """From nearly certain to certain a 0 becomes rarer by far more than a 1 likelier, and the other way round."""
+    loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
+    for logits in ((2.0, 10.0), (-10.0, -2.0)):
+        assert pure_epsilon(OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)

@@ -108,8 +108,9 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
 
     assert event(0) == NoOpEvent()
     assert event(9) == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 9), 0.0)
-    wrapped = session_event(tight_boundary, 0.1, target_hits=5, num_calls=9, session_delta=1e-6)
-    assert wrapped == ApproximateEvent(SelfComposedEvent(PureDpEvent(tight_boundary(0.1).epsilon), 9), 0.0)
+    for num_calls in (9, *range(20, 140, 2)):  # all, all though hits would be counted, as many as the hits allow
+        wrapped = session_event(tight_boundary, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
+        assert [leaf for leaf, _ in leaves(wrapped)] == [PureDpEvent(tight_boundary(0.1).epsilon)]
     many, more = event(500), event(10**9)
     assert many == more
     assert 0 < failure_probability(many) < 1e-6

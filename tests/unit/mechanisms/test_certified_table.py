@@ -138,3 +138,9 @@ def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, key: str, val
 def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"table=.*nowhere\.json: expected a file that can be read \(No such file"):
         CertifiedTable.load(tmp_path / "nowhere.json")
+
+
+def test_a_claim_below_the_cost_by_the_last_digit_is_refused() -> None:
+    table = CertifiedTable.of(SMALL, order=4.0)
+    with pytest.raises(InvalidValue, match=r"rdp=.*: expected at least"):
+        replace(table, rdp=float(np.nextafter(table.rdp, 0.0)))

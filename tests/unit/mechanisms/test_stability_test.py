@@ -134,3 +134,21 @@ def test_impossible_parameters_are_refused(make: Any, field: str, value: Any, me
 def test_impossible_tables_are_refused(probs: tuple[float, ...], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         StabilityTest(pass_probs=probs, failure_prob=0.01)
+
+
+class Fixed(np.random.Generator):
+    """Every uniform number is the same."""
+
+    value = 0.0
+
+    def random(self, size: Any = None) -> Any:  # type: ignore[override]
+        return np.full(size, self.value)
+
+
+def test_a_draw_equal_to_the_probability_refuses() -> None:
+    """So that a pass has exactly the probability that is priced, which is a multiple of 2**-53."""
+    test, rng = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1), Fixed(np.random.PCG64(0))
+    assert not test(np.array([0, 1]), rng=rng).any()
+    assert test(np.array([3]), rng=rng).all()
+    rng.value = 0.25
+    assert not test(np.array([3]), rng=rng).any()
