@@ -13,17 +13,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pate.data import Dataset, LoadsInStages
-from pate.monitor import Advance, Monitor
+from pate.monitor import Advance, Monitor, Nobody
 from pate.validation import require
 
 
 class ConsoleMonitor:
-    """Shows stages on standard error; a bar on a terminal, a line at the end of each stage anywhere."""
+    """Shows stages on standard error; a bar on a terminal, a line at the end of each stage anywhere.
+
+    Sent to another process, as with the data that a comparison's workers read for themselves, it shows nothing there.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
         self._console = console or Console(stderr=True, highlight=False, force_terminal=real)
         self._bar: Progress | None = None  # of the outer stage, where one is inside another
+
+    def __reduce__(self) -> tuple[type[Nobody], tuple[()]]:
+        return Nobody, ()
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:

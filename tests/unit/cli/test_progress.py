@@ -1,4 +1,5 @@
 import io
+import pickle
 import re
 
 import pytest
@@ -26,6 +27,9 @@ def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None
     faces = SynthFaces(num_private=2, num_public=1, num_test=1, image_size=4)
     assert watched_load(faces, ConsoleMonitor(console))().digest() == faces.load().digest()
     assert "drawing faces: " in console.file.getvalue()  # type: ignore[attr-defined]
+    load = pickle.loads(pickle.dumps(watched_load(faces, ConsoleMonitor(console))))  # as a comparison's workers get it
+    assert load().digest() == faces.load().digest()
+    assert console.file.getvalue().count("drawing faces: ") == 1  # type: ignore[attr-defined]
     yeast = Yeast(path="nowhere")
     assert watched_load(yeast, ConsoleMonitor(console)) == yeast.load
     with pytest.raises(InvalidValue, match=r"^data=Console: expected a class whose load\(\) gives a "):
