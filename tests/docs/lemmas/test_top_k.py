@@ -140,3 +140,35 @@ def test_the_difference_of_two_laplace_variables_has_the_stated_tail() -> None:
         tail = np.where(x + y > 0, np.exp(-np.abs(x + y) / 2) / 2, 1 - np.exp(-np.abs(x + y) / 2) / 2)
         exact = np.trapezoid(np.exp(-np.abs(y)) / 2 * tail, y)
         assert exact == pytest.approx((4 * np.exp(-x / 2) - np.exp(-x)) / 6, rel=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1e-3])
+@pytest.mark.parametrize("log_ratio", [np.log(40), 10.0, 30.0])
+def test_the_constants_for_sets_of_many_fit(epsilon: float, log_ratio: float) -> None:
+    def h(u: np.ndarray) -> np.ndarray:
+        return (1 + u) * np.log1p(u) - u
+
+    k = log_ratio * np.geomspace(16, 1e6, 500)
+    step = epsilon / (4 * np.sqrt(k * log_ratio))  # m / b
+    t = 0.9785 * epsilon / (1.95 * np.sqrt(k * log_ratio))
+    assert (step <= epsilon / (16 * log_ratio) * (1 + 1e-12)).all()
+    assert (2 * step * np.exp(step) <= t).all()
+    assert (0.9785 * epsilon + step < epsilon).all()
+    most = k + 1.9 * np.sqrt(k * log_ratio)
+    assert (most <= 1.4872 * k).all()
+    assert (most * h(1 - k / most) >= log_ratio).all()
+    assert (t**2 * most <= 0.0213 * epsilon).all()
+    assert (1 / (1 - t) <= 1.0073).all()
+    largest, variance = 1.0073 * t, 1.509 * t**2 * k
+    fall = (0.9785 - 0.0213) * epsilon
+    assert (variance / largest**2 * h(largest * fall / variance) >= 1.08 * log_ratio).all()
+
+
+def test_laplace_probabilities_move_by_little_of_themselves_and_of_what_they_lack() -> None:
+    z, step = np.linspace(-20, 20, 401)[:, None], np.linspace(1e-3, 0.5, 20)
+
+    def exceeding(x: np.ndarray) -> np.ndarray:
+        return np.where(x > 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
+
+    q, moved = exceeding(z), exceeding(z + step)
+    assert (np.abs(moved - q) <= 2 * step * np.exp(step) * q * (1 - q) + 1e-15).all()
