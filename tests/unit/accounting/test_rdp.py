@@ -141,3 +141,10 @@ def test_approximate_events_add_their_curve_and_their_failure() -> None:
 def test_impossible_orders_are_refused(orders: Any, rule: str) -> None:
     with pytest.raises(InvalidValue, match=rf"orders=…: expected {rule}"):
         RdpAccountant(orders)
+
+
+def test_failures_that_use_up_all_of_delta_leave_no_epsilon() -> None:
+    spent = RdpAccountant().compose(ApproximateEvent(PureDpEvent(0.1), 1e-5))
+    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-05 in all uses up target_delta=1e-05"):
+        spent.get_epsilon(1e-5)
+    assert spent.get_epsilon(1.1e-5) > 0
