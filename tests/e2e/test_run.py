@@ -46,6 +46,7 @@ def test_report_has_every_key_of_the_design(finished: Path) -> None:
         assert metrics <= report["baselines"][model].keys(), model
     assert {"seed", "versions", "duration_s"} <= report.keys()
     assert report["privacy"]["adjacency"] == "replace_one"
+    assert report["privacy"]["noise_seeded"] is True  # as the plan has a seed
     assert report["teachers"]["num_teachers"] == NUM_TEACHERS
 
 

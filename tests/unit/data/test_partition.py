@@ -163,6 +163,15 @@ def test_a_tampered_manifest_is_refused(tamper: Callable[[dict[str, Any]], None]
         Partition.from_json(json.dumps(content), pool)
 
 
+def test_a_manifest_whose_writer_checked_nothing_is_checked_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = split([5, 6, 7])
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr(Partition, "verify", lambda self, split: None)
+        text = partition([0, 0, 2], 3).to_json(pool)
+    with pytest.raises(InvalidValue, match=r"^teacher=1: expected at least one record, found none$"):
+        Partition.from_json(text, pool)
+
+
 def test_a_manifest_cut_short_is_refused() -> None:
     pool = split([5, 6])
     text = partition([0, 1], 2).to_json(pool)

@@ -57,6 +57,19 @@ def test_a_claim_that_is_attained_is_rarely_refuted() -> None:
     assert refuted <= 20
 
 
+def test_chance_among_many_outcomes_refutes_nothing() -> None:
+    """Outcomes that seem likelier in the half that chose them are not in the half that tests them."""
+    for seed in range(5):
+        verdict = verify_samples(
+            lambda histogram, count, rng: rng.integers(300, size=count),
+            event=Claim(deltas=((0.0, 0.05),)),
+            rng=np.random.default_rng(seed),
+            num_samples=2000,
+            **SHAPE,
+        )
+        assert not verdict.refuted
+
+
 def test_a_claim_10_percent_too_small_is_refuted_with_enough_samples() -> None:
     top = 1 / (1 + np.exp(-1.0))
     claim = Claim(deltas=((0.0, 0.9 * (2 * top - 1)),))
