@@ -61,7 +61,8 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | 
         raise InvalidValue(f"{name}: expected rows of equal length") from error
     shapes = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
     allowed = shapes if rank is None else {rank: shapes[rank]}
-    require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()))
+    summed = "" if array.ndim != 3 else ", counts: votes of single teachers are summed first"
+    require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed)
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
     if not np.issubdtype(array.dtype, np.integer):
         bad = array.ravel()[0]
