@@ -1,13 +1,16 @@
-"""For all tests: no test remembers the private records of another, and none finds a GPU unless it is shown one."""
+"""For all tests: none remembers records of another, finds a GPU that it is not shown, or is deaf to Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # equal bytes are promised on a processor; before torch is loaded
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's job in the background has it, and its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

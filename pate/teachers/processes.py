@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.resource_tracker import ensure_running
 
 from joblib import cpu_count
 from joblib.externals.loky import get_reusable_executor
@@ -145,6 +146,7 @@ def _report_saved(
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Workers that start meanwhile leave Ctrl-C to this process, which answers it a moment later and stops them."""
+    ensure_running()  # a tracker that starts with the first worker would let Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -40,10 +40,11 @@ def promises() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("promise", "values"), list(promises()))
-def test_the_example_keeps_what_every_aggregator_promises(promise: Any, values: dict[str, Any], tmp_path: Path) -> None:
-    if "tmp_path" in inspect.signature(promise).parameters:
-        values = values | {"tmp_path": tmp_path}
-    promise(case=CASE, **values)
+def test_the_example_keeps_what_every_aggregator_promises(
+    promise: Any, values: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    fixtures = inspect.signature(promise).parameters.keys() - values.keys() - {"case"}
+    promise(case=CASE, **values, **{name: request.getfixturevalue(name) for name in fixtures})
 
 
 def test_the_suite_was_found() -> None:

@@ -4,11 +4,11 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from joblib.externals.loky import get_reusable_executor
 
 from pate.networks.device import DeviceFull
 from pate.teachers import (
@@ -199,10 +199,20 @@ class DeafTeacher(LinearTeacher):
         return super().fit_many(parts, seeds, on_step)
 
 
-def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(many, tmp_path):
-    get_reusable_executor(1).shutdown(wait=True)  # workers of other tests
-    train(ProcessesEngine(num_workers=1, chunk_size=5), DeafTeacher(device="cpu"), many, tmp_path)
+def train_deaf_workers(folder):
+    parts = [Part(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
+    train(ProcessesEngine(num_workers=2, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder))
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
+    """In a process of its own, whose first workers they are."""
+    code = "import sys; from tests.unit.teachers.test_engine import train_deaf_workers; train_deaf_workers(sys.argv[1])"
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
