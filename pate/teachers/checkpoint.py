@@ -67,7 +67,9 @@ class CheckpointStore:
             self._take_apart(path)
 
     def recover(self) -> None:
-        """Finishes what a killed `save_chunk` began. Only while nobody else writes to the folder."""
+        """Finishes what a killed `save_chunk` began and removes what was half written, while nobody else writes here."""
+        for partial in Path(self.folder).glob(".*.partial"):
+            partial.unlink(missing_ok=True)
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
             self._take_apart(path)
 

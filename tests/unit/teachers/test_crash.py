@@ -56,8 +56,10 @@ def test_a_chunk_saved_undisturbed_leaves_what_single_saves_leave(states, tmp_pa
     assert files(tmp_path / "chunk") == files(tmp_path / "single")
 
 
-def test_a_torn_chunk_is_thrown_away(tmp_path):
+def test_a_torn_chunk_and_half_written_files_are_thrown_away(tmp_path):
     (tmp_path / "chunk-000004-000006.safetensors").write_bytes(b"torn")
+    (tmp_path / ".chunk-000000-000001.safetensors.4711.partial").write_bytes(b"")
+    (tmp_path / ".teacher-000002.safetensors.4711.partial").write_bytes(b"half")
     CheckpointStore(tmp_path).recover()
     assert files(tmp_path) == {}
 
