@@ -67,7 +67,7 @@ class CheckpointStore:
             self._take_apart(path)
 
     def recover(self) -> None:
-        """Finishes what a killed `save_chunk` began and removes what was half written, while nobody else writes here."""
+        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here."""
         for partial in Path(self.folder).glob(".*.partial"):
             partial.unlink(missing_ok=True)
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
