@@ -84,13 +84,13 @@ CASES = (
     ),
     Case(
         "boundary",
-        BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION),  # type: ignore[arg-type]
+        BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION),
         halts=True,
     ),
-    Case("boundary_max", BoundaryMax(selection_scale=6.0, **SESSION), halts=True),  # type: ignore[arg-type]
+    Case("boundary_max", BoundaryMax(selection_scale=6.0, **SESSION), halts=True),
     Case(
         "not_prior",
-        NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0, **SESSION),  # type: ignore[arg-type]
+        NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0, **SESSION),
         halts=True,
     ),
     *(

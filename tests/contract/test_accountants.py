@@ -239,7 +239,7 @@ def test_an_unknown_event_raises_and_adds_nothing(accountant: Kind) -> None:
         with pytest.raises(InvalidValue, match="event=UnknownEvent: expected an event"):
             made.compose(event)
     with pytest.raises(InvalidValue, match="event=str: expected an event"):
-        made.compose("gaussian")  # type: ignore[arg-type]
+        made.compose("gaussian")
     assert made.get_epsilon(DELTA) == before
     assert made.failure_prob == 0
 

@@ -56,7 +56,7 @@ def at_scale(case: Case) -> Aggregator:
     regularizer = getattr(case.aggregator, "regularizer", None)
     if regularizer is None or callable(regularizer):
         return case.aggregator
-    return dataclasses.replace(case.aggregator, regularizer=[0.0] * 39)  # type: ignore[call-arg]
+    return dataclasses.replace(case.aggregator, regularizer=[0.0] * 39)
 
 
 def test_list_is_complete() -> None:
@@ -202,7 +202,7 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
     release = case.aggregator.aggregate(case.given(votes), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
     outcomes = np.column_stack([release.labels, release.answered])
     if case.halts:
-        outcomes = outcomes[: release.num_asked]  # type: ignore[attr-defined]
+        outcomes = outcomes[: release.num_asked]
     assert len(np.unique(outcomes[:2000], axis=0)) > 1
     for period in (1, 100) if case.halts else (1, 1000, 16384):
         agreeing = (outcomes[:-period] == outcomes[period:]).all(axis=1).mean()
@@ -268,7 +268,7 @@ def test_a_path_is_no_ledger_and_nothing_is_drawn(case: Case) -> None:
             case.given(UNSURE),
             num_teachers=NUM_TEACHERS,
             rng=tripwire(),
-            ledger="spent.jsonl",  # type: ignore[arg-type]
+            ledger="spent.jsonl",
         )
 
 

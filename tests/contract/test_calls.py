@@ -47,7 +47,7 @@ def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
 class SparseVectorAt9(SparseVector):
     """With the threshold of its queries fixed, so that it is called like the others."""
 
-    def __call__(self, bits: Any, *, rng: np.random.Generator) -> Any:  # type: ignore[override]
+    def __call__(self, bits: Any, *, rng: np.random.Generator) -> Any:
         return super().__call__(bits, thresholds=9, rng=rng)
 
 

@@ -78,7 +78,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
     check_fresh_noise(ours, np.random.default_rng(0))
     caught(check_fresh_noise, faulty.same_noise_for_every_query, 7)
     with pytest.raises(InvalidValue, match="rng=7: expected a numpy"):
-        ours(np.full((400, 4), 20), 7)  # type: ignore[arg-type]
+        ours(np.full((400, 4), 20), 7)
 
 
 # 3. tau charged for a cap of tau
@@ -198,7 +198,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     caught(check_price_is_blind, faulty.data_dependent_epsilon)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
     with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
-        RdpAccountant().compose(cost)  # type: ignore[arg-type]
+        RdpAccountant().compose(cost)
 
 
 # 9. Screening for nothing
@@ -287,7 +287,7 @@ def check_budget(queries: int) -> None:
 
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
     budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
-    check_budget(largest_num_queries(GaussianVotes(noise_std=100.0), **budget))  # type: ignore[arg-type]
+    check_budget(largest_num_queries(GaussianVotes(noise_std=100.0), **budget))
     caught(check_budget, faulty.queries_until_spent(lambda count: math.nan, 8.0, 10_000))
 
 

@@ -73,7 +73,7 @@ def test_1_no_threshold_comes_from_unnoised_votes(aggregator: Aggregator) -> Non
 @every_case
 def test_2_a_seed_cannot_give_every_query_the_same_noise(case: Case) -> None:
     with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        case.aggregator.aggregate(case.given(rows(CLEAR, 5)), num_teachers=NUM_TEACHERS, rng=0)  # type: ignore[arg-type]
+        case.aggregator.aggregate(case.given(rows(CLEAR, 5)), num_teachers=NUM_TEACHERS, rng=0)
 
 
 def test_2_two_releases_from_one_seed_are_not_charged_as_fresh_noise() -> None:

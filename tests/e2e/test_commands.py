@@ -57,7 +57,7 @@ def test_papers_own_figure_stands_beside_the_sound_one() -> None:
 
 def test_target_is_solved_for_and_priced_again() -> None:
     answer = quote("aggregator=gaussian_votes", "target_epsilon=3.6")
-    noise = answer["aggregator"]["noise_std"]  # type: ignore[index]
+    noise = answer["aggregator"]["noise_std"]
     again = quote("aggregator=gaussian_votes", f"aggregator.noise_std={noise}")
     assert answer["epsilon"] == again["epsilon"]
     assert 3.58 < float(str(again["epsilon"])) <= 3.6
@@ -68,7 +68,7 @@ def test_target_of_3_6_is_met_with_a_small_gap(adjacency: str, gap: int) -> None
     answer = quote("aggregator=stable_top_k_table", "target_epsilon=3.6", f"adjacency={adjacency}")
     assert 3.59 < float(str(answer["epsilon"])) <= 3.6
     assert int(str(answer["gap_at_50"])) <= gap
-    assert set(answer["solved_for"]) == {"selection_scale", "table_order", "table_budget"}  # type: ignore[call-overload]
+    assert set(answer["solved_for"]) == {"selection_scale", "table_order", "table_budget"}
 
 
 def test_accountants_side_by_side() -> None:
@@ -92,7 +92,7 @@ def test_accountants_side_by_side() -> None:
 
 def test_an_accountant_that_cannot_price_says_why() -> None:
     answer = quote("aggregator=stable_top_k_fixed", "num_queries=2", "accountants=[pure_dp]")
-    (other,) = [price for price in answer["accountants"] if price["accountant"] != "rdp"]  # type: ignore[attr-defined]
+    (other,) = [price for price in answer["accountants"] if price["accountant"] != "rdp"]
     assert other["epsilon"] is None
     assert "expected an event that is pure DP" in other["reason"]
 
@@ -162,9 +162,9 @@ MISTAKES = {
 
 def test_the_fixed_variant_costs_8_as_it_comes() -> None:
     answer = quote("aggregator=stable_top_k_fixed", "num_teachers=400")
-    assert 7.95 < answer["epsilon"] <= 8.0  # type: ignore[operator]
+    assert 7.95 < answer["epsilon"] <= 8.0
     assert answer["gap_at_95"] == 321
-    assert answer["aggregator"]["k"] == 5  # type: ignore[index]
+    assert answer["aggregator"]["k"] == 5
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -83,7 +83,7 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: tuple[st
     assert counts["num_asked"] == asked
     assert counts["num_answered"] == answered.sum() > 0
     shape = {"num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
-    plain = AGGREGATORS[name].plain_event(num_queries=asked, **shape)  # type: ignore[attr-defined]
+    plain = AGGREGATORS[name].plain_event(num_queries=asked, **shape)
     assert privacy["plain_epsilon"] == RdpAccountant().compose(plain).get_epsilon(1e-5)
     event = AGGREGATORS[name].event_for(num_queries=NUM_QUERIES, **shape)
     assert privacy["epsilon"] == RdpAccountant().compose(event).get_epsilon(1e-5)

@@ -192,7 +192,7 @@ def test_half_written_files_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
 
 def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None:
     class Nested(SilentMonitor):
-        def stage(self, name: str, total: int | None = None):  # type: ignore[no-untyped-def]
+        def stage(self, name: str, total: int | None = None):
             train(small_plan(), tmp_path, SilentMonitor())
             raise AssertionError("the folder was not locked")
 

@@ -27,7 +27,7 @@ class Shape:
 
 def default_law(subject: Any, histogram: Counts, shape: Shape) -> Law:
     if isinstance(subject, Aggregator):
-        return subject.distribution(histogram, num_teachers=shape.num_teachers)  # type: ignore[attr-defined]
+        return subject.distribution(histogram, num_teachers=shape.num_teachers)
     return subject.distribution(histogram)
 
 

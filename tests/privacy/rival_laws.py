@@ -61,14 +61,14 @@ RIVALS = (
     ),
     Case(
         "ConfidentGNMax",
-        lambda shape: ConfidentGNMax(max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED),  # type: ignore[arg-type]
+        lambda shape: ConfidentGNMax(max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED),
         confident_gnmax_law,
         tightness=0.45,
         rename=rename_set,
     ),
     Case(
         "ConfidentVotes",
-        lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),  # type: ignore[arg-type]
+        lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
         confident_votes_law,
         tightness=0.8,
         rename=rename_bits,

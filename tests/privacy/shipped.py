@@ -164,7 +164,7 @@ def _boundary_law(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Law:
 
 
 def _twice_law(twice: RunTwice, histogram: Counts, _: Shape) -> Law:
-    once = twice.mechanism.probabilities(histogram)  # type: ignore[attr-defined]
+    once = twice.mechanism.probabilities(histogram)
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 

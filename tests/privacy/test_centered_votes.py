@@ -106,7 +106,7 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
         aggregator.prevalence.event,
         aggregator.centred_at(0.5).event_for(num_queries=1, num_labels=1, num_teachers=1),
     ]
-    squares = sum(1 / part.noise_multiplier**2 for part in parts)  # type: ignore[attr-defined]
+    squares = sum(1 / part.noise_multiplier**2 for part in parts)
     assert squares == pytest.approx(1 / 25.0, rel=1e-9)
     together = ExactAccountant()
     for part in parts:

@@ -139,7 +139,7 @@ def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0, **c
         table_order=3.0,
         table_budget=0.3,
         adjacency=adjacency,
-        **(values | changes),  # type: ignore[arg-type]
+        **(values | changes),
     )
 
 

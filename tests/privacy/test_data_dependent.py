@@ -99,7 +99,7 @@ def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjacency) -> None:
     test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=12, adjacency=adjacency)
-    bit = test.event.event  # type: ignore[attr-defined]
+    bit = test.event.event
     for gap in range(13):
         near = np.arange(max(0, gap - bit.reach), min(12, gap + bit.reach) + 1)
         p, q = (np.array(test.pass_probs)[gaps][:, None] for gaps in (np.full_like(near, gap), near))
@@ -125,7 +125,7 @@ def votes_costs(num_teachers: int, num_labels: int, std: float, adjacency: Adjac
     first, second = neighbours(num_labels, num_teachers, adjacency)
     laws = [votes_laws(side, num_teachers=num_teachers, std=std) for side in (first, second)]
     event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
-    bit = event.event  # type: ignore[attr-defined]
+    bit = event.event
     rows, which = np.unique(first, axis=0, return_inverse=True)
     costs = np.array([one_bit_cost(row[None], event=bit, orders=ORDERS).rdp for row in rows])
     return renyi_of_each(*laws), renyi_of_each(*laws[::-1]), costs[which.ravel()]
@@ -164,7 +164,7 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     one, two = np.meshgrid(np.arange(len(first)), np.arange(len(first)))
     pairs = [(law[one.ravel(), :, None] * law[two.ravel(), None, :]).reshape(one.size, -1) for law in laws]
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
-    bit = event.event  # type: ignore[attr-defined]
+    bit = event.event
     cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
     assert_covered(renyi_of_each(*pairs), cost)
     assert_covered(renyi_of_each(*pairs[::-1]), cost)

@@ -33,8 +33,8 @@ def test_price_covers_all_histograms_of_sets(adjacency: Adjacency, num_teachers:
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     """And a price too small by the part that the argmax hides is found out: the comparison can fail."""
     shape = {"num_labels": 4, "num_teachers": 4, "adjacency": Adjacency.REPLACE_ONE, "one_vote": True}
-    assert not verify(law, event=GaussianEvent(1.0), **shape).sound  # type: ignore[arg-type]
-    ratio = verify(law, event=GaussianEvent(0.5**0.5), **shape).ratio  # type: ignore[arg-type]
+    assert not verify(law, event=GaussianEvent(1.0), **shape).sound
+    ratio = verify(law, event=GaussianEvent(0.5**0.5), **shape).ratio
     assert 0.5 < ratio < 1
 
 

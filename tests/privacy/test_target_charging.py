@@ -137,7 +137,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_q_holds_on_all_pairs_and_a_larger_one_does_not(case: str, epsilon: float) -> None:
     make, pairs, factor = CASES[case]
-    target = make(epsilon)  # type: ignore[operator]
+    target = make(epsilon)
     exact = smallest(pairs(epsilon), target.epsilon)
     assert target.hit_prob <= exact * (1 + 1e-6)
     assert target.hit_prob * factor > exact

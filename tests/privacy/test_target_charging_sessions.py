@@ -154,7 +154,7 @@ def sweep_law(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Ar
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(adjacency: Adjacency, k: int) -> None:
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
-    count, target = sweep.event.event.count, sweep.target  # type: ignore[attr-defined]
+    count, target = sweep.event.event.count, sweep.target
     first, second = neighbours(3, 2, adjacency)
     exceeded = False
     for one, other in {(tuple(a), tuple(b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)}:
@@ -214,7 +214,7 @@ def sparse_vector_pairs(adjacency: Adjacency, num_queries: int) -> Iterator[tupl
 def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(adjacency: Adjacency, item_hits: int) -> None:
     num_queries = 3 if adjacency is Adjacency.REPLACE_ONE else 4
     mechanism = SparseVector(epsilon=1.0, item_hits=item_hits, failure_prob=1e-6, adjacency=adjacency)
-    count, rate = mechanism.event.event.count, float(mechanism.noise.rate)  # type: ignore[attr-defined]
+    count, rate = mechanism.event.event.count, float(mechanism.noise.rate)
     exceeded = False
     for pair in sparse_vector_pairs(adjacency, num_queries):
         first, second = sparse_vector_laws(*pair, rate, item_hits)

@@ -17,7 +17,7 @@ def laws_outside_failure(aggregator: StableTopK, pairs: GapPairs) -> tuple[Array
 
     Where the sets of the k best differ, a pass is the failure (`failure_mass` bounds it) and k ends in a refusal.
     """
-    return tuple(_refusal_last(*_parts(aggregator, pairs, side), pairs.same_set) for side in (0, 1))  # type: ignore[return-value]
+    return tuple(_refusal_last(*_parts(aggregator, pairs, side), pairs.same_set) for side in (0, 1))
 
 
 def laws_end_to_end(aggregator: StableTopK, pairs: GapPairs) -> tuple[Array, Array]:

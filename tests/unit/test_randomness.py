@@ -43,7 +43,7 @@ def test_a_students_seed_says_nothing_of_secret_noise() -> None:
 def _noise_word(streams: Streams) -> int:
     """The first of the four words that the generator of the noise is made of."""
     source = streams.generator("noise").bit_generator.seed_seq
-    return int(source.pool[0])  # type: ignore[attr-defined]
+    return int(source.pool[0])
 
 
 def _noise_word_behind(seed: int) -> int:

@@ -23,7 +23,7 @@ def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_statistics_of_the_screening_move_by_at_most_1(adjacency: str) -> None:
-    pairs = neighbours(3, 4, adjacency)  # type: ignore[arg-type]
+    pairs = neighbours(3, 4, adjacency)
     first, second = pairs.pairs
     for statistic in (lambda h: h.max(axis=1), lambda h: np.maximum(h, 4 - h).min(axis=1)):
         assert np.abs(statistic(first) - statistic(second)).max() == 1

@@ -42,13 +42,13 @@ def test_it_is_no_event_and_the_accountant_refuses_it() -> None:
     assert not isinstance(COST, Event)
     accountant = RdpAccountant()
     with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
-        accountant.compose(COST)  # type: ignore[arg-type]
+        accountant.compose(COST)
     assert accountant.get_epsilon(1e-6) == 0.0
 
 
 def test_it_enters_no_composed_event() -> None:
     with pytest.raises(InvalidValue, match="events=DataDependentCost: expected an event"):
-        ComposedEvent((COST,))  # type: ignore[arg-type]
+        ComposedEvent((COST,))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_ledger_refuses_it_and_writes_nothing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-6)
     before = (tmp_path / "ledger.jsonl").read_bytes()
     with pytest.raises(InvalidValue, match="event=DataDependentCost: expected an event"):
-        ledger.charge(COST, adjacency=ledger.adjacency, key="a")  # type: ignore[arg-type]
+        ledger.charge(COST, adjacency=ledger.adjacency, key="a")
     assert ledger.entries == []
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
 
@@ -98,7 +98,7 @@ def test_costs_at_different_orders_do_not_add() -> None:
 
 def test_a_cost_adds_to_no_number() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
-        COST + 1.0  # type: ignore[operator]
+        COST + 1.0
 
 
 def test_the_curve_cannot_be_changed() -> None:

@@ -217,11 +217,9 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 ) -> None:
     votes, near = single_queries(num_teachers, num_classes)
     public = {"noise_std": std, "num_teachers": num_teachers}
-    cost = np.array([gnmax_cost(row[None], orders=2.0, **public).rdp[0] for row in votes])  # type: ignore[arg-type]
+    cost = np.array([gnmax_cost(row[None], orders=2.0, **public).rdp[0] for row in votes])
     local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
-    smooth = np.array(
-        [gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes]  # type: ignore[arg-type]
-    )
+    smooth = np.array([gnmax_smooth_sensitivity(row[None], order=2.0, beta=beta, **public) for row in votes])
     assert (local <= smooth).all()
     assert max((smooth[i] / smooth[some]).max() for i, some in enumerate(near)) <= math.exp(beta) * (1 + 1e-12)
 

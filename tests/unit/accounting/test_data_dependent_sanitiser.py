@@ -112,14 +112,14 @@ def test_a_gnmax_cost_is_released_with_noise_around_it_and_priced_by_its_event()
 @pytest.mark.parametrize("sanitiser", [GAP, GNMAX])
 def test_a_seed_is_refused(sanitiser: GapCostSanitiser | GnmaxCostSanitiser) -> None:
     with pytest.raises(InvalidValue, match=r"rng=0: expected a numpy\.random\.Generator, not a seed"):
-        sanitiser(np.zeros((600, 5)), rng=0)  # type: ignore[arg-type]
+        sanitiser(np.zeros((600, 5)), rng=0)
 
 
 @pytest.mark.parametrize(("field", "value"), [("order", 1.0), ("noise_multiplier", 0.0), ("num_queries", 0)])
 def test_parameters_out_of_range_are_refused(field: str, value: float) -> None:
     fields = {"query": BoundedRangeEvent(0.1), "num_queries": 5, "order": 2.0, "noise_multiplier": 1.0}
     with pytest.raises(InvalidValue, match=f"{field}={value}: expected"):
-        GapCostSanitiser(**(fields | {field: value}))  # type: ignore[arg-type]
+        GapCostSanitiser(**(fields | {field: value}))
 
 
 UTILITIES = np.random.default_rng(5).uniform(0, 12, (600, 5))
@@ -201,7 +201,7 @@ def test_the_statement_never_rounds_its_own_guarantee_down() -> None:
 class One(np.random.Generator):
     """Every normal number is one standard deviation."""
 
-    def standard_normal(self, size: Any = None) -> Any:  # type: ignore[override]
+    def standard_normal(self, size: Any = None) -> Any:
         return 1.0
 
 

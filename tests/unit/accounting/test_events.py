@@ -83,18 +83,18 @@ def test_self_composition_needs_a_count(count: Any) -> None:
 
 def test_parts_must_be_events() -> None:
     with pytest.raises(InvalidValue, match=r"event=float: expected an event of pate\.accounting"):
-        SelfComposedEvent(3.0, 2)  # type: ignore[arg-type]
+        SelfComposedEvent(3.0, 2)
     with pytest.raises(InvalidValue, match=r"event=str: expected an event of pate\.accounting"):
-        ApproximateEvent("free", 0.1)  # type: ignore[arg-type]
+        ApproximateEvent("free", 0.1)
     with pytest.raises(InvalidValue, match=r"events=int: expected an event of pate\.accounting"):
-        ComposedEvent((GAUSSIAN, 5))  # type: ignore[arg-type]
+        ComposedEvent((GAUSSIAN, 5))
 
 
 def test_events_are_frozen_values_that_can_be_keys() -> None:
     event = ComposedEvent((GAUSSIAN, SelfComposedEvent(OneBitEvent((0.0, 1.0), 1), 3)))
     assert {event: 1}[ComposedEvent((GaussianEvent(2.0), SelfComposedEvent(OneBitEvent((0.0, 1.0), 1), 3)))] == 1
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
-        GAUSSIAN.noise_multiplier = 3.0  # type: ignore[misc]
+        GAUSSIAN.noise_multiplier = 3.0
 
 
 def test_leaves_multiplies_counts_down_the_tree() -> None:
@@ -116,7 +116,7 @@ def test_leaves_takes_trees_deeper_than_the_stack() -> None:
 
 def test_leaves_refuses_what_is_no_event() -> None:
     with pytest.raises(InvalidValue, match=r"event=dict: expected an event of pate\.accounting"):
-        list(leaves({}))  # type: ignore[arg-type]
+        list(leaves({}))
 
 
 def test_failure_probabilities_add_up() -> None:

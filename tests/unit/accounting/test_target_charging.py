@@ -31,14 +31,14 @@ from pate.validation import InvalidValue
 
 
 def session(target_hits: int = 3, **options: float) -> TargetCharging:
-    return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))  # type: ignore[arg-type]
+    return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))
 
 
 @pytest.mark.parametrize(
     "make", [not_prior, revise, boundary, tight_boundary, run_twice, lambda e: between_thresholds(e, width=2.0)]
 )
 def test_a_larger_epsilon_is_hit_less_often(make: object) -> None:
-    targets = [make(epsilon) for epsilon in (0.5, 1.0, 5.0, 50.0)]  # type: ignore[operator]
+    targets = [make(epsilon) for epsilon in (0.5, 1.0, 5.0, 50.0)]
     hit_probs = [target.hit_prob for target in targets]
     assert hit_probs == sorted(hit_probs, reverse=True)
     assert hit_probs[-1] > 0
@@ -133,7 +133,7 @@ def test_several_counters_halt_with_the_one_hit_least() -> None:
         session(1, num_counters=2).charge([True])
     for no_bit in (0.3, "no", None, 1):
         with pytest.raises(InvalidValue, match=r"outcome_in_target=\[.*: expected 1 of True or False"):
-            session(1).charge(no_bit if no_bit != "no" else ["no"])  # type: ignore[arg-type, list-item]
+            session(1).charge(no_bit if no_bit != "no" else ["no"])
 
 
 def test_a_call_worse_than_the_session_is_refused() -> None:

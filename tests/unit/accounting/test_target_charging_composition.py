@@ -48,7 +48,7 @@ def test_limits() -> None:
     with pytest.raises(InvalidValue, match=r"target_delta=0: expected a number in \(0, 1\)"):
         pure_dp_composition_epsilon(0.1, count=5, target_delta=0)
     with pytest.raises(InvalidValue, match=r"count=1.5: expected a whole number >= 0"):
-        pure_dp_composition_epsilon(0.1, count=1.5, target_delta=0.1)  # type: ignore[arg-type]
+        pure_dp_composition_epsilon(0.1, count=1.5, target_delta=0.1)
 
 
 @pytest.mark.parametrize(

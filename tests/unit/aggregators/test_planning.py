@@ -75,7 +75,7 @@ def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
 )
 def test_impossible_budgets_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
-        largest_num_queries(GUMBEL, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)  # type: ignore[arg-type]
+        largest_num_queries(GUMBEL, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)
 
 
 def test_smallest_delta_is_a_grid_step_for_every_label() -> None:

@@ -21,12 +21,12 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
     event = VOTES.event_for(**SHAPE)
     assert isinstance(event, ComposedEvent)
     screening, answers = event.events
-    assert (screening.count, answers.count) == (50, 50)  # type: ignore[attr-defined]
-    bit = screening.event  # type: ignore[attr-defined]
+    assert (screening.count, answers.count) == (50, 50)
+    bit = screening.event
     assert isinstance(bit, OneBitEvent)
     assert bit.reach == 1
     np.testing.assert_allclose(expit(np.array(bit.logits)), ndtr((np.arange(21) - 15) / 2.0), rtol=1e-9)
-    assert answers.event == GaussianVotes(noise_std=3.0).event_for(**SHAPE | {"num_queries": 1})  # type: ignore[attr-defined]
+    assert answers.event == GaussianVotes(noise_std=3.0).event_for(**SHAPE | {"num_queries": 1})
 
 
 def test_screening_looks_at_the_smallest_majority() -> None:
@@ -64,7 +64,7 @@ def test_the_cap_is_what_makes_the_price_smaller_not_the_refusals() -> None:
         return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(1e-5)
 
     capped = replace(VOTES, max_answers=7)
-    counts = [part.count for part in capped.event_for(**SHAPE).events]  # type: ignore[attr-defined]
+    counts = [part.count for part in capped.event_for(**SHAPE).events]
     assert counts == [50, 7]  # every screening is paid for: that a query was refused says that it failed, too
     assert epsilon(capped) < epsilon(VOTES)
     assert epsilon(replace(VOTES, max_answers=50)) == epsilon(replace(VOTES, max_answers=999)) == epsilon(VOTES)

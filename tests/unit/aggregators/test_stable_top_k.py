@@ -152,7 +152,7 @@ def test_impossible_parameters_are_refused(field: str, value: Any, message: str)
 )
 def test_a_table_needs_an_order_and_a_budget(fields: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
-        StableTopK(selection_scale=1.0, test="table", **fields)  # type: ignore[arg-type]
+        StableTopK(selection_scale=1.0, test="table", **fields)
 
 
 def test_numbers_of_a_regularizer_must_fit_the_labels() -> None:

@@ -52,7 +52,7 @@ def test_claims_by_hand(name: str, moved: int) -> None:
     finding = found(VOTES, noise_std=40.0, vote_clip=3)[name]
     assert finding.claimed == pytest.approx(classic(GaussianEvent(40.0 / moved**0.5), 600), rel=1e-3)
     if name != "powerset_gnmax":
-        assert finding.epsilon["replace_one"] > finding.claimed  # type: ignore[operator]
+        assert finding.epsilon["replace_one"] > finding.claimed
 
 
 def test_the_papers_claim_and_its_true_price() -> None:

@@ -17,8 +17,8 @@ def test_a_stage_inside_another_is_shown_with_it() -> None:
         advance(3, "done")
     with monitor.stage("next", 1) as advance:
         advance(1)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())  # type: ignore[attr-defined]
-    places = [re.search(line, text).start() for line in (r"inner: \d+\.\d s \(done\)", r"outer: \d", r"next: \d")]  # type: ignore[union-attr]
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    places = [re.search(line, text).start() for line in (r"inner: \d+\.\d s \(done\)", r"outer: \d", r"next: \d")]
     assert places == sorted(places)
 
 
@@ -26,10 +26,10 @@ def test_data_sets_with_stages_are_watched_and_others_read_as_they_are() -> None
     console = Console(file=io.StringIO(), width=100)
     faces = SynthFaces(num_private=2, num_public=1, num_test=1, image_size=4)
     assert watched_load(faces, ConsoleMonitor(console))().digest() == faces.load().digest()
-    assert "drawing faces: " in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "drawing faces: " in console.file.getvalue()
     load = pickle.loads(pickle.dumps(watched_load(faces, ConsoleMonitor(console))))  # as a comparison's workers get it
     assert load().digest() == faces.load().digest()
-    assert console.file.getvalue().count("drawing faces: ") == 1  # type: ignore[attr-defined]
+    assert console.file.getvalue().count("drawing faces: ") == 1
     yeast = Yeast(path="nowhere")
     assert watched_load(yeast, ConsoleMonitor(console)) == yeast.load
     with pytest.raises(InvalidValue, match=r"^data=Console: expected a class whose load\(\) gives a "):

@@ -39,7 +39,7 @@ def failing(error: Exception) -> Callable[[], Accountant]:
 def page(quote: Quote) -> str:
     console = Console(file=io.StringIO(), width=100)
     print_quote(quote, console)
-    return str(console.file.getvalue())  # type: ignore[attr-defined]
+    return str(console.file.getvalue())
 
 
 def test_others_that_have_no_price_say_why() -> None:

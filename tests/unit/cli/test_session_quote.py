@@ -30,7 +30,7 @@ def request(aggregator: Any = BOUNDARY, **changes: Any) -> Request:
 def page(quote: Quote) -> str:
     console = Console(file=io.StringIO(), width=120)
     print_quote(quote, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
 @pytest.fixture

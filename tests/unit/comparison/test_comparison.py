@@ -84,7 +84,7 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
     assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two entrants share a name
     for item in runs[4:12]:
         assert (item.num_answered, item.num_queries, item.adjacency) == (NUM_QUERIES, NUM_QUERIES, "replace_one")
-        assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)  # type: ignore[operator]
+        assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)
         assert None not in (item.accuracy, item.micro_f1, item.label_accuracy, item.mean_average_precision)
 
 
@@ -113,8 +113,8 @@ def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
     assert single.priced_epsilon == report.privacy.epsilon
     assert single.num_answered == report.release.num_answered
-    assert single.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)  # type: ignore[union-attr]
-    assert single.accuracy == pytest.approx(report.student.accuracy, abs=1e-9)  # type: ignore[union-attr]
+    assert single.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)
+    assert single.accuracy == pytest.approx(report.student.accuracy, abs=1e-9)
 
 
 TABLE = StableTopK(selection_scale=2.0, test="table", table_order=5.0, table_budget=0.1, failure_prob=1e-8)
@@ -135,7 +135,7 @@ def test_centred_votes_of_kernel_teachers_are_those_of_the_training_command(
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
     assert first.num_teachers == report.teachers.num_teachers
     assert first.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)
-    assert first.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)  # type: ignore[union-attr]
+    assert first.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)
     assert second.mean_average_precision != first.mean_average_precision
     assert not (tmp_path / "compare" / "scratch").exists()
 

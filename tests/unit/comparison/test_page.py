@@ -80,7 +80,7 @@ def test_png_is_drawn_whole_and_the_same_again(frontier: Frontier, tmp_path: Pat
 def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, tmp_path, console=console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = console.file.getvalue()
     assert "0.200 ± 0.100" in text
     assert re.search(r"early +2,000 +0\.450 +0\.500", text), "one seed has no spread"
     assert "never<b> (400): out of reach at 2 epsilons: target_epsilon=1: expected more" in text
@@ -91,7 +91,7 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
 def test_a_narrow_console_shows_means_alone(frontier: Frontier, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=45)
     print_frontier(frontier, tmp_path, console=console)
-    scores = console.file.getvalue().partition("cheapest")[0]  # type: ignore[attr-defined]
+    scores = console.file.getvalue().partition("cheapest")[0]
     assert "mean over" in scores
     assert re.search(r"late +400 +\.200 +\.200", scores)
     assert "±" not in scores

@@ -22,7 +22,7 @@ def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(aggregator: Any, tm
     tuning = tuned(aggregator, TARGET, tmp_path / "t.json")
     wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **TARGET.shape)
     assert tuning.aggregator == wanted
-    assert 1.99 < tuning.epsilon <= 2.0  # type: ignore[operator]
+    assert 1.99 < tuning.epsilon <= 2.0
     assert set(tuning.parameters) <= {"noise_std", "selection_scale", "table_order", "table_budget"}
     assert tuned(aggregator, TARGET, tmp_path / "t.json") == tuning
 

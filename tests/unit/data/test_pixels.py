@@ -9,7 +9,7 @@ ROWS = np.array([4, 0, 2])
 
 
 def split(levels: np.ndarray, rows: np.ndarray) -> Split:
-    return Split(Pixels(levels, rows), np.ones((len(rows), 1), np.bool_), rows, rows)  # type: ignore[arg-type]
+    return Split(Pixels(levels, rows), np.ones((len(rows), 1), np.bool_), rows, rows)
 
 
 def dataset(levels: np.ndarray) -> Dataset:
@@ -27,7 +27,7 @@ def test_reads_like_the_array_that_it_does_not_hold() -> None:
         assert pixels[rows].dtype == np.float32
     assert np.asarray(pixels).tolist() == array.tolist()
     assert np.asarray(pixels, np.float64).dtype == np.float64
-    assert np.isfinite(pixels).all()  # type: ignore[call-overload]
+    assert np.isfinite(pixels).all()
     assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[ROWS].tolist()
 
 
@@ -53,6 +53,6 @@ def test_the_data_set_knows_the_shape_and_digests_the_levels() -> None:
 
 def test_other_levels_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"^levels\.dtype=float64: expected uint8$"):
-        Pixels(LEVELS / 1.0, ROWS)  # type: ignore[arg-type]
+        Pixels(LEVELS / 1.0, ROWS)
     with pytest.raises(InvalidValue, match=r"^levels\.ndim=3: expected 4"):
         Pixels(LEVELS[0], ROWS)

@@ -116,7 +116,7 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
     ):
         for make in (BoundaryWrapper, RunTwice):
             with pytest.raises(InvalidValue, match=f"mechanism.event={name}: expected a mechanism of pure DP"):
-                make(wrapped)  # type: ignore[operator]
+                make(wrapped)
     with pytest.raises(InvalidValue, match=r"mechanism=str: expected one whose outcome is an array \[Q\] or a TopK"):
         RunTwice(Oddity())(VOTES, rng=np.random.default_rng(0))
 
@@ -124,4 +124,4 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
 def test_a_seed_is_no_generator() -> None:
     for make in (BoundaryWrapper, RunTwice):
         with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-            make(selection())(VOTES, rng=0)  # type: ignore[arg-type, operator]
+            make(selection())(VOTES, rng=0)

@@ -73,9 +73,9 @@ def test_a_rate_off_the_grid_is_refused() -> None:
             DiscreteLaplace.at_most(rate)
     for given in (Fraction(1, 3), Fraction(-1, 2), 0.5):
         with pytest.raises(InvalidValue, match=r"rate=.*: expected a multiple of 2\*\*-32 in \(0, 2\*\*16\]"):
-            DiscreteLaplace(given)  # type: ignore[arg-type]
+            DiscreteLaplace(given)
 
 
 def test_a_seed_is_no_generator() -> None:
     with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        DiscreteLaplace.at_most(1.0).sample((1,), 0)  # type: ignore[arg-type]
+        DiscreteLaplace.at_most(1.0).sample((1,), 0)

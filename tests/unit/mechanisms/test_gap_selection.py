@@ -177,4 +177,4 @@ def test_impossible_votes_are_refused(votes: list[float], message: str) -> None:
 
 def test_a_seed_is_no_generator() -> None:
     with pytest.raises(InvalidValue, match=r"rng=5: expected a numpy\.random\.Generator, not a seed"):
-        SELECTION(np.array([1, 2, 3, 4]), rng=5)  # type: ignore[arg-type]
+        SELECTION(np.array([1, 2, 3, 4]), rng=5)

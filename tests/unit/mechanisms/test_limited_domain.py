@@ -16,7 +16,7 @@ from pate.validation import InvalidValue
 
 def mechanism(**changes: object) -> LimitedDomainTopK:
     values = {"k": 2, "domain_size": 3, "epsilon": 6.0, "failure_prob": 0.1, **changes}
-    return LimitedDomainTopK(**values)  # type: ignore[arg-type]
+    return LimitedDomainTopK(**values)
 
 
 def test_draws_follow_the_exact_law() -> None:

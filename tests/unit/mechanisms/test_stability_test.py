@@ -141,7 +141,7 @@ class Fixed(np.random.Generator):
 
     value = 0.0
 
-    def random(self, size: Any = None) -> Any:  # type: ignore[override]
+    def random(self, size: Any = None) -> Any:
         return np.full(size, self.value)
 
 

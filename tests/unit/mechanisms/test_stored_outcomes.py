@@ -36,7 +36,7 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     released = stored()
     first = released.release(always(5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
     assert (first.published, first.outcome) == (False, None)
-    again = [released.revise(first.key, lambda y, low=low: y > low) for low in (8, 6, 4)]  # type: ignore[misc]
+    again = [released.revise(first.key, lambda y, low=low: y > low) for low in (8, 6, 4)]
     assert [answer.published for answer in again] == [False, False, True]
     assert again[-1].outcome == 5
     assert (released.session.hits, released.session.num_calls) == ([1], 4)
@@ -118,7 +118,7 @@ def test_impossible_sessions_and_generators_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"session\.num_counters=2: expected 1"):
         stored(num_counters=2)
     with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        stored().release(always(1), bool, epsilon=EPSILON, rng=0)  # type: ignore[arg-type]
+        stored().release(always(1), bool, epsilon=EPSILON, rng=0)
 
 
 # ------------------------------------------------------------------------------------------------ sweep
@@ -140,7 +140,7 @@ def test_a_sweep_is_conditional_releases_from_the_top_down() -> None:
         for threshold in range(top, int(noisy.min()) - 1, -1):
             for index, key in enumerate(keys):
                 if not released.session.halted and index not in dict(found):
-                    answer = released.revise(key, lambda y, level=threshold: y == level)  # type: ignore[misc]
+                    answer = released.revise(key, lambda y, level=threshold: y == level)
                     found += [(index, answer.outcome)] if answer.published else []
         assert found == list(zip(at_once.indices.tolist(), at_once.scores.tolist(), strict=True))
 
@@ -186,7 +186,7 @@ def test_impossible_counts_are_refused() -> None:
         with pytest.raises(InvalidValue, match=message):
             sweep(np.array(counts), rng=rng())
     with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        sweep(np.array([1, 2]), rng=0)  # type: ignore[arg-type]
+        sweep(np.array([1, 2]), rng=0)
 
 
 # ------------------------------------------------------------------------------------------------ sparse vector
@@ -268,8 +268,8 @@ def test_impossible_queries_are_refused() -> None:
         with pytest.raises(InvalidValue, match=message):
             session.ask(bits, threshold=1, rng=rng())
     with pytest.raises(InvalidValue, match=r"threshold=1\.5: expected a whole number"):
-        session.ask([True] * 3, threshold=1.5, rng=rng())  # type: ignore[arg-type]
+        session.ask([True] * 3, threshold=1.5, rng=rng())
     with pytest.raises(InvalidValue, match="num_items=0: expected a whole number >= 1"):
         vector().start(0)
     with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
-        session.ask([True] * 3, threshold=1, rng=0)  # type: ignore[arg-type]
+        session.ask([True] * 3, threshold=1, rng=0)

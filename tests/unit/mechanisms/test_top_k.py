@@ -47,7 +47,7 @@ def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
 
 def of_a_domain(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
     shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": 0.01}
-    return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]  # type: ignore[arg-type]
+    return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]
 
 
 def name(mechanism: TopKMechanism) -> str:
@@ -144,7 +144,7 @@ def test_a_thousand_of_a_million_counts(mechanism: TopKMechanism) -> None:
 @pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
 def test_a_seed_is_not_a_generator(mechanism: TopKMechanism) -> None:
     with pytest.raises(InvalidValue, match=r"rng=3: expected a numpy\.random\.Generator"):
-        mechanism(np.array([1, 2, 3]), rng=3)  # type: ignore[arg-type]
+        mechanism(np.array([1, 2, 3]), rng=3)
 
 
 def test_laws_are_for_one_small_histogram() -> None:

@@ -17,7 +17,7 @@ from pate.validation import InvalidValue
 
 def mechanism(**changes: object) -> TopStableTopK:
     values = {"k": 1, "domain_size": 3, "epsilon": 3.0, "failure_prob": 0.2, **changes}
-    return TopStableTopK(**values)  # type: ignore[arg-type]
+    return TopStableTopK(**values)
 
 
 def test_draws_follow_the_exact_law() -> None:

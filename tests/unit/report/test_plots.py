@@ -217,4 +217,4 @@ def test_an_undefined_score_is_said(report: Report) -> None:
 )
 def test_figures_refuse_shapes_that_do_not_fit(figures: RunFigures, change: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
-        replace(figures, **change)  # type: ignore[arg-type]
+        replace(figures, **change)

@@ -63,7 +63,7 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
     odd = replace(
         report,
         student=None,
-        release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan),  # type: ignore[arg-type]
+        release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan),
     )
     data = strict(odd.to_json())
     assert data["student"] is None

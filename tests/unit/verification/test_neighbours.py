@@ -90,4 +90,4 @@ def test_impossible_instances(labels: int, teachers: int, match: str) -> None:
 
 def test_an_unknown_adjacency() -> None:
     with pytest.raises(InvalidValue, match="adjacency=zero_out"):
-        neighbours(2, 2, "zero_out")  # type: ignore[arg-type]
+        neighbours(2, 2, "zero_out")

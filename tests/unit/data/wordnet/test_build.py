@@ -51,7 +51,7 @@ def test_the_representation_is_fitted_on_as_many_texts_as_are_public(
     dictionary: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted_on: list[int] = []
-    fit = Representation.fit.__func__  # type: ignore[attr-defined]
+    fit = Representation.fit.__func__
 
     def spy(cls: type[Representation], texts: list[str], *, num_dims: int) -> Representation:
         fitted_on.append(len(texts))
