@@ -46,7 +46,7 @@ class Neighbourhoods(torch.autograd.Function):
     @staticmethod
     def gather(values: torch.Tensor, side: int) -> torch.Tensor:
         """Applies the function."""
-        gathered: torch.Tensor = Neighbourhoods.apply(values, side)  # type: ignore[no-untyped-call]
+        gathered: torch.Tensor = Neighbourhoods.apply(values, side)  # type: ignore[no-untyped-call]  # torch's
         return gathered
 
     @staticmethod

@@ -203,6 +203,7 @@ CASES = (
     _top_k(LipschitzTopK, epsilon=2.0),
     replace(_top_k(GammaTopK, epsilon=2.0, k=1, tightness=0.5), law=_slow_law, largest=(3, 3)),  # 0.2 s a histogram
     _top_k(LaplaceTopK, epsilon=2.0, tightness=0.8),
+    replace(_top_k(LaplaceTopK, epsilon=0.2, failure_prob=1e-4, tightness=0.65), rename=rename_set),
     _top_k(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
     _top_k(LimitedDomainTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=2),
     Case(

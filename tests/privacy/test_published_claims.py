@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one() -> None:
     make = {"test_std": 1.0, "failure_prob": 0.05, "num_teachers": 6}
     paper = StabilityTest.gaussian(adjacency=PAPERS, **make)
     shape = {"num_labels": 3, "num_teachers": 6, "epsilons": (50.0,)}
-    law = lambda histogram: set_law(np.array(paper.pass_probs), 1, histogram)  # noqa: E731
+    law = partial(set_law, np.array(paper.pass_probs), 1)
     verdict = verify(law, adjacency=RECORD, event=ApproximateEvent(GaussianEvent(0.5), 0.05), **shape)
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
@@ -134,7 +135,7 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     tail = 0.5 * np.exp(-np.abs(excess))
     passes = np.where(excess < 0, tail, 1 - tail)
     claim = Claim(deltas=((2 * epsilon, failure_prob),))
-    law = lambda histogram: set_law(passes, 1, histogram)  # noqa: E731
+    law = partial(set_law, passes, 1)
     shape = {"num_labels": 3, "num_teachers": 6, "event": claim}
     verdict = verify(law, adjacency=RECORD, **shape)
     assert verdict.worst.ratio == pytest.approx(2.24, abs=0.01)

@@ -84,14 +84,19 @@ def chosen_law(values: tuple[float, float]) -> np.ndarray:
     return np.asarray((last_is_first + last_is_second) @ weight)
 
 
-@pytest.mark.parametrize(("adjacency", "moves"), [("replace_one", (1, -1)), ("add_remove", (1, 0))])
-def test_the_approximate_price_covers_many_of_equal_counts(adjacency: str, moves: tuple[int, int]) -> None:
-    mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=Adjacency(adjacency))
+@pytest.mark.parametrize("lead", [0, 3, 15])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_approximate_price_covers_many_counts_of_two_kinds(adjacency: Adjacency, lead: int) -> None:
+    """Those of the first kind lead by some votes; all moves of the kinds, and a thirtieth of the noise."""
+    mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
     scale = mechanism.noise_scale(num_counts=400)
     assert scale < 200 * mechanism.adjacency.gap_sensitivity / 0.2  # less noise than one shot takes
-    law = chosen_law((0.0, 0.0))
-    assert law.sum() == pytest.approx(1)
-    for share, covered in ((1.0, True), (0.05, False)):
-        other = chosen_law((moves[0] / scale / share, moves[1] / scale / share))
-        delta = max(np.maximum(p - math.exp(0.2) * q, 0).sum() for p, q in ((law, other), (other, law)))
-        assert (delta <= 0.05) == covered
+    steps = [0, 1] if adjacency is Adjacency.ADD_REMOVE else [-1, 0, 1]
+    for share, covered in ((1.0, True), (1 / 30, False)):
+        law = chosen_law((lead / scale / share, 0.0))
+        assert law.sum() == pytest.approx(1)
+        deltas = []
+        for first, second in product(steps, steps):
+            other = chosen_law(((lead + first) / scale / share, second / scale / share))
+            deltas += [np.maximum(p - math.exp(0.2) * q, 0).sum() for p, q in ((law, other), (other, law))]
+        assert (max(deltas) <= 0.05) == covered
