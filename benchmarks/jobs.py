@@ -22,7 +22,7 @@ from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax
 from pate.accounting.events import leaves
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
-from pate.mechanisms.top_k import TopKMechanism
+from pate.mechanisms.top_k.top_k import TopKMechanism
 
 NUM_TEACHERS = 800
 NUM_LABELS = 40
@@ -139,12 +139,12 @@ def _compositions() -> list[Job]:
     multipliers = _noise_multipliers()
     event = ComposedEvent(tuple(GaussianEvent(float(multiplier)) for multiplier in multipliers))
 
-    def vectorised() -> float:
+    def vectorized() -> float:
         rdp = DEFAULT_ORDERS * (1 / (2 * multipliers**2)).sum()
         return float(rdp_to_epsilons(DEFAULT_ORDERS, rdp, target_delta=1e-6).min())
 
     return [
-        Job(name=name, run=run, floor=vectorised, floor_name="the same sum in one array", rounds=5)
+        Job(name=name, run=run, floor=vectorized, floor_name="the same sum in one array", rounds=5)
         for name, run in (
             ("epsilon of 100,000 different Gaussians", lambda: RdpAccountant().compose(event).get_epsilon(1e-6)),
             ("epsilon of 100,000 different Gaussians, an array", lambda: _array_epsilon(multipliers)),

@@ -15,37 +15,37 @@ from torch import nn
 from torch.nn import functional
 
 from pate.networks import ConvNet
-from pate.teachers import CNNTeacher, MLPTeacher, Part
+from pate.teachers import CNNTeacher, MLPTeacher, Shard
 
 
-def cnn_loop(teacher: CNNTeacher, parts: Sequence[Part], device: str = "cpu") -> None:
+def cnn_loop(teacher: CNNTeacher, parts: Sequence[Shard], device: str = "cpu") -> None:
     """Small convolutional networks."""
     for part in parts:
         _fit(_convolutional(teacher, part), part, teacher, device)
 
 
-def mlp_loop(teacher: MLPTeacher, parts: Sequence[Part]) -> None:
+def mlp_loop(teacher: MLPTeacher, parts: Sequence[Shard]) -> None:
     """Networks with one hidden layer."""
     for part in parts:
         hidden = nn.Linear(part.inputs.shape[1], teacher.hidden)
         _fit(nn.Sequential(hidden, nn.ReLU(), nn.Linear(teacher.hidden, part.labels.shape[1])), part, teacher, "cpu")
 
 
-def logistic_loop(parts: Sequence[Part]) -> None:
+def logistic_loop(parts: Sequence[Shard]) -> None:
     """scikit-learn's logistic regression, a label at a time."""
     for part in parts:
         for column in part.labels.T:
             LogisticRegression().fit(part.inputs, column)
 
 
-def network_of(teacher: CNNTeacher, part: Part) -> ConvNet:
+def network_of(teacher: CNNTeacher, part: Shard) -> ConvNet:
     """The architecture of a teacher for such records."""
     sizes = teacher.width, teacher.blocks, teacher.patch, teacher.grid
     shape = tuple(part.inputs.shape[1:])
     return ConvNet(shape, part.labels.shape[1], *sizes, norm=teacher.norm, kernel_size=teacher.kernel_size)
 
 
-def _convolutional(teacher: CNNTeacher, part: Part) -> nn.Module:
+def _convolutional(teacher: CNNTeacher, part: Shard) -> nn.Module:
     network, channels, layers = network_of(teacher, part), part.inputs.shape[1], []
     for layer, (width, _) in enumerate(network.kernels):
         side = teacher.patch if layer == 0 else teacher.kernel_size
@@ -57,14 +57,14 @@ def _convolutional(teacher: CNNTeacher, part: Part) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(network.cells), nn.Flatten(), head)
 
 
-def _fit(model: nn.Module, part: Part, teacher: CNNTeacher | MLPTeacher, device: str) -> None:
+def _fit(model: nn.Module, part: Shard, teacher: CNNTeacher | MLPTeacher, device: str) -> None:
     model.to(device)
     inputs = torch.from_numpy(part.inputs).to(device)
     labels = torch.from_numpy(part.labels.astype(np.float32)).to(device)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
     for _ in range(teacher.epochs):
         for rows in torch.randperm(len(inputs), device=device).split(teacher.batch_size):
             loss = functional.binary_cross_entropy_with_logits(model(inputs[rows]), labels[rows])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()

@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 from benchmarks.loops import cnn_loop
-from pate.teachers import CNNTeacher, Part
+from pate.teachers import CNNTeacher, Shard
 
 _ROUNDS = 3
 
@@ -35,7 +35,7 @@ def main() -> None:
         )
 
 
-def _rates(teacher: CNNTeacher, parts: list[Part], settings: argparse.Namespace) -> tuple[float, float]:
+def _rates(teacher: CNNTeacher, parts: list[Shard], settings: argparse.Namespace) -> tuple[float, float]:
     """Teachers a second, stacked and in the loop; they take turns."""
     looped, chunk_size, device = parts[: settings.num_looped], settings.chunk_size, settings.device
     _stacked(teacher, parts[:chunk_size], chunk_size)
@@ -58,7 +58,7 @@ def _settings() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _stacked(teacher: CNNTeacher, parts: list[Part], chunk_size: int) -> None:
+def _stacked(teacher: CNNTeacher, parts: list[Shard], chunk_size: int) -> None:
     for first in range(0, len(parts), chunk_size):
         chunk = parts[first : first + chunk_size]
         teacher.fit_many(chunk, range(first, first + len(chunk)))
@@ -72,9 +72,9 @@ def _seconds(call: Callable[[], object], device: str) -> float:
     return time.perf_counter() - start
 
 
-def _parts(count: int) -> list[Part]:
+def _parts(count: int) -> list[Shard]:
     rng = np.random.default_rng(0)
-    return [Part(rng.random((200, 3, 32, 32), np.float32), rng.random((200, 40)) < 0.2) for _ in range(count)]
+    return [Shard(rng.random((200, 3, 32, 32), np.float32), rng.random((200, 40)) < 0.2) for _ in range(count)]
 
 
 def _device(device: str) -> str:

@@ -21,7 +21,16 @@ from joblib import cpu_count
 
 from benchmarks.loops import cnn_loop, logistic_loop, mlp_loop, network_of
 from pate.networks import one_thread
-from pate.teachers import CheckpointStore, CNNTeacher, Engine, LinearTeacher, MLPTeacher, Part, ProcessesEngine, Teacher
+from pate.teachers import (
+    CheckpointStore,
+    CNNTeacher,
+    Engine,
+    LinearTeacher,
+    MLPTeacher,
+    ProcessesEngine,
+    Shard,
+    Teacher,
+)
 
 NUM_LABELS = 40
 _SQUARE = 1024
@@ -45,8 +54,8 @@ class Race:
     name: str
     teacher: Teacher
     engine: ProcessesEngine
-    parts: list[Part]
-    loop: Callable[[Sequence[Part]], None]
+    parts: list[Shard]
+    loop: Callable[[Sequence[Shard]], None]
     num_looped: int
     flops: float = 0.0
 
@@ -101,7 +110,7 @@ def product_rates() -> list[tuple[str, float]]:
         return [(f"{m} x {k} x {n}", _core_rate((m, k, n), time.thread_time)) for m, k, n in shapes]
 
 
-def _cnn_race(name: str, teacher: CNNTeacher, parts: list[Part]) -> Race:
+def _cnn_race(name: str, teacher: CNNTeacher, parts: list[Shard]) -> Race:
     flops = _cnn_flops(teacher, parts[0])
     return Race(name, teacher, ProcessesEngine(), parts, lambda parts: cnn_loop(teacher, parts), 4, flops)
 
@@ -111,7 +120,10 @@ def _engine() -> ProcessesEngine:
 
 
 def _result(race: Race) -> Result:
-    looped, chunk = race.parts[: race.num_looped], race.parts[: 1 if race.teacher.alone else race.engine.chunk_size]
+    looped, chunk = (
+        race.parts[: race.num_looped],
+        race.parts[: 1 if race.teacher.is_isolated else race.engine.chunk_size],
+    )
     _train(race.engine, race, race.parts)  # all workers start, and libraries load
     race.loop(race.parts[:1])
     rounds = []
@@ -145,18 +157,18 @@ def _core_rate(shape: tuple[int, int, int], clock: Callable[[], float]) -> float
     return 2 * rows * inner * columns / median(seconds[2:])
 
 
-def _train(engine: Engine, race: Race, parts: Sequence[Part]) -> None:
+def _train(engine: Engine, race: Race, parts: Sequence[Shard]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = CheckpointStore(Path(folder))
         engine.train(race.teacher, parts.__getitem__, len(parts), range(len(parts)), store)
 
 
-def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Part]:
+def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Shard]:
     rng = np.random.default_rng(0)
-    return [Part(rng.random((size, *shape), np.float32), rng.random((size, NUM_LABELS)) < 0.2) for _ in range(count)]
+    return [Shard(rng.random((size, *shape), np.float32), rng.random((size, NUM_LABELS)) < 0.2) for _ in range(count)]
 
 
-def _cnn_flops(teacher: CNNTeacher, part: Part) -> float:
+def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
     """Forward, and backward twice that, but no gradient of the images; products with zeros at the edges count."""
     network, pixels = network_of(teacher, part), (part.inputs.shape[2] // teacher.patch) ** 2
     kernels = network.kernels
@@ -165,7 +177,7 @@ def _cnn_flops(teacher: CNNTeacher, part: Part) -> float:
     return teacher.epochs * len(part) * (2 * layers[0] + 3 * sum(layers[1:]) + 3 * head)
 
 
-def _mlp_flops(teacher: MLPTeacher, part: Part) -> float:
+def _mlp_flops(teacher: MLPTeacher, part: Shard) -> float:
     hidden, head = part.inputs.shape[1] * teacher.hidden, teacher.hidden * NUM_LABELS
     return teacher.epochs * len(part) * 2.0 * (2 * hidden + 3 * head)
 

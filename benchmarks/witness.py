@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pate.teachers import CNNTeacher, Part
+from pate.teachers import CNNTeacher, Shard
 from pate.teachers.teacher import OnStep, State
 
 
@@ -21,7 +21,7 @@ class WitnessedTeacher(CNNTeacher):
 
     log: str = os.devnull
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """See `Teacher.fit_many`."""
         states = super().fit_many(parts, seeds, on_step)
         lines = "".join(f"{seed} {time.time():.3f}\n" for seed in seeds)

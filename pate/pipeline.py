@@ -23,27 +23,27 @@ from pate.aggregators import (
     Aggregator,
     CenteredRelease,
     CenteredVotes,
-    ChargedAggregator,
     ChargedRelease,
     NotPriorTopK,
     Release,
+    TargetChargedAggregator,
     counts_for,
 )
-from pate.centring import CentredStage, read_centred, require_replace_one, write_centred
 from pate.data import Dataset, Partition, Split
 from pate.data.dataset import require_dataset
-from pate.doubts import doubts
-from pate.durable import write_arrays, write_text
-from pate.monitor import Advance, Monitor, Nobody
-from pate.outcome import Outcome, Prediction
-from pate.plan import Plan, Price, price
-from pate.randomness import Randomness
+from pate.files.atomic import write_arrays, write_text
 from pate.report import Report, RunFigures, RunWriter, format_epsilon, write_card, write_html
-from pate.rounds import RoundFiles, StudentPrior, read_release, release_in_rounds
-from pate.run_folder import RunFolder
+from pate.run.centering import CenteredStage, read_centered, require_replace_one, write_centered
+from pate.run.folder import RunFolder
+from pate.run.plan import Plan, Price, price
+from pate.run.progress import Advance, Monitor, NullMonitor
+from pate.run.randomness import Randomness
+from pate.run.results import Outcome, Prediction
+from pate.run.rounds import RoundFiles, StudentPrior, read_release, release_in_rounds
+from pate.run.warnings import plan_warnings
 from pate.student import LowRankStudent, StudentModel
-from pate.teachers import CheckpointStore, KernelTeacher, Part, Teacher, cast_votes
-from pate.teachers.apart import kept_apart
+from pate.teachers import CheckpointStore, KernelTeacher, Shard, Teacher, cast_votes
+from pate.teachers.isolated import isolated
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
@@ -56,7 +56,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     Raises:
         InvalidValue: a plan that cannot work, said before anything is spent; a folder of another run.
     """
-    folder, monitor = RunFolder(Path(output_dir)), monitor or Nobody()
+    folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
         if folder.report.exists():
             Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
@@ -99,7 +99,7 @@ class _Run:
         priced = price(plan, num_public=len(self.dataset.public), num_labels=self.dataset.num_labels)
         self.folder.claim(self.plan.settings)
         self.folder.check_data(self.dataset.digest())
-        for doubt in doubts(self.dataset, plan.aggregator, plan.teacher, num_teachers=self.num_teachers):
+        for doubt in plan_warnings(self.dataset, plan.aggregator, plan.teacher, num_teachers=self.num_teachers):
             self.monitor.say(doubt)
         return priced
 
@@ -136,7 +136,7 @@ class _Run:
         store = CheckpointStore(self.folder.path / "teachers")
         self._train_teachers(self.plan.teacher, store)
         teacher, folder = self.plan.teacher, self.folder.path / "casting"
-        scratch = folder if teacher.alone else None  # the others are asked faster than a file is written
+        scratch = folder if teacher.is_isolated else None  # the others are asked faster than a file is written
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
             for first, block in cast_votes(teacher, store, self.num_teachers, self.queries.inputs, scratch=scratch):
                 yield block
@@ -149,11 +149,11 @@ class _Run:
         return None if isinstance(self.plan.teacher, KernelTeacher) else self.votes.histogram()
 
     @cached_property
-    def centred(self) -> CentredStage | None:
+    def centered(self) -> CenteredStage | None:
         aggregator, kernel = self.price.aggregator, self.plan.teacher
         if not isinstance(aggregator, CenteredVotes):
             return None
-        return CentredStage(
+        return CenteredStage(
             aggregator,
             kernel if isinstance(kernel, KernelTeacher) else None,
             self._confidences,
@@ -182,14 +182,14 @@ class _Run:
         if path.exists():
             event = self.price.event
             if isinstance(aggregator, CenteredVotes):
-                release: Release = read_centred(path, aggregator, event)
+                release: Release = read_centered(path, aggregator, event)
             else:
                 release = read_release(path, aggregator, event)
-        elif self.centred is not None:
+        elif self.centered is not None:
             with self.monitor.stage("releasing votes"):
-                release = self.centred.release()
-                write_centred(path, release)
-        elif isinstance(aggregator, ChargedAggregator):
+                release = self.centered.release()
+                write_centered(path, release)
+        elif isinstance(aggregator, TargetChargedAggregator):
             counts = counts_for(aggregator, self.votes.blocks())
             with self.monitor.stage("releasing labels", self.price.num_queries) as advance:
                 charged = self._release_in_rounds(aggregator, counts, advance)
@@ -214,7 +214,7 @@ class _Run:
         return blocks if aggregator.reads == "teacher_votes" else counts_for(aggregator, blocks)
 
     def _release_in_rounds(
-        self, aggregator: ChargedAggregator, counts: NDArray[np.int64], advance: Advance
+        self, aggregator: TargetChargedAggregator, counts: NDArray[np.int64], advance: Advance
     ) -> ChargedRelease:
         prior = None
         if isinstance(aggregator, NotPriorTopK):
@@ -246,16 +246,16 @@ class _Run:
     def _fit_on(self, release: Release, name: str) -> StudentModel:
         """The student of a release: on its scores where both know what those are, else on the labels answered."""
         student = self.plan.student
-        if isinstance(student, LowRankStudent) and isinstance(release, CenteredRelease) and self.centred is not None:
+        if isinstance(student, LowRankStudent) and isinstance(release, CenteredRelease) and self.centered is not None:
             with self.monitor.stage(f"training the {name.replace('_', ' ')}"):
-                return self.centred.fit(student, release)
+                return self.centered.fit(student, release)
         answered = release.answered
         return self._fit_student(name, self.queries.inputs[answered], release.labels[answered])
 
     def _majority_vote_student(self) -> StudentModel:
         """What the votes would teach without noise."""
-        if self.centred is not None:
-            return self._fit_on(self.centred.noiseless(), "majority_vote_student")
+        if self.centered is not None:
+            return self._fit_on(self.centered.noiseless(), "majority_vote_student")
         majority = 2 * self.votes.histogram() > self.num_teachers
         return self._fit_student("majority_vote_student", self.queries.inputs, majority)
 
@@ -328,9 +328,9 @@ class _Run:
         private, partition, total = self.dataset.private, self.partition, self.num_teachers
         missing = len(store.missing(total))
 
-        def part(teacher: int) -> Part:
+        def part(teacher: int) -> Shard:
             rows = private.take(partition.indices(teacher))
-            return Part(rows.inputs, rows.labels)
+            return Shard(rows.inputs, rows.labels)
 
         with self.monitor.stage("training teachers", total) as advance:
             done = total - missing
@@ -343,7 +343,7 @@ class _Run:
                 advance(done)
 
             seeds = self.randomness.seeds("teachers", total)
-            recipe = kept_apart(teacher, private.group_ids)
+            recipe = isolated(teacher, private.group_ids)
             self.plan.engine.train(recipe, part, total, seeds, store, on_progress)
         self.events.flush()
 

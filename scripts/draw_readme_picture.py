@@ -17,7 +17,7 @@ from pate.comparison.frontier import Line, Point
 from pate.validation import InvalidValue
 
 BASELINES = {"non_private_student": "student of the true labels, not private", "prior": "prior: each label's majority"}
-COLOURS = ("#1f6f8b", "#c0562b", "#2e7d32", "#6a3d9a", "#b8860b", "#4d5a61", "#a03060", "#7fb3c8")
+COLORS = ("#1f6f8b", "#c0562b", "#2e7d32", "#6a3d9a", "#b8860b", "#4d5a61", "#a03060", "#7fb3c8")
 NONE = "\N{EN DASH}"
 MARKERS = "osDv^PX*<>"
 
@@ -52,7 +52,7 @@ def draw(output: str, frontier: Frontier) -> None:
     for index, line in enumerate(frontier.ranked):
         found = [(point.epsilon, point.mean, point.std) for point in line.points if point.mean is not None]
         if found:
-            look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 3.6}
+            look = {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 3.6}
             epsilons, means, bars = zip(*found, strict=True)
             axes.errorbar(epsilons, means, bars, label=line.title, capsize=1.8, linewidth=1.3, **look)
     axes.set(xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="micro-F1 of the student")

@@ -6,10 +6,10 @@ import argparse
 
 from rich.console import Console
 
-from pate.experiments.command import WARNING, add_data, describe, folder, followed, load, parser_of, plan_of, run
-from pate.experiments.picture import recall_picture
-from pate.experiments.recall import outcomes
-from pate.experiments.table import recall_table, write_csv
+from reproductions.command import WARNING, add_data, describe, folder, followed, load, parser_of, plan_of, run
+from reproductions.picture import recall_picture
+from reproductions.recall import outcomes
+from reproductions.table import recall_table, write_csv
 
 
 def main(arguments: list[str] | None = None) -> None:

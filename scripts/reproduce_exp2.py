@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from pate.data.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike
-from pate.experiments.command import WARNING, describe, folder, followed, parser_of, plan_of, run
-from pate.experiments.contender import Task
-from pate.experiments.picture import recall_picture
-from pate.experiments.price import Target, price_row
-from pate.experiments.recall import Outcome, Plan, outcomes
-from pate.experiments.table import price_table, recall_table, write_csv
 from pate.validation import require
+from reproductions.command import WARNING, describe, folder, followed, parser_of, plan_of, run
+from reproductions.contender import Task
+from reproductions.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike
+from reproductions.picture import recall_picture
+from reproductions.price import Target, price_row
+from reproductions.recall import Outcome, Plan, outcomes
+from reproductions.table import price_table, recall_table, write_csv
 
 SPARSE_KS = (10, 30, 100, 300, 700, 1500)
 LEAST_COUNT = 500

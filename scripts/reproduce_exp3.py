@@ -28,9 +28,9 @@ from pate.accounting import (
     RdpAccountant,
     ZCdpEvent,
 )
-from pate.accounting.published import Curve, converted, corollary_9_rdp, curve_of, gaussian_stand_in
+from pate.accounting.paper_epsilons import Curve, converted, corollary_9_rdp, curve_of, gaussian_stand_in
 from pate.aggregators import StableTopK
-from pate.mechanisms.argmax_laws import gaussian_argmax
+from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 from pate.report.rounding import round_up
 from pate.verification import compose
 
@@ -69,10 +69,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Floor:
-    """What one pair of neighbours alone gives away: no sound epsilon is below it.
+    """What one pair of neighbors alone gives away: no sound epsilon is below it.
 
     Attributes:
-        pair: the neighbours.
+        pair: the neighbors.
         adjacency: under which they are.
         epsilon_at_least: of 600 releases, from the pair's exact laws.
     """
@@ -267,7 +267,7 @@ def _rendered(table: list[Row]) -> Table:
 
 
 def _rendered_floors(table: list[Floor]) -> Table:
-    shown = Table("pair of neighbours", "adjacency", "epsilon at least", title="What the paper's noise gives away")
+    shown = Table("pair of neighbors", "adjacency", "epsilon at least", title="What the paper's noise gives away")
     for floor in table:
         shown.add_row(floor.pair, floor.adjacency, f"{math.floor(floor.epsilon_at_least * 1000) / 1000:.3f}")
     return shown

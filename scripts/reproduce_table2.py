@@ -24,14 +24,14 @@ from rich.table import Table
 from pate.accounting import Adjacency
 from pate.config import build
 from pate.data import Dataset, Split
-from pate.experiments.command import folder, followed, run
-from pate.experiments.equal_accuracy import Aligned, Task, aligned, families
-from pate.experiments.table import write_csv
 from pate.report import format_epsilon
 from pate.student import LinearStudent
 from pate.validation import InvalidValue, require_count, require_probability
 from pate.votes import VoteStore
-from pate.votes.directions import PublicDirections
+from pate.votes.public_pca import PublicPCA
+from reproductions.command import folder, followed, run
+from reproductions.equal_accuracy import Aligned, Task, aligned, families
+from reproductions.table import write_csv
 
 ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
@@ -76,12 +76,12 @@ def _task(chosen: argparse.Namespace) -> tuple[Task, str]:
     votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])
     data: Dataset = build(OmegaConf.create(plan["data"]), allowed_targets=plan["allowed_targets"]).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
-    directions = PublicDirections.of(public, min(chosen.directions, *public.shape))
+    directions = PublicPCA.of(public, min(chosen.directions, *public.shape))
     axes = directions.projection / np.linalg.norm(directions.projection, axis=0)  # of length 1: not whitened
 
     def seen(split: Split) -> NDArray[np.float32]:
         rows = np.asarray(split.inputs).reshape(len(split), -1)
-        return np.asarray((rows - directions.centre) @ axes, np.float32)
+        return np.asarray((rows - directions.center) @ axes, np.float32)
 
     test = Split(seen(data.test), data.test.labels, data.test.record_ids, data.test.group_ids)
     queries = seen(data.public.take(slice(0, votes.num_queries)))

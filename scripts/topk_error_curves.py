@@ -7,10 +7,10 @@ from itertools import chain
 
 from rich.console import Console
 
-from pate.experiments.command import WARNING, add_data, describe, folder, followed, load, parser_of, plan_of, run
-from pate.experiments.error_curves import curve_points
-from pate.experiments.picture import curve_picture
-from pate.experiments.table import curve_table, write_csv
+from reproductions.command import WARNING, add_data, describe, folder, followed, load, parser_of, plan_of, run
+from reproductions.error_curves import curve_points
+from reproductions.picture import curve_picture
+from reproductions.table import curve_table, write_csv
 
 KS = (5, 10, 20, 30, 40, 50, 60)
 COMPARED = ["joint", "pnf_joint", "canonical", "canonical_exponential", "peeling", "pnf_peeling", "laplace", "gamma"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data import Dataset, Split
-from pate.teachers import Part, State, Teacher
+from pate.teachers import Shard, State, Teacher
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Centroids(Teacher):
 
     sharpness: float = 1.0
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: object = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: object = None) -> list[State]:
         return [self._fit(part) for part in parts]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.stack([self._confidences(state, inputs) for state in states]).astype(np.float32)
 
-    def _fit(self, part: Part) -> State:
+    def _fit(self, part: Shard) -> State:
         held = part.labels.T.astype(np.float64)  # [L, n]
         with_it = held @ part.inputs / np.maximum(held.sum(axis=1), 1)[:, None]  # [L, d]
         without = (1 - held) @ part.inputs / np.maximum((1 - held).sum(axis=1), 1)[:, None]

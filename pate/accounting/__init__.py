@@ -25,9 +25,9 @@ from pate.accounting.events import (
     SmoothSensitivityEvent,
     ZCdpEvent,
 )
-from pate.accounting.exact import ExactAccountant
+from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.ledger import BudgetExceeded, Ledger, LedgerEntry
-from pate.accounting.pld import PldAccountant
+from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json

@@ -29,7 +29,7 @@ class Adjacency(StrEnum):
 
     @property
     def gap_sensitivity(self) -> int:
-        """The most by which one gap between neighbouring sorted counts moves: 2 or 1 votes."""
+        """The most by which one gap between neighboring sorted counts moves: 2 or 1 votes."""
         return 2 if self is Adjacency.REPLACE_ONE else 1
 
     @property

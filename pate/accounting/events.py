@@ -139,7 +139,7 @@ class PureDpEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class BoundedRangeEvent(LeafEvent):
-    """A release whose log-likelihood ratios between neighbours span at most `epsilon`.
+    """A release whose log-likelihood ratios between neighbors span at most `epsilon`.
 
     The exponential mechanism (Gumbel noise, argmax) with utility range w and scale beta has epsilon = w / beta.
     Implies epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
@@ -177,7 +177,7 @@ class OneBitEvent(LeafEvent):
 
     Attributes:
         logits: log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing.
-        reach: the most by which the statistic moves between neighbours, >= 1.
+        reach: the most by which the statistic moves between neighbors, >= 1.
     """
 
     logits: tuple[float, ...]
@@ -198,7 +198,7 @@ class SmoothSensitivityEvent(LeafEvent):
 
     Attributes:
         noise_multiplier: noise std / smooth sensitivity, >= 0; 0 costs infinity.
-        beta: the sensitivity changes by at most a factor exp(beta) between neighbours, >= 0.
+        beta: the sensitivity changes by at most a factor exp(beta) between neighbors, >= 0.
     """
 
     noise_multiplier: float
@@ -215,7 +215,7 @@ class ApproximateEvent(Event):
 
     Attributes:
         event: the price outside the failure.
-        failure_prob: in [0, 1). Outputs of neighbours are conditioned on events of exactly this probability.
+        failure_prob: in [0, 1). Outputs of neighbors are conditioned on events of exactly this probability.
     """
 
     event: Event

@@ -1,6 +1,6 @@
 """The ledger: what has been spent on one private data set, on disk before anything is released.
 
-One JSON object a line, appended and synchronised to disk before `charge` returns, so that a crash at any moment
+One JSON object a line, appended and synchronized to disk before `charge` returns, so that a crash at any moment
 leaves every release priced. A line cut off by a crash was never acknowledged, hence nothing was drawn for it; it is
 dropped when the ledger is opened again. The first line names the adjacency and delta under which all others are priced.
 """
@@ -28,7 +28,7 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
-from pate.durable import sync_folder
+from pate.files.atomic import sync_folder
 from pate.validation import InvalidValue, require_positive, require_probability
 
 _BEGINNING = b'{"ledger": 1'

@@ -1,11 +1,11 @@
 """Optimal composition of pure DP: n adaptive epsilon-DP releases, rounded up, and several epsilons to a fine grid.
 
-Among n epsilon-DP releases the worst is n-fold randomised response, whose privacy loss is (2k - n) epsilon with
+Among n epsilon-DP releases the worst is n-fold randomized response, whose privacy loss is (2k - n) epsilon with
 k ~ Bin(n, 1 / (1 + exp(-epsilon))) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey
 stick is the largest over thresholds j of P(k > j) - e^x P'(k > j), so both directions are closed forms.
 
-Releases of several epsilons have the product of their randomised responses as the worst case. Its loss is moved to a
-grid by splitting every value between its two neighbours, which can only make the pair easier to tell apart
+Releases of several epsilons have the product of their randomized responses as the worst case. Its loss is moved to a
+grid by splitting every value between its two neighbors, which can only make the pair easier to tell apart
 (docs/proofs/pure_dp.md).
 """
 
@@ -89,7 +89,7 @@ def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:
 
 
 def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
-    """Logarithms of P(k >= j), j = n, ..., 0, for n-fold randomised response and its neighbour, each `[n + 1]`."""
+    """Logarithms of P(k >= j), j = n, ..., 0, for n-fold randomized response and its neighbor, each `[n + 1]`."""
     require_non_negative("epsilon", epsilon)
     n = require_count("count", count, minimum=0)
     k = np.arange(n, -1, -1, dtype=np.float64)
@@ -115,7 +115,7 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
     losses = (lowest + np.arange(len(mass))) * spacing
     rounding, never = _ROUNDING * (1 + sum(counts.values()) / 100), max(never, float(np.finfo(float).tiny))
     tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
-    kept = mass > _DENORMAL  # the others have no digits, and their neighbours' masses none of theirs
+    kept = mass > _DENORMAL  # the others have no digits, and their neighbors' masses none of theirs
     after = np.exp(np.minimum(np.log(np.where(kept, mass, 1.0)) - losses, 0.0)) * kept
     tail_after = np.cumsum(after[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):

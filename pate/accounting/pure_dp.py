@@ -31,7 +31,7 @@ _ROUNDING = 2.0**-50
 
 
 class PureDpAccountant(Accountant):
-    """Composes epsilon-DP releases as randomised response; refuses noise that is not pure DP, such as a Gaussian.
+    """Composes epsilon-DP releases as randomized response; refuses noise that is not pure DP, such as a Gaussian.
 
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is charged as the epsilon-DP release that it is: bounded range and one bit lose what they are

@@ -52,7 +52,7 @@ class RdpAccountant(Accountant):
     """Adds Renyi curves; the default accountant.
 
     Epsilon and delta are the smallest over a grid of orders (Canonne, Kamath & Steinke 2020), so every grid gives a
-    valid bound. On the default grid the neighbourhood of the best order is searched once more, 24 times as densely: a
+    valid bound. On the default grid the neighborhood of the best order is searched once more, 24 times as densely: a
     stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta
     first.
 

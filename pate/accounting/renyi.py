@@ -58,7 +58,7 @@ def pairs_apart(logits: Array, reach: int) -> Array:
 
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
-    """The largest D_a of any epsilon-DP pair: that of randomised response (Kairouz, Oh & Viswanath 2015)."""
+    """The largest D_a of any epsilon-DP pair: that of randomized response (Kairouz, Oh & Viswanath 2015)."""
     if math.isinf(epsilon):
         return np.full_like(orders, np.inf)
     if epsilon == 0:

@@ -1,10 +1,7 @@
 """Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
 
 from pate.aggregators.aggregator import Aggregator
-from pate.aggregators.boundary_max import BoundaryMax
-from pate.aggregators.boundary_top_k import BoundaryTopK
 from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
-from pate.aggregators.charged import ChargedAggregator, ChargedRelease, PriorRule, Round
 from pate.aggregators.clipped_votes import ClippedVotes
 from pate.aggregators.confident_gnmax import ConfidentGNMax
 from pate.aggregators.confident_votes import ConfidentVotes
@@ -12,14 +9,17 @@ from pate.aggregators.fixed_top_k import FixedTopK
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
 from pate.aggregators.histogram import HistogramAggregator, PerQueryAggregator
-from pate.aggregators.not_prior_top_k import NotPriorTopK
+from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.powerset_gnmax import PowersetGNMax
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
-from pate.aggregators.stable_fixed_top_k import StableFixedTopK
-from pate.aggregators.stable_top_k import StableTopK
+from pate.aggregators.stable.stable_fixed_top_k import StableFixedTopK
+from pate.aggregators.stable.stable_top_k import StableTopK
+from pate.aggregators.target_charging.aggregator import ChargedRelease, PriorRule, Round, TargetChargedAggregator
+from pate.aggregators.target_charging.boundary_max import BoundaryMax
+from pate.aggregators.target_charging.boundary_top_k import BoundaryTopK
+from pate.aggregators.target_charging.not_prior_top_k import NotPriorTopK
 from pate.aggregators.vote_counts import counts_for
-from pate.aggregators.vote_reader import TeacherVotesAggregator
 
 __all__ = [
     "Aggregator",
@@ -27,7 +27,6 @@ __all__ = [
     "BoundaryTopK",
     "CenteredRelease",
     "CenteredVotes",
-    "ChargedAggregator",
     "ChargedRelease",
     "ClippedVotes",
     "ConfidentGNMax",
@@ -45,6 +44,7 @@ __all__ = [
     "Round",
     "StableFixedTopK",
     "StableTopK",
+    "TargetChargedAggregator",
     "TeacherVotesAggregator",
     "counts_for",
 ]

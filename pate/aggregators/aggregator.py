@@ -12,7 +12,7 @@ import numpy as np
 from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
 from pate.accounting.ledger import charge_draw
 from pate.aggregators.release import Release
-from pate.naming import full_text
+from pate.files.fingerprint import full_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +26,11 @@ class Aggregator(ABC):
         adjacency: what one change means; it sets thresholds and price alike.
         reads: what `aggregate` takes, of the class: `histogram`, counts `[Q, L]` (`HistogramAggregator`), or
             `teacher_votes`, each teacher's votes `[N, Q, L]` (`TeacherVotesAggregator`).
-        names_one: whether it is for one label a sample, of the class: every answer names exactly one.
+        single_label: whether it is for one label a sample, of the class: every answer names exactly one.
     """
 
     reads: ClassVar[str]
-    names_one: ClassVar[bool] = False
+    single_label: ClassVar[bool] = False
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -46,7 +46,7 @@ class Aggregator(ABC):
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
 
     @property
-    def votes_each(self) -> int | None:
+    def max_votes_per_teacher(self) -> int | None:
         """The most labels of a query that the price lets one teacher vote for; None where it lets it vote for all."""
         return None
 

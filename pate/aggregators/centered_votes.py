@@ -1,4 +1,4 @@
-"""Centred votes: what each teacher says beyond what is known, clipped over all queries together, in one release."""
+"""Centered votes: what each teacher says beyond what is known, clipped over all queries together, in one release."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
-from pate.aggregators.vote_reader import TeacherVotesAggregator
-from pate.mechanisms.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
-from pate.votes.factored import FactoredVotes
-from pate.votes.shrinkage import shrunk
+from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.shrinkage import shrink_singular_values
 
 Array = NDArray[np.float64]
 
@@ -31,45 +31,45 @@ class CenteredRelease(Release):
     """A release of real numbers; all of it may be published.
 
     Attributes:
-        scores: float64 `[Q, L]`, the centre plus the noisy mean of clipped votes: on a grid, with independent noise.
+        scores: float64 `[Q, L]`, the center plus the noisy mean of clipped votes: on a grid, with independent noise.
         noise_std: of each score.
-        centre: float64 `[Q, L]`.
+        center: float64 `[Q, L]`.
     """
 
     scores: Array
     noise_std: float
-    centre: Array
+    center: Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CenteredVotes(TeacherVotesAggregator):
-    """Releases the mean of all teachers' votes, each minus the centre and clipped over all Q x L entries together.
+    """Releases the mean of all teachers' votes, each minus the center and clipped over all Q x L entries together.
 
-    Rule: r = votes - centre; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels;
+    Rule: r = votes - center; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels;
     the sum gets rounded Gaussian noise in every entry. Labels are the sums' low-rank part thresholded so that each
-    label holds as often as the centre says. Answers every query.
+    label holds as often as the center says. Answers every query.
 
     Formal guarantees:
         * One teacher replaced moves the sum by at most 2 clip in l2, one added or removed by at most clip, rounding
           included: one Gaussian event, however many queries and labels there are.
         * The noise is a whole number of steps, drawn exactly: no bits of a float are published.
-        * The centre is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
+        * The center is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
           price is that of both, and the clip is a function of what was released.
 
     Edge cases: votes are bits or finite floats of any range. Where the blocks of a stream are cut makes no difference.
 
     Attributes:
         noise_multiplier: noise std over sensitivity, of everything that is released, > 0.
-        prevalence_share: in [0, 1); 0 where the centre is public.
-        centre: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
-        clip: length in votes, or None for `clip_factor` times the length that bits drawn by the centre have around it.
+        prevalence_share: in [0, 1); 0 where the center is public.
+        center: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
+        clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
         clip_factor: > 0.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
 
     Source: docs/proofs/centered_votes.md.
 
     >>> votes = np.array([[[0.9, 0.1]], [[0.8, 0.3]], [[0.7, 0.2]]])
-    >>> aggregator = CenteredVotes(noise_multiplier=0.1, centre=0.5, prevalence_share=0.0)
+    >>> aggregator = CenteredVotes(noise_multiplier=0.1, center=0.5, prevalence_share=0.0)
     >>> release = aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0))
     >>> release.scores.round(2).tolist(), release.event
     ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
@@ -77,7 +77,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     noise_multiplier: float
     prevalence_share: float = 0.1
-    centre: Any = field(default=None, repr=False)
+    center: Any = field(default=None, repr=False)
     clip: float | None = None
     clip_factor: float = 1.0
     span: Any = field(default=None, repr=False)
@@ -113,7 +113,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     @property
     def prevalence(self) -> Prevalence:
-        """What releases the centre, where there is a share for it."""
+        """What releases the center, where there is a share for it."""
         multiplier = self.noise_multiplier / math.sqrt(require_positive("prevalence_share", self.prevalence_share))
         return Prevalence(noise_multiplier=multiplier, adjacency=self.adjacency)
 
@@ -122,10 +122,10 @@ class CenteredVotes(TeacherVotesAggregator):
         """noise_multiplier of the votes alone."""
         return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
 
-    def centred_at(self, centre: Any, *, span: Array | None = None) -> CenteredVotes:
-        """What releases the votes once the centre is known: the price of the votes alone."""
+    def centered_at(self, center: Any, *, span: Array | None = None) -> CenteredVotes:
+        """What releases the votes once the center is known: the price of the votes alone."""
         multiplier = self.votes_multiplier
-        return replace(self, noise_multiplier=multiplier, prevalence_share=0.0, centre=centre, span=span)
+        return replace(self, noise_multiplier=multiplier, prevalence_share=0.0, center=center, span=span)
 
     def aggregate(
         self,
@@ -138,7 +138,7 @@ class CenteredVotes(TeacherVotesAggregator):
         """See `TeacherVotesAggregator.aggregate`; with a `prevalence_share` votes are an array in [0, 1].
 
         The prevalence is then that of the votes themselves: each teacher's mean over the queries. Where it is that of
-        the teachers' records, or votes depend on it, call `prevalence.release` and `centred_at`.
+        the teachers' records, or votes depend on it, call `prevalence.release` and `centered_at`.
         """
         if self.prevalence_share == 0:
             return super().aggregate(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
@@ -147,18 +147,18 @@ class CenteredVotes(TeacherVotesAggregator):
         rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
         require(whole, "votes", type(votes).__name__, rule)
         array = _dense(votes, rule)
-        centre = self.prevalence.release(array.mean(axis=1), num_teachers=num_teachers, rng=rng, ledger=ledger)
-        release = self.centred_at(centre).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
+        center = self.prevalence.release(array.mean(axis=1), num_teachers=num_teachers, rng=rng, ledger=ledger)
+        release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
         shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
-        """The sum of clipped votes minus the centre, `[Q, L]`, in steps of the grid; also of `FactoredVotes`."""
-        require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the centre is known")
+        """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""
+        require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the center is known")
         if isinstance(votes, list | tuple) or hasattr(votes, "__array__"):
             votes = np.asarray(votes)
         first, blocks = _peeked(votes)
-        return self._clipped_sum(first).total(blocks, centre=self._centre(first), num_teachers=num_teachers)
+        return self._clipped_sum(first).total(blocks, center=self._center(first), num_teachers=num_teachers)
 
     def noiseless(self, summary: NDArray[np.int64], *, num_teachers: int) -> CenteredRelease:
         """The same without noise: what the votes say by themselves; no epsilon covers it."""
@@ -174,41 +174,41 @@ class CenteredVotes(TeacherVotesAggregator):
     def _released(self, total: NDArray[np.int64], std: float, event: Event, num_teachers: int) -> CenteredRelease:
         """The release of a sum in steps that carries noise of that std."""
         unit = self._clipped_sum(total.shape).step / num_teachers
-        centre = self._centre(total.shape)
+        center = self._center(total.shape)
         residual = np.asarray(total * unit, dtype=np.float64)
-        labels = _matched(self._denoised(residual, std * unit) + centre, residual, centre)
+        labels = _matched(self._denoised(residual, std * unit) + center, residual, center)
         answered = np.ones(len(labels), dtype=np.bool_)
-        return CenteredRelease(labels, answered, event, self.adjacency, centre + residual, std * unit, centre)
+        return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center)
 
     @property
     def _text(self) -> str:
         return self.identity(num_labels=1, num_teachers=1)
 
-    def _centre(self, shape: tuple[int, ...]) -> Array:
-        centre = np.asarray(_HALF if self.centre is None else self.centre, dtype=np.float64)
+    def _center(self, shape: tuple[int, ...]) -> Array:
+        center = np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
         try:
-            return np.broadcast_to(centre, shape).copy()
+            return np.broadcast_to(center, shape).copy()
         except ValueError as error:
-            raise InvalidValue(f"centre.shape={centre.shape}: expected {shape}, its last axis, or a number") from error
+            raise InvalidValue(f"center.shape={center.shape}: expected {shape}, its last axis, or a number") from error
 
     def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
-        """Where no clip is given, it is `clip_factor` sqrt(sum c (1 - c)): a function of the centre."""
+        """Where no clip is given, it is `clip_factor` sqrt(sum c (1 - c)): a function of the center."""
         clip = self.clip
         if clip is None:
-            share = self._centre(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
+            share = self._center(shape).clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE)
             clip = self.clip_factor * math.sqrt(float((share * (1 - share)).sum()))
         return ClippedSum(clip, (shape[0], shape[1]), self.adjacency)
 
     def _denoised(self, residual: Array, std: float) -> Array:
         if self.span is None:
-            return shrunk(residual, noise_std=std)
-        return np.asarray(self.span @ shrunk(self.span.T @ residual, noise_std=std))
+            return shrink_singular_values(residual, noise_std=std)
+        return np.asarray(self.span @ shrink_singular_values(self.span.T @ residual, noise_std=std))
 
 
-def _matched(scores: Array, residual: Array, centre: Array) -> NDArray[np.bool_]:
-    """The highest scores of each label, as many as the centre expects; among equals the residual decides."""
+def _matched(scores: Array, residual: Array, center: Array) -> NDArray[np.bool_]:
+    """The highest scores of each label, as many as the center expects; among equals the residual decides."""
     labels = np.zeros(scores.shape, dtype=np.bool_)
-    expected = np.rint(centre.clip(0, 1).sum(axis=0)).astype(np.int64)
+    expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
     order = np.lexsort((-residual, -scores), axis=0)
     chosen = np.arange(len(scores))[:, None] < expected
     np.put_along_axis(labels, order, chosen, axis=0)
@@ -231,12 +231,12 @@ def _dense(votes: Any, rule: str) -> NDArray[Any]:
 def _peeked(votes: Any) -> tuple[tuple[int, int], Any]:
     """Q and L of the first block, and all blocks."""
     first, blocks = votes, votes
-    if not isinstance(votes, (np.ndarray, FactoredVotes)):
+    if not isinstance(votes, (np.ndarray, LowRankVotes)):
         stream = iter(votes)
         first = next(stream, None)
         require(first is not None, "votes", "no block", "at least one teacher")
         blocks = chain([first], stream)
-    if isinstance(first, FactoredVotes):
+    if isinstance(first, LowRankVotes):
         return (len(first.span), first.weights.shape[2]), blocks
     shape = np.shape(first)
     require(len(shape) == 3, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")

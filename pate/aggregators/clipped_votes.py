@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
+from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.vote_limit import Block, bits_of, limited, vote_blocks
-from pate.aggregators.vote_reader import TeacherVotesAggregator
 from pate.validation import require, require_choice, require_count, require_positive
 
 _GRID = 2.0**32

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
+from pate.aggregators.confident import ScreenedAggregator
 from pate.aggregators.gnmax import counts_event, draw_largest
 from pate.aggregators.histogram import Bits
-from pate.aggregators.screened import ScreenedAggregator
 from pate.validation import require_count
 
 
@@ -36,7 +36,7 @@ class ConfidentGNMax(ScreenedAggregator):
     (array([ True, False]), array([ True, False, False]))
     """
 
-    names_one: ClassVar[bool] = True
+    single_label: ClassVar[bool] = True
 
     max_votes: int = 1
 
@@ -45,7 +45,7 @@ class ConfidentGNMax(ScreenedAggregator):
         require_count("max_votes", self.max_votes)
 
     @property
-    def votes_each(self) -> int:
+    def max_votes_per_teacher(self) -> int:
         """The price is for `max_votes`."""
         return self.max_votes
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
+from pate.aggregators.confident import ScreenedAggregator
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.histogram import Bits
-from pate.aggregators.screened import ScreenedAggregator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,7 +57,7 @@ class GNMax(PerQueryAggregator):
     array([[ True, False, False]])
     """
 
-    names_one: ClassVar[bool] = True
+    single_label: ClassVar[bool] = True
 
     noise_std: float
     max_votes: int = 1
@@ -79,7 +79,7 @@ class GNMax(PerQueryAggregator):
         return replace(self, noise_std=self.noise_std * factor)
 
     @property
-    def votes_each(self) -> int:
+    def max_votes_per_teacher(self) -> int:
         """The price is for `max_votes`."""
         return self.max_votes
 

@@ -43,7 +43,7 @@ class HistogramAggregator(Aggregator):
         require_generator(rng)
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
-        if (most := self.votes_each) is not None:
+        if (most := self.max_votes_per_teacher) is not None:
             total = int(counts.sum(axis=1, dtype=np.int64).max())
             rule = f"at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
             require(total <= most * num_teachers, "votes.sum", total, rule)

@@ -13,9 +13,9 @@ from scipy.special import ndtri_exp
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.histogram import Bits
+from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.vote_limit import limited, vote_blocks
-from pate.aggregators.vote_reader import TeacherVotesAggregator
 from pate.validation import require_count, require_positive
 
 Array = NDArray[np.float64]

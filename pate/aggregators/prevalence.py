@@ -1,4 +1,4 @@
-"""How common each label is, at a price: the centre that votes are measured from."""
+"""How common each label is, at a price: the center that votes are measured from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import charge_draw
-from pate.mechanisms.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 
@@ -125,16 +125,16 @@ class Prevalence:
         return float(clip * min(max(_LITTLE_NOISE / noise_std, 1.0), 2.0))
 
     def _mean(
-        self, shares: Array, centre: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
+        self, shares: Array, center: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
     ) -> tuple[Array, float]:
-        """The mean around a centre, cut to [0, 1], and the std of its noise."""
+        """The mean around a center, cut to [0, 1], and the std of its noise."""
         multiplier = self._multipliers[step]
         clipped = ClippedSum(clip, (1, shares.shape[1]), self.adjacency)
-        total = clipped.total(shares[:, None, :], centre=centre, num_teachers=num_teachers)
+        total = clipped.total(shares[:, None, :], center=center, num_teachers=num_teachers)
         std = multiplier * clipped.l2_sensitivity
         noisy = total + RoundedGaussian(std).sample(total.shape, rng)
         unit = clipped.step / num_teachers
-        return np.asarray((centre + noisy[0] * unit).clip(0, 1)), std * unit
+        return np.asarray((center + noisy[0] * unit).clip(0, 1)), std * unit
 
 
 def _require_shares(label_shares: Any) -> Array:

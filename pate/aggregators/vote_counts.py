@@ -16,8 +16,9 @@ from pate.votes.histogram import histogram
 def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
     """Counts `[Q, L]` of votes in blocks `[c, Q, L]`, for an aggregator that reads counts.
 
-    Counts do not say how many labels one teacher voted for. Where the price is for `votes_each` of them, every teacher
-    keeps that many a query, chosen from its own votes alone. Whoever has the teachers' votes counts them here.
+    Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
+    every teacher keeps that many per query, chosen from its own votes alone. Whoever has the teachers' votes counts
+    them here.
 
     Args:
         aggregator: what the counts are for.
@@ -26,7 +27,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> N
     Raises:
         InvalidValue: no blocks.
     """
-    most, counts = aggregator.votes_each, None
+    most, counts = aggregator.max_votes_per_teacher, None
     for block in blocks:
         counted = histogram(block if most is None else limited(block, most))
         counts = counted if counts is None else counts + counted

@@ -21,13 +21,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pate.accounting import Accountant, Adjacency, Ledger, RdpAccountant
 from pate.accounting.accountant import require_maker
 from pate.aggregators import Aggregator
-from pate.aggregators.planning import doubt_of_one_label, require_keepable_delta
 from pate.classifier.ensemble import release_votes, votes_of_teachers
 from pate.classifier.pools import Pools, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.tasks import OneClass, task_of
-from pate.estimators import takes_nan
+from pate.pricing.query_count import require_achievable_delta, warning_of_one_label
+from pate.teachers.fitted_labels import takes_nan
 from pate.validation import require, require_count, require_positive, require_probability
 
 
@@ -139,8 +139,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         pools = self._validated(X, y, X_public, groups)
         aggregator = self._calibrated(num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
-        if aggregator.names_one and not isinstance(self._task, OneClass):
-            warnings.warn(doubt_of_one_label(aggregator), stacklevel=2)
+        if aggregator.single_label and not isinstance(self._task, OneClass):
+            warnings.warn(warning_of_one_label(aggregator), stacklevel=2)
         accountant, total = self.accountant or RdpAccountant, self.n_teachers
         shape = {"num_labels": self._task.num_labels, "num_teachers": total}
         event = aggregator.event_for(num_queries=len(pools.queries), **shape)
@@ -225,7 +225,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(self.n_teachers <= num_groups, "n_teachers", self.n_teachers, rule)
         require_probability("target_delta", self.target_delta)
         adjacency, num_labels = Adjacency.parse(self.adjacency), self._task.num_labels
-        require_keepable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
+        require_achievable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
         require_maker(self.accountant or RdpAccountant)
         path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
         require(path, "ledger", type(self.ledger).__name__, "the path of a ledger file")

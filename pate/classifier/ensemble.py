@@ -14,7 +14,7 @@ from pate.aggregators import Aggregator, Release, counts_for
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import Bits, Rows, Task
 from pate.data.partition import Partition
-from pate.randomness import Streams
+from pate.run.randomness import Streams
 
 
 def votes_of_teachers(

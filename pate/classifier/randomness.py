@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from pate.randomness import Streams
+from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require_count
 
 

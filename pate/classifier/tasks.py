@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes, Release
-from pate.estimators import FittedLabels, seeded
+from pate.teachers.fitted_labels import FittedLabels, seeded
 from pate.validation import InvalidValue, require
 
 Bits = NDArray[np.bool_]

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from pate.accounting import Accountant
 from pate.cli.app import run_app
-from pate.cli.quote import Maker, Request
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import members
+from pate.pricing.quote import Maker, Request
 from pate.validation import InvalidValue, require_choice
 
 

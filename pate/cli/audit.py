@@ -14,11 +14,11 @@ from rich.text import Text
 
 from pate.accounting import Accountant, Adjacency
 from pate.cli.app import run_app
-from pate.cli.finding import Finding, Settings, findings, printable
 from pate.config import build, build_aggregator
+from pate.pricing.audit import Finding, Settings, findings, printable
 from pate.report.rounding import format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
-from pate.votes.imported import ImportedVotes
+from pate.votes.vote_files import ImportedVotes
 
 _DIGITS = 4
 _PARAMETERS = ("noise_std", "screening_std", "threshold_share", "vote_clip", "max_size")

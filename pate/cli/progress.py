@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pate.data import Dataset, LoadsInStages
-from pate.monitor import Advance, Monitor, Nobody
+from pate.run.progress import Advance, Monitor, NullMonitor
 from pate.validation import require
 
 
@@ -28,8 +28,8 @@ class ConsoleMonitor:
         self._console = console or Console(stderr=True, highlight=False, force_terminal=real)
         self._bar: Progress | None = None  # of the outer stage, where one is inside another
 
-    def __reduce__(self) -> tuple[type[Nobody], tuple[()]]:
-        return Nobody, ()
+    def __reduce__(self) -> tuple[type[NullMonitor], tuple[()]]:
+        return NullMonitor, ()
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:

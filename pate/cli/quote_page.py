@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.cli.quote import Price, Quote
-from pate.report.coverage import PAPER_LABEL
+from pate.pricing.quote import Price, Quote
+from pate.report.privacy_coverage import PAPER_LABEL
 from pate.report.rounding import format_delta, round_up
 
 _UNITS = {

@@ -16,10 +16,10 @@ from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
 from pate.mechanisms import CertifiedTable
-from pate.monitor import Monitor
 from pate.pipeline import train
-from pate.plan import Plan
 from pate.report import print_report
+from pate.run.plan import Plan
+from pate.run.progress import Monitor
 
 _NOISE_KEYS = (
     "selection_scale",

@@ -17,17 +17,17 @@ from pate.aggregators import (
     Aggregator,
     CenteredRelease,
     CenteredVotes,
-    ChargedAggregator,
     NotPriorTopK,
     Release,
+    TargetChargedAggregator,
     TeacherVotesAggregator,
     counts_for,
 )
-from pate.centring import CentredStage
 from pate.comparison.ensemble import Ensemble
 from pate.comparison.source import Source
-from pate.randomness import Randomness
-from pate.rounds import StudentPrior
+from pate.run.centering import CenteredStage
+from pate.run.randomness import Randomness
+from pate.run.rounds import StudentPrior
 from pate.student import LowRankStudent, Student, StudentModel
 from pate.teachers import KernelTeacher
 
@@ -75,7 +75,7 @@ class CountedAnswers(Answers):
         if isinstance(self.aggregator, TeacherVotesAggregator):
             release = self.aggregator.aggregate_summary(self.gathered, **how)
         else:
-            if isinstance(self.aggregator, ChargedAggregator):
+            if isinstance(self.aggregator, TargetChargedAggregator):
                 how["prior"] = self._prior(student_seed)
             release = self.aggregator.aggregate(self.gathered, **how)
         return release, self._fit(release, student_seed)
@@ -88,8 +88,8 @@ class CountedAnswers(Answers):
 
 
 @dataclass(frozen=True, eq=False)
-class CentredAnswers(Answers):
-    """Around a centre that is released first, so that the votes are read anew for every seed.
+class CenteredAnswers(Answers):
+    """Around a center that is released first, so that the votes are read anew for every seed.
 
     Attributes:
         scratch: a folder that is there only while it works.
@@ -112,9 +112,9 @@ class CentredAnswers(Answers):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _stage(self, folder: Path, rng: np.random.Generator) -> CentredStage:
+    def _stage(self, folder: Path, rng: np.random.Generator) -> CenteredStage:
         dataset, teacher = self.source.dataset, self.ensemble.teacher
-        return CentredStage(
+        return CenteredStage(
             aggregator=self.aggregator,
             teacher=teacher if isinstance(teacher, KernelTeacher) else None,
             confidences=lambda: self.ensemble.confidences(self.source.queries.inputs),
@@ -127,7 +127,7 @@ class CentredAnswers(Answers):
             ledger=self.terms(folder / "ledger.jsonl"),
         )
 
-    def _student(self, stage: CentredStage, release: CenteredRelease, seed: int) -> StudentModel:
+    def _student(self, stage: CenteredStage, release: CenteredRelease, seed: int) -> StudentModel:
         if isinstance(self.student, LowRankStudent):
             return stage.fit(self.student, release)
         return self._fit(release, seed)
@@ -150,7 +150,7 @@ def answers(
         def terms(path: Path) -> Ledger:
             return Ledger(path, adjacency=aggregator.adjacency, target_delta=target_delta, accountant=accountant)
 
-        return CentredAnswers(*shared, scratch, terms)
+        return CenteredAnswers(*shared, scratch, terms)
     if isinstance(aggregator, TeacherVotesAggregator):
         votes = ensemble.confidences(source.queries.inputs)
         return CountedAnswers(*shared, aggregator.gather(votes, num_teachers=ensemble.num_teachers))

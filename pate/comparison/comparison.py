@@ -17,7 +17,6 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from pate.accounting import Accountant, PureDpEvent, RdpAccountant
-from pate.aggregators.planning import require_keepable_delta
 from pate.comparison.ensemble import Ensemble, num_groups
 from pate.comparison.entrant import Entrant, digest
 from pate.comparison.frontier import Frontier
@@ -29,12 +28,13 @@ from pate.comparison.trial import SCRATCH, Baseline, Cell, Trial
 from pate.comparison.tuning import Target, read_tuning
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
-from pate.doubts import doubts
-from pate.monitor import Monitor, Nobody
-from pate.naming import full_text
+from pate.files.fingerprint import full_text
 from pate.networks.device import one_thread
+from pate.pricing.query_count import require_achievable_delta
 from pate.report import multilabel_metrics
-from pate.run_folder import RunFolder
+from pate.run.folder import RunFolder
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.warnings import plan_warnings
 from pate.student import Student
 from pate.teachers import Engine
 from pate.validation import InvalidValue, require, require_choice, require_count, require_positive, require_probability
@@ -105,7 +105,7 @@ def compare(plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Moni
     """
     folder = RunFolder(Path(output_dir))
     with folder.opened(plan.settings):
-        return _Comparison(plan, folder, monitor or Nobody()).frontier()
+        return _Comparison(plan, folder, monitor or NullMonitor()).frontier()
 
 
 class _Comparison:
@@ -170,14 +170,16 @@ class _Comparison:
         plan, data = self.plan, self.dataset
         rule = f"at most {len(data.public)}, the public pool"
         require(plan.num_queries <= len(data.public), "num_queries", plan.num_queries, rule)
-        require_keepable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=data.num_labels)
+        require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=data.num_labels)
         plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)  # says what it lacks, once for all
         for ensemble in self._distinct:
             ensemble.check(data)
         found = [
             doubt
             for each in plan.entrants
-            for doubt in doubts(data, each.aggregator, each.teacher, num_teachers=self.ensembles[each.key].num_teachers)
+            for doubt in plan_warnings(
+                data, each.aggregator, each.teacher, num_teachers=self.ensembles[each.key].num_teachers
+            )
         ]
         for doubt in dict.fromkeys(found):
             self.monitor.say(doubt)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pate.comparison.frontier import Frontier, Point
 from pate.comparison.page import NOT_COVERED, baseline_name, goal_cells, goal_names, score
-from pate.report.coverage import SEEDED_WARNING
+from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
 
 _ANY_WIDTH = 10_000

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data import Dataset, Partition
-from pate.durable import write_text
-from pate.randomness import Randomness
-from pate.teachers import CheckpointStore, Engine, KernelTeacher, Part, Teacher, cast_votes
-from pate.teachers.apart import kept_apart
+from pate.files.atomic import write_text
+from pate.run.randomness import Randomness
+from pate.teachers import CheckpointStore, Engine, KernelTeacher, Shard, Teacher, cast_votes
+from pate.teachers.isolated import isolated
 from pate.validation import InvalidValue, require
 from pate.votes import VoteStore
 
@@ -60,9 +60,9 @@ class Ensemble:
         randomness = Randomness(self.folder, self.seed)
         private, done = dataset.private, total - len(store.missing(total))
 
-        def part(teacher: int) -> Part:
+        def part(teacher: int) -> Shard:
             rows = private.take(partition.indices(teacher))
-            return Part(rows.inputs, rows.labels)
+            return Shard(rows.inputs, rows.labels)
 
         def on_progress(teacher: int, info: Mapping[str, Any]) -> None:
             nonlocal done
@@ -70,7 +70,7 @@ class Ensemble:
             advance(done)
 
         advance(done)
-        recipe = kept_apart(teacher, private.group_ids)
+        recipe = isolated(teacher, private.group_ids)
         engine.train(recipe, part, total, randomness.seeds("teachers", total), store, on_progress)
         queries = dataset.public.inputs[:num_queries]
         shape = {"num_queries": num_queries, "num_labels": dataset.num_labels}

@@ -11,10 +11,10 @@ from string import Template
 from pate.comparison.frontier import Frontier, Line, Point
 from pate.comparison.picture import frontier_picture
 from pate.comparison.run import METRICS, Run
-from pate.durable import write_text
-from pate.report import elements
-from pate.report.coverage import SEEDED_WARNING, Mark
+from pate.files.atomic import write_text
+from pate.report import html_elements
 from pate.report.html import style
+from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
 from pate.report.rounding import format_delta
 from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES
 
@@ -28,8 +28,8 @@ NOT_COVERED = (
 _MODEL_NAMES = {"non_private_student": "non-private student", "majority_vote_student": "majority-vote student"}
 _OUT_OF_REACH = "out of reach"
 _LEGEND = {
-    Mark.COVERED: "Computed from public parameters alone.",
-    Mark.UNCOVERED: "Scored with true labels, and taken from many releases of the same data.",
+    PrivacyCoverage.COVERED: "Computed from public parameters alone.",
+    PrivacyCoverage.UNCOVERED: "Scored with true labels, and taken from many releases of the same data.",
 }
 
 
@@ -53,8 +53,8 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
         style=style(),
         title=escape(f"{num_lines} aggregator{'s' * (num_lines != 1)} on {frontier.dataset}"),
         notices=_notices(frontier),
-        legend="".join(f"<li>{elements.badge(mark)} {escape(text)}</li>" for mark, text in _LEGEND.items()),
-        frontiers="".join(elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2]),
+        legend="".join(f"<li>{html_elements.badge(mark)} {escape(text)}</li>" for mark, text in _LEGEND.items()),
+        frontiers="".join(html_elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2]),
         goals=_goals(frontier),
         scores=_baselines(frontier) + "".join(_scores(frontier, metric) for metric in METRICS),
         entrants=_entrants(frontier) + _parameters(parameters),
@@ -69,26 +69,26 @@ def goal_names(frontier: Frontier) -> list[str]:
 def goal_cells(frontier: Frontier, line: Line) -> list[str]:
     """The cheapest epsilon of a line for each goal."""
     found = [frontier.cheapest(line, share) for share in frontier.shares]
-    return [elements.DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
+    return [html_elements.DASH if epsilon is None else f"{epsilon:g}" for epsilon in found]
 
 
 def score(point: Point) -> str:
     """Mean, and standard deviation where there are several seeds; or that there is none."""
     if point.mean is None:
-        return _OUT_OF_REACH if point.note else elements.DASH
+        return _OUT_OF_REACH if point.note else html_elements.DASH
     return f"{point.mean:.3f}" if point.std is None else f"{point.mean:.3f} ± {point.std:.3f}"
 
 
 def _notices(frontier: Frontier) -> str:
     """What a reader must know before any number."""
-    notices = [elements.notice(NOT_COVERED, kind="warning")]
-    notices.append(elements.notice(f"Every release had a seed: {SEEDED_WARNING}.", kind="plain"))
+    notices = [html_elements.notice(NOT_COVERED, kind="warning")]
+    notices.append(html_elements.notice(f"Every release had a seed: {SEEDED_WARNING}.", kind="plain"))
     if not frontier.real:
         text = "Synthetic data: this comparison shows that the pipeline works and is no evidence of anything else."
-        notices.append(elements.notice(text, kind="warning"))
+        notices.append(html_elements.notice(text, kind="warning"))
     priced = next((run for run in frontier.runs if not run.is_baseline), None)
     if priced is not None:
-        notices.append(elements.notice(_terms(priced, frontier), kind="plain"))
+        notices.append(html_elements.notice(_terms(priced, frontier), kind="plain"))
     return "".join(notices)
 
 
@@ -111,7 +111,9 @@ def _goals(frontier: Frontier) -> str:
         "non-private student's gain over the prior; the best first."
     )
     rows = [(line.title, goal_cells(frontier, line), None) for line in frontier.ranked]
-    return elements.table(caption, ["aggregator (teachers)", *goal_names(frontier)], rows, Mark.UNCOVERED)
+    return html_elements.table(
+        caption, ["aggregator (teachers)", *goal_names(frontier)], rows, PrivacyCoverage.UNCOVERED
+    )
 
 
 def _scores(frontier: Frontier, metric: str) -> str:
@@ -124,12 +126,14 @@ def _scores(frontier: Frontier, metric: str) -> str:
     head = ["aggregator (teachers)", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
     over = "mean and standard deviation" if frontier.has_spread else "of one seed"
     caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, {over}."
-    return elements.table(caption, head, rows, Mark.UNCOVERED)
+    return html_elements.table(caption, head, rows, PrivacyCoverage.UNCOVERED)
 
 
 def _baselines(frontier: Frontier) -> str:
     rows = [(baseline_name(run), [_number(getattr(run, key)) for key in METRICS], None) for run in frontier.baselines]
-    return elements.table("What no epsilon covers.", ["model", *METRIC_NAMES.values()], rows, Mark.UNCOVERED)
+    return html_elements.table(
+        "What no epsilon covers.", ["model", *METRIC_NAMES.values()], rows, PrivacyCoverage.UNCOVERED
+    )
 
 
 def baseline_name(run: Run) -> str:
@@ -149,16 +153,16 @@ def _entrants(frontier: Frontier) -> str:
     rows = []
     for line in frontier.ranked:
         answers = [_at(line, epsilon).num_answered for epsilon in frontier.epsilons]
-        cells = [elements.DASH if answered is None else f"{answered:.0f}" for answered in answers]
+        cells = [html_elements.DASH if answered is None else f"{answered:.0f}" for answered in answers]
         rows.append((line.title, [line.teacher, line.student, *cells], None))
-    return elements.table(
-        "Teachers, student, and the mean number of answers at each epsilon.", head, rows, Mark.UNCOVERED
+    return html_elements.table(
+        "Teachers, student, and the mean number of answers at each epsilon.", head, rows, PrivacyCoverage.UNCOVERED
     )
 
 
 def _parameters(parameters: dict[str, list[tuple[float, str]]]) -> str:
     rows = [(f"{name} at {epsilon:g}", text) for name, found in parameters.items() for epsilon, text in found]
-    return elements.facts("What the calibrator solved for, from public parameters.", rows, Mark.COVERED)
+    return html_elements.facts("What the calibrator solved for, from public parameters.", rows, PrivacyCoverage.COVERED)
 
 
 def _breakable(text: str) -> str:
@@ -172,4 +176,4 @@ def _at(line: Line, epsilon: float) -> Point:
 
 
 def _number(value: float | None) -> str:
-    return elements.DASH if value is None else f"{value:.3f}"
+    return html_elements.DASH if value is None else f"{value:.3f}"

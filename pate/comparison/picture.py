@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pate.comparison.frontier import Frontier, Line
-from pate.report.canvas import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
-from pate.report.coverage import Mark
+from pate.report.inline_svg import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
+from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.tables import METRIC_NAMES
 
 Paint = Callable[[Axes], None]
 
-_COLOURS = (ACCENT, SECOND, THIRD, MUTED)
+_COLORS = (ACCENT, SECOND, THIRD, MUTED)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 _LINE_POINTS = 16.5  # of height for each line of the legend
@@ -41,8 +41,8 @@ def frontier_picture(frontier: Frontier, metric: str) -> Picture:
         caption="Mean over the seeds, with bars of one standard deviation; the best stand first in the legend. "
         "What lies far below the prior is cut off. No epsilon covers the prior, the non-private student, or the true "
         "labels that all are scored with.",
-        mark=Mark.UNCOVERED,
-        svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda colour: colour), height=_height(frontier)),
+        mark=PrivacyCoverage.UNCOVERED,
+        svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda color: color), height=_height(frontier)),
     )
 
 
@@ -51,13 +51,13 @@ def write_png(path: Path, frontier: Frontier) -> None:
     draw_png(path, _painter(frontier, frontier.metric, on_paper), height=_height(frontier))
 
 
-def _painter(frontier: Frontier, metric: str, colour: Callable[[str], Any]) -> Paint:
+def _painter(frontier: Frontier, metric: str, color: Callable[[str], Any]) -> Paint:
     def paint(axes: Axes) -> None:
         for key, text, dashes in _LEVELS:
             level = frontier.baseline(key, metric)
-            axes.axhline(level, color=colour(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
+            axes.axhline(level, color=color(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
         for index, line in enumerate(_in_order(frontier, metric)):
-            _paint_line(axes, line, _look(index, colour))
+            _paint_line(axes, line, _look(index, color))
         axes.set_xscale("log")
         axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
         axes.minorticks_off()
@@ -79,12 +79,12 @@ def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     axes.errorbar(epsilons, means, bars, label=label, capsize=1.8, elinewidth=0.8, markersize=3.6, **look)
 
 
-def _look(index: int, colour: Callable[[str], Any]) -> dict[str, Any]:
-    """Colour, marker and dashes of a line; dashes change when the colours begin again."""
+def _look(index: int, color: Callable[[str], Any]) -> dict[str, Any]:
+    """Color, marker and dashes of a line; dashes change when the colors begin again."""
     return {
-        "color": colour(_COLOURS[index % len(_COLOURS)]),
+        "color": color(_COLORS[index % len(_COLORS)]),
         "marker": _MARKERS[index % len(_MARKERS)],
-        "linestyle": _DASHES[index // len(_COLOURS) % len(_DASHES)],
+        "linestyle": _DASHES[index // len(_COLORS) % len(_DASHES)],
         "linewidth": 1.3,
     }
 

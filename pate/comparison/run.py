@@ -10,7 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from pate.durable import write_text
+from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require
 
 METRICS = ("accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision")

@@ -16,9 +16,9 @@ from pate.comparison.run import Run
 from pate.comparison.source import Source
 from pate.comparison.tuning import Target, read_tuning, tuned
 from pate.data import Split
-from pate.durable import write_text
-from pate.randomness import Randomness
+from pate.files.atomic import write_text
 from pate.report import multilabel_metrics
+from pate.run.randomness import Randomness
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue
 

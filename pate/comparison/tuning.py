@@ -10,7 +10,7 @@ from typing import Any
 
 from pate.accounting import Accountant
 from pate.aggregators import Aggregator
-from pate.durable import write_text
+from pate.files.atomic import write_text
 from pate.validation import InvalidValue
 
 _SLACK = 1 + 1e-9

@@ -1,4 +1,4 @@
-"""What every data set looks like to the rest: three splits of labelled records, and names for the labels."""
+"""What every data set looks like to the rest: three splits of labeled records, and names for the labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANKS = {"features": 2, "images": 4}
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Labelled records that play one role: the private pool, the public pool or the test set.
+    """Labeled records that play one role: the private pool, the public pool or the test set.
 
     Attributes:
         inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Large image data
@@ -73,7 +73,7 @@ class Dataset:
         kind: "features" (`[n, d]`) or "images" (`[n, channels, height, width]`, values in [0, 1]).
         label_names: one distinct name for each label.
         private: the records that only epsilon may leak about.
-        public: unlabelled for the private pipeline; its labels serve measurements alone.
+        public: unlabeled for the private pipeline; its labels serve measurements alone.
         test: held out from everything until the report.
 
     Raises:

@@ -31,7 +31,7 @@ class Yeast:
         num_test: genes in the test set; the private pool is the rest.
         seed: of the random split; part of the data, not of the noise.
 
-    Source: A. Elisseeff and J. Weston, "A kernel method for multi-labelled classification", NIPS 2001.
+    Source: A. Elisseeff and J. Weston, "A kernel method for multi-labeled classification", NIPS 2001.
     """
 
     path: Path | str | None = None

@@ -13,7 +13,7 @@ from pate.networks.network import Network, Tensors
 from pate.validation import require, require_choice, require_count
 
 NORMS = ("group", "batch")
-GROUP = 8  # channels that are normalised together
+GROUP = 8  # channels that are normalized together
 MOMENTUM, EPSILON = 0.1, 1e-5
 
 
@@ -22,7 +22,7 @@ class ConvNet(Network):
     """Patches, a few convolutions, means over the cells of a grid, a linear head.
 
     The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
-    nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalised, over
+    nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalized, over
     groups of 8 channels of one image ("group"), or over the batch ("batch", with running means and variances of the
     network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
 
@@ -98,13 +98,13 @@ class ConvNet(Network):
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
             stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
             values = functional.conv2d(values, kernel, stride=stride, padding=padding)
-            values = self._normalised(tensors, layer, values, training).relu_()
+            values = self._normalized(tensors, layer, values, training).relu_()
         if values.shape[2:] != (self.cells, self.cells):  # else each pixel is a cell
             values = functional.adaptive_avg_pool2d(values, self.cells)
         means = values.permute(0, 2, 3, 1).flatten(1)
         return functional.linear(means, tensors["head.weight"], tensors["head.bias"])
 
-    def _normalised(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
+    def _normalized(self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool) -> torch.Tensor:
         scale, shift = tensors[f"layer{layer}.scale"], tensors[f"layer{layer}.shift"]
         if self.norm == "group":
             return functional.group_norm(values, len(scale) // GROUP, scale, shift, EPSILON)

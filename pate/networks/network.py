@@ -43,7 +43,7 @@ def require_images(inputs: Any) -> NDArray[Any]:
     return images
 
 
-def centred(images: torch.Tensor) -> torch.Tensor:
+def centered(images: torch.Tensor) -> torch.Tensor:
     """Images of [0, 1] or 0..255 in [-1, 1], their channels innermost in memory; the constants are public."""
     top = 255.0 if images.dtype == torch.uint8 else 1.0
     scaled = images.float().mul_(2 / top) if images.dtype == torch.uint8 else images * 2
@@ -56,20 +56,20 @@ def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 
 
 class Pictures:
-    """Images on a device, drawn by their rows as `centred` gives them.
+    """Images on a device, drawn by their rows as `centered` gives them.
 
-    Few are centred once, before the first is drawn; many stay as they are, since bytes take a quarter of the memory.
+    Few are centered once, before the first is drawn; many stay as they are, since bytes take a quarter of the memory.
     """
 
     def __init__(self, images: NDArray[Any], device: torch.device) -> None:
         shown = torch.from_numpy(images).to(device)
-        self._centred = shown.numel() <= _FEW
-        self._shown = centred(shown).permute(0, 2, 3, 1) if self._centred else shown
+        self._centered = shown.numel() <= _FEW
+        self._shown = centered(shown).permute(0, 2, 3, 1) if self._centered else shown
 
     def draw(self, rows: torch.Tensor) -> torch.Tensor:
         """Those of the rows, int64 `[n]`: `[n, channels, height, width]` in [-1, 1]."""
         drawn = self._shown.index_select(0, rows)
-        return drawn.permute(0, 3, 1, 2) if self._centred else centred(drawn)
+        return drawn.permute(0, 3, 1, 2) if self._centered else centered(drawn)
 
 
 @torch.no_grad()
@@ -80,5 +80,5 @@ def logits_in_blocks(
     found = np.empty((len(images), num_labels), np.float32)
     for first in range(0, len(images), _BLOCK):
         block = torch.from_numpy(np.ascontiguousarray(images[first : first + _BLOCK])).to(device)
-        found[first : first + _BLOCK] = network.logits(tensors, centred(block), training=False).float().cpu().numpy()
+        found[first : first + _BLOCK] = network.logits(tensors, centered(block), training=False).float().cpu().numpy()
     return found

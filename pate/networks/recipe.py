@@ -25,7 +25,7 @@ class Recipe:
         weight_decay: of AdamW, >= 0.
         flip: whether each image is mirrored with probability 1/2 each time it is shown.
         precision: of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on
-            a GPU that has it, otherwise float32. Parameters and the optimiser are float32 throughout. With "float32"
+            a GPU that has it, otherwise float32. Parameters and the optimizer are float32 throughout. With "float32"
             convolutions of recent GPUs still round what they multiply to TF32, as torch has it
             (`torch.backends.cudnn.allow_tf32`).
 

@@ -29,24 +29,24 @@ def stacked_logits(
     """
     values = _patches(images, network.patch)  # [T, n, rows, columns, inputs]
     for layer in range(network.blocks + 1):
-        gathered = values if layer == 0 else Neighbourhoods.gather(values, network.kernel_size)
+        gathered = values if layer == 0 else Neighborhoods.gather(values, network.kernel_size)
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(1, 3)
         values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
-        values = _normalised(network, tensors, layer, values, valid, training).relu_()
+        values = _normalized(network, tensors, layer, values, valid, training).relu_()
     networks, count, rows, columns, channels = values.shape
     cells = network.cells
     means = values.view(networks, count, cells, rows // cells, cells, columns // cells, channels).mean(dim=(3, 5))
     return torch.baddbmm(tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2))
 
 
-class Neighbourhoods(torch.autograd.Function):
-    """Each pixel's k x k neighbours side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, k * k * c]`."""
+class Neighborhoods(torch.autograd.Function):
+    """Each pixel's k x k neighbors side by side, zeros outside: `[T, n, rows, columns, c]` to `[…, k * k * c]`."""
 
     @staticmethod
     def gather(values: torch.Tensor, side: int) -> torch.Tensor:
         """Applies the function."""
-        gathered: torch.Tensor = Neighbourhoods.apply(values, side)  # type: ignore[no-untyped-call]  # torch's
+        gathered: torch.Tensor = Neighborhoods.apply(values, side)  # type: ignore[no-untyped-call]  # torch's
         return gathered
 
     @staticmethod
@@ -62,7 +62,7 @@ class Neighbourhoods(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Adds each neighbour's share back to its pixel."""
+        """Adds each neighbor's share back to its pixel."""
         networks, count, rows, columns, _ = gradients[0].shape
         side, edge = context.side, context.side // 2
         parts = gradients[0].view(networks, count, rows, columns, side, side, -1)
@@ -80,10 +80,10 @@ def _patches(images: torch.Tensor, patch: int) -> torch.Tensor:
     return cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(networks, count, height // patch, width // patch, -1)
 
 
-def _normalised(
+def _normalized(
     network: ConvNet, tensors: Tensors, layer: int, values: torch.Tensor, valid: torch.Tensor, training: bool
 ) -> torch.Tensor:
-    """Values `[T, n, rows, columns, channels]`, normalised in float32."""
+    """Values `[T, n, rows, columns, channels]`, normalized in float32."""
     values = values.float()
     scale, shift = (tensors[f"layer{layer}.{name}"][:, None, None, None] for name in ("scale", "shift"))
     if network.norm == "group":
@@ -94,8 +94,8 @@ def _normalised(
     mean, var = buffers
     if training:
         mean, var = _batch_statistics(values, valid, buffers)
-    centre, spread = mean[:, None, None, None], (var[:, None, None, None] + EPSILON).rsqrt()
-    return torch.addcmul(shift, (values - centre) * spread, scale)
+    center, spread = mean[:, None, None, None], (var[:, None, None, None] + EPSILON).rsqrt()
+    return torch.addcmul(shift, (values - center) * spread, scale)
 
 
 def _batch_statistics(

@@ -14,7 +14,7 @@ from torch.nn import functional
 from pate.networks.adam import StackedAdam
 from pate.networks.convnet import ConvNet
 from pate.networks.minibatch import Minibatches
-from pate.networks.network import Tensors, centred, mirrored
+from pate.networks.network import Tensors, centered, mirrored
 from pate.networks.recipe import Recipe
 from pate.networks.stacked_convnet import stacked_logits
 
@@ -58,7 +58,7 @@ def fit_stacked(
     steps = torch.tensor([-(-size // recipe.batch_size) * recipe.epochs for size in sizes], device=device)
     can_overflow = recipe.loss_scale(device) != 1  # then a step is as if sizes differed: one network's overflow would
     alike = not can_overflow and bool((steps == batches.num_steps).all())  # else round the others' steps another way
-    optimiser = StackedAdam(
+    optimizer = StackedAdam(
         [parameter.detach().flatten(1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
@@ -78,7 +78,7 @@ def fit_stacked(
             active = active & finite[:, None]
             gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
         scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]
-        optimiser.step(gradients, active, scale)
+        optimizer.step(gradients, active, scale)
         curve[:, step] = torch.where(valid[:, 0], losses, math.nan)
         if on_losses is not None:
             on_losses(step, curve[:, step].cpu().numpy())
@@ -110,7 +110,7 @@ def _flips(
 
 def _pictures(shown: torch.Tensor, index: torch.Tensor, flips: NDArray[np.bool_] | None) -> torch.Tensor:
     """The step's images in [-1, 1], `[T, n, channels, height, width]`."""
-    pictures = centred(shown[index.flatten()])
+    pictures = centered(shown[index.flatten()])
     if flips is not None:
         pictures = mirrored(pictures, torch.from_numpy(flips.ravel()).to(shown.device))
     return pictures.contiguous().view(*index.shape, *shown.shape[1:])

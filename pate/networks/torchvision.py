@@ -1,7 +1,7 @@
 """torchvision, also where its wheel was built for another torch.
 
 The wheel on the package index is built for CUDA. Beside a torch without it, `import torchvision` fails, for want of two
-operators that models never call: `torchvision::nms` and its quantised sibling. Declaring their schemas first is enough.
+operators that models never call: `torchvision::nms` and its quantized sibling. Declaring their schemas first is enough.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ OnLoss = Callable[[int, float], None]
 class FlatParameters:
     """The trained tensors as views of one vector, their gradients as views of another.
 
-    One optimiser step is then a handful of operations, however many layers there are.
+    One optimizer step is then a handful of operations, however many layers there are.
 
     Attributes:
         vector: all parameters, `[P]`.
@@ -71,7 +71,7 @@ def fit(
         sum over labels.
     """
     flat = FlatParameters(network, network.initial(rng) if initial is None else initial, device)
-    optimiser = StackedAdam([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimizer = StackedAdam([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
     shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
     curve = torch.zeros(batches.num_steps)
@@ -94,7 +94,7 @@ def fit(
             flat.gradient.div_(loss_scale)
             active = flat.gradient.isfinite().all()[None]
             flat.gradient.nan_to_num_(0, 0, 0)
-        optimiser.step([flat.gradient], active, 1 - step / batches.num_steps)
+        optimizer.step([flat.gradient], active, 1 - step / batches.num_steps)
         curve[step] = loss.detach()
         if on_loss is not None:
             on_loss(step, float(curve[step]))

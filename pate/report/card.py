@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from string import Template
 
-from pate.durable import write_text
-from pate.report.coverage import CAVEATS, PAPER_LABEL
+from pate.files.atomic import write_text
+from pate.report.privacy_coverage import CAVEATS, PAPER_LABEL
 from pate.report.report import Privacy
 from pate.report.rounding import format_delta, format_epsilon
 from pate.report.tables import settings
@@ -132,7 +132,7 @@ def _reading(privacy: Privacy) -> str:
 
 
 def _paper(privacy: Privacy) -> str:
-    """The paper's own figure, labelled, or nothing."""
+    """The paper's own figure, labeled, or nothing."""
     if privacy.paper_epsilon is None:
         return ""
     return Template(_PAPER).substitute(epsilon=format_epsilon(privacy.paper_epsilon), label=PAPER_LABEL)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.report.coverage import PAPER_LABEL, SEEDED_WARNING
+from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING
 from pate.report.report import Report
 from pate.report.rounding import format_epsilon
 from pate.report.tables import METRIC_NAMES, charging_verdict, guarantee, hit_counts, models, percent

@@ -10,12 +10,12 @@ from string import Template
 
 import numpy as np
 
-from pate.durable import write_text
-from pate.report import elements
-from pate.report.canvas import Picture
-from pate.report.coverage import PAPER_LABEL, SEEDED_WARNING, Mark
+from pate.files.atomic import write_text
+from pate.report import html_elements
 from pate.report.figures import RunFigures
+from pate.report.inline_svg import Picture
 from pate.report.plots import pictures
+from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage
 from pate.report.report import Report
 from pate.report.rounding import format_delta, format_epsilon
 from pate.report.tables import METRIC_NAMES, hit_counts, models, percent, settings
@@ -56,7 +56,7 @@ def render_html(report: Report, figures: RunFigures) -> str:
         votes=_votes(report, drawn),
         data=_data(report),
         labels=_labels(figures),
-        legend="".join(f"<li>{elements.badge(mark)} {escape(_LEGEND[mark])}</li>" for mark in Mark),
+        legend="".join(f"<li>{html_elements.badge(mark)} {escape(_LEGEND[mark])}</li>" for mark in PrivacyCoverage),
     )
 
 
@@ -66,31 +66,31 @@ def style() -> str:
 
 
 _LEGEND = {
-    Mark.COVERED: "Computed from the release alone, or from public parameters.",
-    Mark.HELD_OUT: "The model or the labels come from the release; the score also reads true labels.",
-    Mark.UNCOVERED: "Computed from private data, true labels or votes without noise. Keep it inside.",
+    PrivacyCoverage.COVERED: "Computed from the release alone, or from public parameters.",
+    PrivacyCoverage.HELD_OUT: "The model or the labels come from the release; the score also reads true labels.",
+    PrivacyCoverage.UNCOVERED: "Computed from private data, true labels or votes without noise. Keep it inside.",
 }
 
 
 def _notices(report: Report) -> str:
     """What a reader must know before any number."""
     notices = [
-        elements.notice(
+        html_elements.notice(
             "This page belongs to the data owner. Only the folder release may be published under the stated "
-            f"epsilon; what is marked “{Mark.UNCOVERED.value}” may say more about the private records.",
+            f"epsilon; what is marked “{PrivacyCoverage.UNCOVERED.value}” may say more about the private records.",
             kind="plain",
         )
     ]
     if report.privacy.noise_seeded:
-        notices.append(elements.notice(f"This run had a seed: {SEEDED_WARNING}.", kind="warning"))
+        notices.append(html_elements.notice(f"This run had a seed: {SEEDED_WARNING}.", kind="warning"))
     if np.isinf(report.privacy.epsilon):
         text = (
             "No guarantee: the epsilon of this run is infinite, and what it covers is protected no more than the rest."
         )
-        notices.append(elements.notice(text, kind="warning"))
+        notices.append(html_elements.notice(text, kind="warning"))
     if not report.data.real:
         text = "Synthetic data: this run shows that the pipeline works and is no evidence of anything else."
-        notices.append(elements.notice(text, kind="warning"))
+        notices.append(html_elements.notice(text, kind="warning"))
     return "".join(notices)
 
 
@@ -102,13 +102,13 @@ def _key_numbers(report: Report) -> str:
     note = f"at delta {format_delta(privacy.delta)}, {privacy.adjacency}" if bounded else "no guarantee"
     epsilon = f"≤ {format_epsilon(privacy.epsilon)}" if bounded else "infinite"
     answered = f"{release.num_answered} of {release.num_queries} queries"
-    score = elements.DASH if student is None else f"{student.micro_f1:.3f}"
+    score = html_elements.DASH if student is None else f"{student.micro_f1:.3f}"
     against = "the prior was not measured" if prior is None else f"the prior has {prior.micro_f1:.3f}"
     against = f"no student was trained; {against}" if student is None else against
     return (
-        elements.key_number("Epsilon", epsilon, note, Mark.COVERED)
-        + elements.key_number("Answered", percent(release.answer_rate), answered, Mark.COVERED)
-        + elements.key_number("Micro-F1 of the student", score, against, Mark.UNCOVERED)
+        html_elements.key_number("Epsilon", epsilon, note, PrivacyCoverage.COVERED)
+        + html_elements.key_number("Answered", percent(release.answer_rate), answered, PrivacyCoverage.COVERED)
+        + html_elements.key_number("Micro-F1 of the student", score, against, PrivacyCoverage.UNCOVERED)
     )
 
 
@@ -120,7 +120,7 @@ def _privacy(report: Report, drawn: Mapping[str, Picture]) -> str:
         text = f"{format_epsilon(privacy.paper_epsilon)}, {PAPER_LABEL}"
         rows.append(("epsilon of the paper", text))
     caption = "The guarantee, epsilon and delta rounded up, and the parameters behind it."
-    return elements.facts(caption, rows, Mark.COVERED) + _figures(drawn, "epsilon")
+    return html_elements.facts(caption, rows, PrivacyCoverage.COVERED) + _figures(drawn, "epsilon")
 
 
 def _release(report: Report, drawn: Mapping[str, Picture]) -> str:
@@ -133,8 +133,8 @@ def _release(report: Report, drawn: Mapping[str, Picture]) -> str:
     caption = "The released labels beside the true labels of the public pool."
     hits = ""
     if release.num_hits is not None:
-        hits = elements.facts("Target charging.", [("hits", hit_counts(release))], Mark.COVERED)
-    return _figures(drawn, "answers") + hits + elements.facts(caption, rows, Mark.HELD_OUT)
+        hits = html_elements.facts("Target charging.", [("hits", hit_counts(release))], PrivacyCoverage.COVERED)
+    return _figures(drawn, "answers") + hits + html_elements.facts(caption, rows, PrivacyCoverage.HELD_OUT)
 
 
 def _student(report: Report, drawn: Mapping[str, Picture]) -> str:
@@ -144,7 +144,7 @@ def _student(report: Report, drawn: Mapping[str, Picture]) -> str:
         for model in models(report)
     ]
     caption = f"Scores on {report.data.num_test} test samples. The prior always predicts each label's majority."
-    table = elements.table(caption, ["model", *METRIC_NAMES.values()], rows, None)
+    table = html_elements.table(caption, ["model", *METRIC_NAMES.values()], rows, None)
     return table + _figures(drawn, "scores", "labels", "curve")
 
 
@@ -156,7 +156,7 @@ def _votes(report: Report, drawn: Mapping[str, Picture]) -> str:
         ("private records a teacher, mean", f"{teachers.records_per_teacher:.1f}"),
         ("correct bits of a teacher, mean", _number(teachers.mean_accuracy)),
     ]
-    return _figures(drawn, "gaps", "ranks") + elements.facts("The ensemble.", rows, Mark.UNCOVERED)
+    return _figures(drawn, "gaps", "ranks") + html_elements.facts("The ensemble.", rows, PrivacyCoverage.UNCOVERED)
 
 
 def _data(report: Report) -> str:
@@ -174,8 +174,10 @@ def _data(report: Report) -> str:
         ("duration", f"{report.duration_s:.1f} s"),
         *((f"version of {name}", version) for name, version in report.versions.items()),
     ]
-    parts = elements.facts("Keys of report.json that no epsilon covers.", report.not_covered.items(), Mark.UNCOVERED)
-    return elements.facts("The data and the run.", rows, Mark.UNCOVERED) + parts
+    parts = html_elements.facts(
+        "Keys of report.json that no epsilon covers.", report.not_covered.items(), PrivacyCoverage.UNCOVERED
+    )
+    return html_elements.facts("The data and the run.", rows, PrivacyCoverage.UNCOVERED) + parts
 
 
 def _labels(figures: RunFigures) -> str:
@@ -189,14 +191,14 @@ def _labels(figures: RunFigures) -> str:
         for index, name in enumerate(figures.label_names)
     ]
     caption = "The private student on the test split, label by label."
-    body = elements.table(caption, ["label", *columns.values()], rows, Mark.HELD_OUT)
+    body = html_elements.table(caption, ["label", *columns.values()], rows, PrivacyCoverage.HELD_OUT)
     return f'<section id="each-label"><h2>Each label</h2>{body}</section>'
 
 
 def _figures(drawn: Mapping[str, Picture], *names: str) -> str:
     """Those of the named pictures that were drawn."""
-    return "".join(elements.figure(drawn[name]) for name in names if name in drawn)
+    return "".join(html_elements.figure(drawn[name]) for name in names if name in drawn)
 
 
 def _number(value: float | None) -> str:
-    return elements.DASH if value is None or np.isnan(value) else f"{value:.3f}"
+    return html_elements.DASH if value is None or np.isnan(value) else f"{value:.3f}"

@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from pate.report.canvas import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above, shortened
-from pate.report.coverage import Mark
 from pate.report.figures import RunFigures
+from pate.report.inline_svg import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above, shortened
+from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, Model, models
 from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 
-_MODEL_COLOURS = {
+_MODEL_COLORS = {
     "prior": FAINT,
     "student": ACCENT,
     "majority_vote_student": SECOND,
@@ -56,7 +56,7 @@ def score_bars(report: Report) -> Picture | None:
         alt=f"Bars of five metrics on the test split. {'; '.join(lines)}.",
         caption="Scores on the test split. All bars but the private student's come from true labels or from "
         "votes without noise.",
-        mark=Mark.UNCOVERED,
+        mark=PrivacyCoverage.UNCOVERED,
         svg=draw("scores", lambda axes: _paint_scores(axes, shown), height=height),
     )
 
@@ -79,7 +79,7 @@ def label_bars(figures: RunFigures) -> Picture | None:
         alt=f"Bars of the private student's F1 for {len(shown)} labels, from {best} to {worst}; "
         f"median {np.median(f1):.2f}. The table of labels has every number.",
         caption=f"The private student, best label first; {zero} of {len(order)} labels have F1 zero.{cut}",
-        mark=Mark.HELD_OUT,
+        mark=PrivacyCoverage.HELD_OUT,
         svg=draw("labels", lambda axes: _paint_labels(axes, f1[shown], short), height=60 + _BAR_PITCH * len(shown)),
     )
 
@@ -95,7 +95,7 @@ def student_curve(figures: RunFigures) -> Picture | None:
         title="Training of the student",
         alt=f"Curves over the epochs: {'; '.join(lines)}.",
         caption="Trained on the released labels of the answered queries and on nothing else.",
-        mark=Mark.COVERED,
+        mark=PrivacyCoverage.COVERED,
         svg=draw("curve", lambda axes: _paint_curves(axes, curves), height=190),
     )
 
@@ -106,7 +106,7 @@ def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
     for row, model in enumerate(shown):
         values = np.array([getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
         places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
-        axes.barh(places, widths, height=0.82, color=_MODEL_COLOURS[model.key], label=model.name)
+        axes.barh(places, widths, height=0.82, color=_MODEL_COLORS[model.key], label=model.name)
         texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
         _write_beside(axes, widths, places, texts)
     ticks = [row * pitch + (len(shown) - 1) / 2 for row in range(len(METRIC_NAMES))]
@@ -129,10 +129,10 @@ def _paint_labels(axes: Axes, f1: NDArray[np.float64], names: Sequence[str]) -> 
 
 def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
     """One line a curve over the epochs, a dot where there is one epoch only."""
-    for (name, values), colour in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
+    for (name, values), color in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
         marker = "o" if len(values) == 1 else None
         axes.plot(
-            np.arange(1, len(values) + 1), values, color=colour, label=shortened(name, _LONGEST_NAME), marker=marker
+            np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME), marker=marker
         )
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pate.durable import write_text
-from pate.report.codec import from_json, to_json
-from pate.report.coverage import NOT_COVERED
+from pate.files.atomic import write_text
+from pate.files.strict_json import from_json, to_json
+from pate.report.privacy_coverage import NOT_COVERED
 from pate.validation import require, require_count
 
 Scalar = str | int | float | bool | None

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pate.report.coverage import SEEDED_WARNING, Mark
+from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
 from pate.report.report import Privacy, ReleaseSummary, Report, Scores
 from pate.report.rounding import format_delta, format_epsilon
 
@@ -44,17 +44,19 @@ class Model:
     key: str
     name: str
     scores: Scores | None
-    mark: Mark
+    mark: PrivacyCoverage
 
 
 def models(report: Report) -> tuple[Model, ...]:
     """The four models of a report in the order of the tables: prior, private, majority vote, non-private."""
     baselines = report.baselines
     return (
-        Model("prior", "prior", baselines.prior, Mark.UNCOVERED),
-        Model("student", "private student", report.student, Mark.HELD_OUT),
-        Model("majority_vote_student", "majority-vote student", baselines.majority_vote_student, Mark.UNCOVERED),
-        Model("non_private_student", "non-private student", baselines.non_private_student, Mark.UNCOVERED),
+        Model("prior", "prior", baselines.prior, PrivacyCoverage.UNCOVERED),
+        Model("student", "private student", report.student, PrivacyCoverage.HELD_OUT),
+        Model(
+            "majority_vote_student", "majority-vote student", baselines.majority_vote_student, PrivacyCoverage.UNCOVERED
+        ),
+        Model("non_private_student", "non-private student", baselines.non_private_student, PrivacyCoverage.UNCOVERED),
     )
 
 

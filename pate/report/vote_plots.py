@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from pate.report.canvas import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
-from pate.report.coverage import Mark
 from pate.report.figures import RunFigures
+from pate.report.inline_svg import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
+from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.rounding import format_epsilon
 
 _MOST_POINTS = 1000
@@ -34,7 +34,7 @@ def answer_bars(figures: RunFigures) -> Picture | None:
         f"labels released: {spread or 'none'}.",
         caption="A refused query costs as much privacy as an answered one. An answer with 0 labels says that "
         "the sample has none.",
-        mark=Mark.COVERED,
+        mark=PrivacyCoverage.COVERED,
         svg=draw("answers", lambda axes: _paint_answers(axes, sizes, total - answered), height=190),
     )
 
@@ -50,7 +50,7 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
         title="Epsilon after each query",
         alt=f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {len(epsilon)}.",
         caption="The guarantee if the run had stopped there. It does not depend on the votes.",
-        mark=Mark.COVERED,
+        mark=PrivacyCoverage.COVERED,
         svg=draw("epsilon", lambda axes: _paint_epsilon(axes, epsilon, last), height=190),
     )
 
@@ -68,13 +68,13 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
         f"5% below {low}, 5% above {high}{_pass_text(figures)}.",
         caption=f"The noiseless {figures.gap_name} of each query"
         + (", and the probability that the stability test lets it pass." if tested else "."),
-        mark=Mark.UNCOVERED,
+        mark=PrivacyCoverage.UNCOVERED,
         svg=draw("gaps", lambda axes: _paint_gaps(axes, figures), height=210),
     )
 
 
 def votes_by_rank(figures: RunFigures) -> Picture | None:
-    """The noiseless counts of each query in decreasing order, summarised rank by rank; None without votes."""
+    """The noiseless counts of each query in decreasing order, summarized rank by rank; None without votes."""
     if figures.histogram is None or not len(figures.histogram):
         return None
     counts = -np.sort(-figures.histogram, axis=1)  # [Q, L], largest first
@@ -86,7 +86,7 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
         alt=f"Votes by rank of the label, median over {len(counts)} queries: {middle[0]:.0f} for the first"
         + (f", {middle[-1]:.0f} for the last of {ranks}." if ranks > 1 else "."),
         caption="Noiseless counts of each query in decreasing order. A stable answer needs a steep step.",
-        mark=Mark.UNCOVERED,
+        mark=PrivacyCoverage.UNCOVERED,
         svg=draw("ranks", lambda axes: _paint_ranks(axes, band, figures.num_teachers), height=200),
     )
 
@@ -124,9 +124,9 @@ def _paint_gaps(axes: Axes, figures: RunFigures) -> None:
     """Stacked bars of the gaps on the left scale, the pass probability on the right one."""
     gaps, answered = np.asarray(figures.gaps), figures.answered
     edges = _gap_edges(gaps)
-    colours, names = [ACCENT, FAINT], ["answered", "refused"]
+    colors, names = [ACCENT, FAINT], ["answered", "refused"]
     groups = [gaps[answered], gaps[~answered]]
-    axes.hist(groups, bins=edges.tolist(), stacked=True, color=colours, label=names)
+    axes.hist(groups, bins=edges.tolist(), stacked=True, color=colors, label=names)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_xlabel(f"{shortened(figures.gap_name, _LONGEST_NAME)}, in votes")
     axes.set_ylabel("queries")

@@ -46,7 +46,7 @@ class CNNStudent(ImageStudent):
         norm: "group" or "batch".
         kernel_size: height and width of the convolutions' kernels, an odd number.
         folds: members, at least 2; fewer where there are fewer rows.
-        max_unlabelled: at most that many images of the pool are used; 0 for none.
+        max_unlabeled: at most that many images of the pool are used; 0 for none.
         epochs: passes over the rows.
         batch_size: rows a step, at most.
         learning_rate: of AdamW at the first step, > 0; it falls linearly to 0.
@@ -68,7 +68,7 @@ class CNNStudent(ImageStudent):
     norm: str = "group"
     kernel_size: int = 3
     folds: int = 3
-    max_unlabelled: int = 2000
+    max_unlabeled: int = 2000
     epochs: int = 15
     batch_size: int = 32
     learning_rate: float = 3e-3

@@ -33,7 +33,7 @@ class ImageModel(StudentModel):
 class ImageStudent(Student):
     """A few networks, each trained without a fold of the rows.
 
-    The rest of the public pool, which nobody labelled, is used by `fit_with_pool`: each member is trained a second
+    The rest of the public pool, which nobody labeled, is used by `fit_with_pool`: each member is trained a second
     time, on its own probabilities for the pool beside the released labels (self-training). That costs nothing: the
     pool is public.
     """
@@ -41,7 +41,7 @@ class ImageStudent(Student):
     model: ClassVar[type[ImageModel]]
 
     folds: int
-    max_unlabelled: int
+    max_unlabeled: int
     epochs: int
     batch_size: int
     learning_rate: float
@@ -52,7 +52,7 @@ class ImageStudent(Student):
 
     def __post_init__(self) -> None:
         require_count("folds", self.folds, minimum=2)
-        require_count("max_unlabelled", self.max_unlabelled, minimum=0)
+        require_count("max_unlabeled", self.max_unlabeled, minimum=0)
         require_device(self.device)
         _ = self._training
 
@@ -88,8 +88,8 @@ class ImageStudent(Student):
         network = self._network(shape, labels.shape[1])
         if len(images) < 2:
             return self.model({"constant": np.asarray(labels.any(axis=0), np.float32)}, 0.5, shape, len(images), {})
-        unlabelled = np.asarray(pool[: self.max_unlabelled])
-        members = fit_members(network, images, labels, unlabelled, self._training, seed=seed, on_epoch=on_epoch)
+        unlabeled = np.asarray(pool[: self.max_unlabeled])
+        members = fit_members(network, images, labels, unlabeled, self._training, seed=seed, on_epoch=on_epoch)
         choices = members.choices | self._choices
         return self.model(members.arrays, members.threshold, shape, len(images), choices)
 
@@ -104,6 +104,6 @@ class ImageStudent(Student):
 
     @property
     def _training(self) -> Training:
-        optimiser = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
-        recipe = Recipe(*optimiser, flip=self.flip, precision=self.precision)
-        return Training(recipe, self.folds, self.max_unlabelled, require_device(self.device))
+        optimizer = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
+        recipe = Recipe(*optimizer, flip=self.flip, precision=self.precision)
+        return Training(recipe, self.folds, self.max_unlabeled, require_device(self.device))

@@ -31,7 +31,7 @@ class LinearStudent(Student):
     """Ridge regression on the label bits, its penalty and threshold chosen by leaving one row out.
 
     The penalty of each candidate is multiplied by the mean squared distance of the inputs to their mean, so
-    it means the same whatever their unit; the intercept is not penalised. The one with the least
+    it means the same whatever their unit; the intercept is not penalized. The one with the least
     leave-one-out squared error over all labels wins. The threshold, one for all labels, is then that of the
     best leave-one-out micro-F1.
 
@@ -87,7 +87,7 @@ class LinearStudent(Student):
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
-        arrays = {"weights": weights, "bias": ridge.prevalence - ridge.centre @ weights}
+        arrays = {"weights": weights, "bias": ridge.prevalence - ridge.center @ weights}
         choices = {"penalty": float(penalty), "held_out_micro_f1": micro_f1}
         return LinearModel(
             {name: array.astype(np.float32) for name, array in arrays.items()},
@@ -100,16 +100,16 @@ class LinearStudent(Student):
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """Centred rows taken apart once, so that each penalty costs a few products.
+    """Centered rows taken apart once, so that each penalty costs a few products.
 
     Attributes:
-        centre: mean input `[d]`.
+        center: mean input `[d]`.
         prevalence: mean label `[num_labels]`.
         residual: labels minus prevalence `[n, num_labels]`.
-        left, singular, right: the singular value decomposition of the centred inputs.
+        left, singular, right: the singular value decomposition of the centered inputs.
     """
 
-    centre: NDArray[np.float64]
+    center: NDArray[np.float64]
     prevalence: NDArray[np.float64]
     residual: NDArray[np.float64]
     left: NDArray[np.float64]
@@ -118,9 +118,9 @@ class _Ridge:
 
     @classmethod
     def of(cls, rows: NDArray[np.float32], labels: NDArray[np.bool_]) -> _Ridge:
-        centre, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
-        left, singular, right = np.linalg.svd(rows - centre, full_matrices=False)
-        return cls(centre, prevalence, labels - prevalence, left, singular, right)
+        center, prevalence = rows.mean(axis=0, dtype=np.float64), labels.mean(axis=0)
+        left, singular, right = np.linalg.svd(rows - center, full_matrices=False)
+        return cls(center, prevalence, labels - prevalence, left, singular, right)
 
     def _shrinkage(self, penalty: float) -> NDArray[np.float64]:
         """What each singular direction keeps, in [0, 1]."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require, require_count, require_non_negative
-from pate.votes.directions import PublicDirections
-from pate.votes.shrinkage import shrunk
+from pate.votes.public_pca import PublicPCA
+from pate.votes.shrinkage import shrink_singular_values
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class LowRankModel(StudentModel):
         return np.asarray(0.5 + 0.5 * np.tanh(distance / 2), dtype=np.float32)
 
     def _features(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        features = (rows - self.arrays["centre"]) @ self.arrays["projection"]
+        features = (rows - self.arrays["center"]) @ self.arrays["projection"]
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
         return np.asarray(features / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
@@ -43,9 +43,9 @@ class LowRankModel(StudentModel):
 class LowRankStudent(Student):
     """Linear scores in the directions of a public pool, of low rank, with thresholds matched to a prevalence.
 
-    Rule: what was released beyond the centre is projected on the features of the queries; singular values are shrunk
-    as the known noise demands (`shrunk`); a label's threshold is the score that its prevalence's share of the public
-    pool exceeds. Nothing is tuned on released labels, nothing is random.
+    Rule: what was released beyond the center is projected on the features of the queries; singular values are shrunk as
+    the known noise demands (`shrink_singular_values`); a label's threshold is the score that its prevalence's share
+    of the public pool exceeds. Nothing is tuned on released labels, nothing is random.
 
     From bits alone (`fit`) a label's share among the rows stands for the prevalence, the rows for the pool, and the
     spread of the bits for the noise.
@@ -96,11 +96,11 @@ class LowRankStudent(Student):
 
         Args:
             inputs: float32 `[Q, …]`, the queries.
-            scores: `[Q, L]`, what was released minus the centre.
+            scores: `[Q, L]`, what was released minus the center.
             noise_std: of each score.
             prevalence: `[L]`, public or released.
             public_inputs: float32 `[n, …]`, for the directions and the thresholds.
-            in_span: whether the votes were cast in `PublicDirections.span` of the queries, with `num_directions` as
+            in_span: whether the votes were cast in `PublicPCA.span` of the queries, with `num_directions` as
                 here; else they are functions on the queries, and weights are found by regression.
 
         Raises:
@@ -111,8 +111,8 @@ class LowRankStudent(Student):
         good = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
         require(good, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
         require(prevalence.shape == scores.shape[1:], "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
-        directions = PublicDirections.of(public_inputs, min(self.num_directions, len(inputs)))
-        found = shrunk(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
+        directions = PublicPCA.of(public_inputs, min(self.num_directions, len(inputs)))
+        found = shrink_singular_values(directions.span(inputs).T @ scores, noise_std=noise_std)  # [k, L]
         rank = int(np.linalg.matrix_rank(found)) if found.any() else 0
         if not in_span:
             found = _regressed(directions.features(inputs), found)
@@ -122,7 +122,7 @@ class LowRankStudent(Student):
         spreads = of_pool.std(axis=0)
         flat = spreads <= 1e-12 * (spreads.max() or 1.0)
         arrays: dict[str, Any] = {
-            "centre": directions.centre,
+            "center": directions.center,
             "projection": directions.projection,
             "weights": found,
             "thresholds": np.where(flat & (share < 0.5), np.inf, thresholds),
@@ -149,7 +149,7 @@ def _constant(num_inputs: int, labels: NDArray[np.bool_], shape: tuple[int, ...]
     """Predicts the labels of rows that are all alike, or none."""
     held = labels.mean(axis=0) >= 0.5 if len(labels) else np.zeros(labels.shape[1], dtype=np.bool_)
     arrays = {
-        "centre": np.zeros(num_inputs, np.float32),
+        "center": np.zeros(num_inputs, np.float32),
         "projection": np.zeros((num_inputs, 1), np.float32),
         "weights": np.zeros((1, len(held)), np.float32),
         "thresholds": np.where(held, -np.inf, np.inf).astype(np.float32),

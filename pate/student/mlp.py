@@ -79,16 +79,16 @@ class MLPStudent(Student):
             return _constant(rows.shape[1], labels, shape)
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
-        centre = rows.mean(axis=0)
-        spread = np.sqrt(np.square(rows - centre).mean()) or np.float32(1)
-        best = self._train((rows - centre) / spread, labels, fold_of, rng, on_epoch)
+        center = rows.mean(axis=0)
+        spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
+        best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
         released = labels.any(axis=0)
         threshold, micro_f1 = best_threshold(best.held_out * released, labels)
         hidden_weights, hidden_bias, weights, bias = best.parameters
         hidden_weights = hidden_weights / spread
         arrays = {
             "hidden_weights": hidden_weights,
-            "hidden_bias": hidden_bias - centre @ hidden_weights[:, None],
+            "hidden_bias": hidden_bias - center @ hidden_weights[:, None],
             "weights": weights,
             "bias": bias,
             "released": released.astype(np.float32),
@@ -109,7 +109,7 @@ class MLPStudent(Student):
         shares = [mask / mask.sum(dim=1, keepdim=True) / len(held) for mask in (~held, held)]
         inputs, targets = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
         parameters = _initial(rng, len(held), inputs.shape[1], self.hidden, targets)
-        optimiser = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         best = _Best(math.inf, 0, [], np.empty(0, np.float32))
         for epoch in range(self.epochs + 1):  # the first without a step behind it
             logits = _logits(parameters, inputs)
@@ -121,9 +121,9 @@ class MLPStudent(Student):
                 held_out = (logits.sigmoid() * held[..., None]).sum(dim=0).detach().numpy()
                 arrays = [parameter.detach().numpy().copy() for parameter in parameters]
                 best = _Best(held_out_loss.item(), epoch, arrays, held_out)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.autograd.backward(loss * len(held))  # summed over members: each moves as it would alone
-            optimiser.step()
+            optimizer.step()
         return best
 
 

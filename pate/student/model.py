@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pate.durable import replacing, write_text
+from pate.files.atomic import replacing, write_text
 from pate.validation import InvalidValue, require, require_choice
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"

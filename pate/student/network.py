@@ -24,13 +24,13 @@ class Training:
     Attributes:
         recipe: of each member.
         folds: members, at least 2; fewer where there are fewer rows.
-        max_unlabelled: at most that many images of the pool are used.
+        max_unlabeled: at most that many images of the pool are used.
         device: where.
     """
 
     recipe: Recipe
     folds: int
-    max_unlabelled: int
+    max_unlabeled: int
     device: torch.device
 
 
@@ -67,9 +67,9 @@ def fit_members(
 
     Args:
         network: the architecture.
-        images: at least 2 labelled ones, `[n, channels, height, width]`.
+        images: at least 2 labeled ones, `[n, channels, height, width]`.
         labels: bool `[n, num_labels]`.
-        pool: unlabelled images `[m, channels, height, width]`; m may be 0.
+        pool: unlabeled images `[m, channels, height, width]`; m may be 0.
         training: how.
         seed: of folds and members.
         on_epoch: told the members' mean loss after each epoch of their last training.
@@ -94,7 +94,7 @@ def fit_members(
             on_epoch(epoch, {"loss": float(losses.mean())})
     arrays: Arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
     arrays["released"] = released
-    return Members(arrays, threshold, {"held_out_micro_f1": micro_f1, "unlabelled": float(len(pool))})
+    return Members(arrays, threshold, {"held_out_micro_f1": micro_f1, "unlabeled": float(len(pool))})
 
 
 def members_probabilities(network: Network, arrays: Arrays, images: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -28,7 +28,7 @@ class ResNet50Student(ImageStudent):
         weights: file of backbone weights from PUBLIC data to begin with (see `pate.networks.read_weights`), or None.
         image_size: images are resized to this height and width for the network; None takes them as they are.
         folds: members, at least 2; 94 MB each in the published folder.
-        max_unlabelled: at most that many images of the pool are used; 0 for none.
+        max_unlabeled: at most that many images of the pool are used; 0 for none.
         epochs: passes over the rows.
         batch_size: rows a step, at most.
         learning_rate: of AdamW at the first step, > 0; it falls linearly to 0.
@@ -46,7 +46,7 @@ class ResNet50Student(ImageStudent):
     weights: str | None = None
     image_size: int | None = None
     folds: int = 2
-    max_unlabelled: int = 10_000
+    max_unlabeled: int = 10_000
     epochs: int = 30
     batch_size: int = 32
     learning_rate: float = 1e-3

@@ -66,7 +66,7 @@ class Student(ABC):
         Args:
             inputs: as in `fit`.
             labels: as in `fit`.
-            pool: float32 `[m, …]` or what reads like it, public and unlabelled; m may be 0.
+            pool: float32 `[m, …]` or what reads like it, public and unlabeled; m may be 0.
             seed: as in `fit`.
             on_epoch: as in `fit`.
         """

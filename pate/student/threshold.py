@@ -18,7 +18,7 @@ def best_threshold(probabilities: NDArray[np.floating], labels: NDArray[np.bool_
         labels: bool `[n, num_labels]`.
 
     Returns:
-        The threshold in (0, 1], halfway between two neighbouring probabilities, and its micro-F1; 0.5 and
+        The threshold in (0, 1], halfway between two neighboring probabilities, and its micro-F1; 0.5 and
         0.0 where no label holds.
     """
     if not labels.any():

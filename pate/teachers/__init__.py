@@ -13,7 +13,7 @@ from pate.teachers.resnet50 import ResNet50Teacher
 from pate.teachers.sequential import SequentialEngine
 from pate.teachers.sklearn import SklearnTeacher
 from pate.teachers.stacked import StackedEngine
-from pate.teachers.teacher import Part, State, Teacher
+from pate.teachers.teacher import Shard, State, Teacher
 
 __all__ = [
     "CNNTeacher",
@@ -22,11 +22,11 @@ __all__ = [
     "KernelTeacher",
     "LinearTeacher",
     "MLPTeacher",
-    "Part",
     "ProcessesEngine",
     "RayEngine",
     "ResNet50Teacher",
     "SequentialEngine",
+    "Shard",
     "SklearnTeacher",
     "StackedEngine",
     "State",

@@ -10,7 +10,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from pate.durable import replacing
+from pate.files.atomic import replacing
 from pate.teachers.teacher import State
 from pate.validation import InvalidValue, require_count
 

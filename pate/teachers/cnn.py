@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from pate.networks import ConvNet, Recipe, fit, fit_stacked, logits_in_blocks, require_device, require_images
 from pate.networks.convnet import require_network
-from pate.networks.network import centred
+from pate.networks.network import centered
 from pate.networks.stacked_convnet import stacked_logits
-from pate.teachers.teacher import OnStep, Part, State, Teacher, require_parts
+from pate.teachers.teacher import OnStep, Shard, State, Teacher, require_parts
 from pate.validation import require_probability
 
 _CURVE = "loss_curve"
@@ -78,11 +78,11 @@ class CNNTeacher(Teacher):
         _ = self._recipe
 
     @property
-    def alone(self) -> bool:
-        """See `Teacher.alone`."""
+    def is_isolated(self) -> bool:
+        """See `Teacher.is_isolated`."""
         return not self._is_stacked
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
         require_parts(parts, seeds)
         images, targets = [require_images(part.inputs) for part in parts], [_targets(part) for part in parts]
@@ -121,15 +121,15 @@ class CNNTeacher(Teacher):
 
     @property
     def _recipe(self) -> Recipe:
-        optimiser = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
-        return Recipe(*optimiser, flip=self.flip, precision=self.precision)
+        optimizer = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
+        return Recipe(*optimizer, flip=self.flip, precision=self.precision)
 
     def _network(self, shape: tuple[int, ...], num_labels: int) -> ConvNet:
         sizes = self.width, self.blocks, self.patch, self.grid
         return ConvNet(tuple(shape), num_labels, *sizes, norm=self.norm, kernel_size=self.kernel_size)
 
 
-def _targets(part: Part) -> NDArray[np.float32]:
+def _targets(part: Shard) -> NDArray[np.float32]:
     return part.labels.astype(np.float32)
 
 
@@ -156,7 +156,7 @@ def _stacked_logits(
     }
     found = np.empty((len(states), len(images), network.num_labels), np.float32)
     for first in range(0, len(images), _QUERIES):
-        block = centred(
+        block = centered(
             torch.from_numpy(np.ascontiguousarray(images[first : first + _QUERIES])).to(device)
         ).contiguous()
         valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)

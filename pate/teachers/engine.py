@@ -8,7 +8,7 @@ from typing import Any
 
 from pate.networks.device import device_memory, one_thread
 from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.teacher import Part, State, Teacher
+from pate.teachers.teacher import Shard, State, Teacher
 from pate.validation import require, require_count
 
 Info = Mapping[str, Any]
@@ -41,7 +41,7 @@ class Engine(ABC):
     def train(
         self,
         teacher: Teacher,
-        parts: Callable[[int], Part],
+        parts: Callable[[int], Shard],
         num_teachers: int,
         seeds: Sequence[int],
         store: CheckpointStore,
@@ -84,12 +84,12 @@ def saved_of(num_teachers: int, store: CheckpointStore) -> str:
 
 def chunk_size_for(teacher: Teacher, chunk_size: int) -> int:
     """1 for teachers that gain nothing from company, so that a kill costs no more than it must."""
-    return 1 if teacher.alone else chunk_size
+    return 1 if teacher.is_isolated else chunk_size
 
 
 def train_chunk(
     teacher: Teacher,
-    parts: Sequence[Part],
+    parts: Sequence[Shard],
     seeds: Sequence[int],
     chunk: range,
     wanted: Sequence[int],
@@ -102,7 +102,7 @@ def train_chunk(
 
 
 def train_states(
-    teacher: Teacher, parts: Sequence[Part], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
+    teacher: Teacher, parts: Sequence[Shard], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
 ) -> dict[int, State]:
     """Trains one chunk on one thread; returns those of its members that are wanted, by their index."""
     with one_thread(), device_memory("a smaller engine.chunk_size or teacher.batch_size takes less"):
@@ -119,7 +119,7 @@ def info_of(state: State, records: int) -> Info:
 def train_here(
     chunk_size: int,
     teacher: Teacher,
-    parts: Callable[[int], Part],
+    parts: Callable[[int], Shard],
     num_teachers: int,
     seeds: Sequence[int],
     store: CheckpointStore,

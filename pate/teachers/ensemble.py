@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.durable import write_arrays, write_text
-from pate.naming import full_text
+from pate.files.atomic import write_arrays, write_text
+from pate.files.fingerprint import full_text
 from pate.networks.device import device_memory, one_thread
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.engine import Engine, OnProgress
-from pate.teachers.teacher import Part, Teacher
+from pate.teachers.teacher import Shard, Teacher
 from pate.validation import require, require_count
 
 
@@ -53,9 +53,9 @@ def train_ensemble(
     _claim(store, full_text(teacher), seed, [indices(index) for index in range(num_teachers)])
     seeds = [int(word) for word in np.random.SeedSequence(seed).generate_state(num_teachers)]
 
-    def part(index: int) -> Part:
+    def part(index: int) -> Shard:
         rows = indices(index)
-        return Part(inputs[rows], labels[rows])
+        return Shard(inputs[rows], labels[rows])
 
     engine.train(teacher, part, num_teachers, seeds, store, on_progress)
 

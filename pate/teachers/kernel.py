@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import require, require_count
-from pate.votes.directions import PublicDirections
-from pate.votes.factored import FactoredVotes
+from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.public_pca import PublicPCA
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class KernelTeacher:
 
         sqrt(Q / n_t)  span @ sum over its n_t records of  features(x) (y - p)^T,
 
-    where `features` have length 1 and `span` is orthonormal (`PublicDirections`). A record's votes are then as long as
+    where `features` have length 1 and `span` is orthonormal (`PublicPCA`). A record's votes are then as long as
     its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
     sum over records would be. With one record a teacher, the record and the teacher are the same unit.
 
@@ -50,10 +50,10 @@ class KernelTeacher:
         teacher_of: NDArray[np.int64],
         *,
         num_teachers: int,
-        directions: PublicDirections,
+        directions: PublicPCA,
         queries: NDArray[np.float32],
         prevalence: Array,
-    ) -> Iterator[FactoredVotes]:
+    ) -> Iterator[LowRankVotes]:
         """Yields the votes of teachers 0, 1, …, a block at a time.
 
         Args:
@@ -81,10 +81,10 @@ class KernelTeacher:
             bounds = np.append(starts[first:last], ends[last - 1]) - starts[first]
             weights = _sums(features, residuals, bounds)
             weights *= np.sqrt(len(queries) / np.diff(bounds))[:, None, None]
-            yield FactoredVotes(span, weights)
+            yield LowRankVotes(span, weights)
 
 
-def _features(directions: PublicDirections, inputs: NDArray[np.float32], rows: NDArray[np.int64]) -> Array:
+def _features(directions: PublicPCA, inputs: NDArray[np.float32], rows: NDArray[np.int64]) -> Array:
     """Of the given rows, `[len(rows), k]`."""
     blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
     return np.concatenate([directions.features(inputs[block]) for block in blocks])

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from pate.networks.device import require_device
-from pate.teachers.stack import Stack
-from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
+from pate.teachers.padded_batch import PaddedBatch
+from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
 from pate.teachers.threshold import best_thresholds
 from pate.validation import require_positive, require_probability
 
@@ -22,9 +22,9 @@ _SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a part of one record
 class LinearTeacher(Teacher):
     """Ridge regression with an intercept, and a threshold that each teacher finds on its own records.
 
-    Minimises, for each label, the squared error on the bits plus
+    Minimizes, for each label, the squared error on the bits plus
     `penalty * s * ||weights||^2`, where s is the mean squared distance of the teacher's records to their
-    mean: the penalty means the same whatever the unit of the inputs. The intercept is not penalised.
+    mean: the penalty means the same whatever the unit of the inputs. The intercept is not penalized.
 
     A label held by 2% of the records hardly ever reaches a score of 0.5, so a teacher votes where the
     score reaches its own threshold: one number for all labels, from 0.02 to 0.98 in steps of 0.01, with
@@ -53,19 +53,19 @@ class LinearTeacher(Teacher):
             require_probability("threshold", self.threshold)
         require_device(self.device)
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits in closed form; seeds play no part. The loss is the leave-one-out mean squared error."""
         require_parts(parts, seeds)
-        stack = Stack.of(parts, require_device(self.device), torch.float64)
-        centre, prevalence = stack.mean(stack.inputs), stack.mean(stack.labels)
-        inputs = (stack.inputs - centre).mul_(stack.mask)
+        stack = PaddedBatch.of(parts, require_device(self.device), torch.float64)
+        center, prevalence = stack.mean(stack.inputs), stack.mean(stack.labels)
+        inputs = (stack.inputs - center).mul_(stack.mask)
         residual = (stack.labels - prevalence).mul_(stack.mask)
         weights, held_out = _solve(self.penalty, stack.sizes, inputs, residual)
         if self.threshold is None:
             thresholds = best_thresholds(stack.labels - held_out, stack.labels, stack.mask)
         else:
             thresholds = torch.full((len(parts),), self.threshold, dtype=weights.dtype, device=weights.device)
-        bias = prevalence - centre @ weights + (0.5 - thresholds)[:, None, None]
+        bias = prevalence - center @ weights + (0.5 - thresholds)[:, None, None]
         losses = stack.mean(held_out * held_out).mean(dim=(1, 2))
         if on_step is not None:
             on_step(0, losses.float().cpu().numpy())
@@ -93,7 +93,7 @@ def _solve(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Ridge weights `[num_parts, d, num_labels]` and leave-one-out residuals `[num_parts, n, num_labels]`.
 
-    Works with the smaller of the two Gram matrices of the centred inputs. A record's leave-one-out residual
+    Works with the smaller of the two Gram matrices of the centered inputs. A record's leave-one-out residual
     is its residual over one minus its leverage (Allen, 1974), the intercept's leverage 1/n included.
     """
     by_record = inputs.shape[1] <= inputs.shape[2]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pate.networks.adam import StackedAdam
 from pate.networks.device import require_device
 from pate.networks.minibatch import Minibatches
-from pate.teachers.stack import Stack
-from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
+from pate.teachers.padded_batch import PaddedBatch
+from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
@@ -25,7 +25,7 @@ Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 class MLPTeacher(Teacher):
     """One hidden layer of rectified units, a logistic output for each label, AdamW on cross-entropy.
 
-    Inputs are centred and divided by their root mean square distance to the mean, both of the teacher's own
+    Inputs are centered and divided by their root mean square distance to the mean, both of the teacher's own
     records; the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and
     its sum over labels. The threshold is public and the same for all teachers; below 0.5 it lets rare
     labels be voted for.
@@ -59,13 +59,13 @@ class MLPTeacher(Teacher):
         require_probability("threshold", self.threshold)
         require_device(self.device)
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
         require_parts(parts, seeds)
         device = require_device(self.device)
-        stack = Stack.of(parts, device, torch.float32)
-        centre = stack.mean(stack.inputs)
-        inputs = (stack.inputs - centre).mul_(stack.mask)
+        stack = PaddedBatch.of(parts, device, torch.float32)
+        center = stack.mean(stack.inputs)
+        inputs = (stack.inputs - center).mul_(stack.mask)
         spread = _spread(stack, inputs)
         rngs = [np.random.default_rng(seed) for seed in seeds]
         parameters = _initial(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
@@ -73,7 +73,7 @@ class MLPTeacher(Teacher):
         curve = self._train(parameters, inputs.div_(spread), stack.labels, batches, on_step)
         hidden_weights, hidden_bias, weights, bias = parameters
         hidden_weights.div_(spread)
-        hidden_bias.sub_(centre @ hidden_weights)
+        hidden_bias.sub_(center @ hidden_weights)
         bias.sub_(math.log(self.threshold / (1 - self.threshold)))
         return _states((hidden_weights, hidden_bias, weights, bias), curve)
 
@@ -96,7 +96,7 @@ class MLPTeacher(Teacher):
         on_step: OnStep | None,
     ) -> NDArray[np.float32]:
         """Moves the parameters; returns the losses `[num_parts, steps]`, NaN where one had finished."""
-        optimiser = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step in range(batches.num_steps):
@@ -105,7 +105,7 @@ class MLPTeacher(Teacher):
             share = torch.from_numpy(_shares(rows.shape[1], counts)).to(inputs.device)
             drawn = torch.from_numpy(rows).to(inputs.device) + starts
             loss, gradients = _gradients(parameters, _rows(inputs, drawn), _rows(labels, drawn), share)
-            optimiser.step(gradients, active[:, None, None])
+            optimizer.step(gradients, active[:, None, None])
             curve[:, step] = torch.where(active, loss, math.nan)
             if on_step is not None:
                 on_step(step, curve[:, step].cpu().numpy())
@@ -123,8 +123,8 @@ def _shares(width: int, counts: NDArray[np.int64]) -> NDArray[np.float32]:
     return (valid / np.maximum(counts, 1)[:, None]).astype(np.float32)[..., None]
 
 
-def _spread(stack: Stack, inputs: torch.Tensor) -> torch.Tensor:
-    """Root mean square of each part's centred inputs, `[num_parts, 1, 1]`; 1 where all records are equal."""
+def _spread(stack: PaddedBatch, inputs: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each part's centered inputs, `[num_parts, 1, 1]`; 1 where all records are equal."""
     square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)
     return torch.where(square > 0, square.sqrt(), torch.ones_like(square))
 

@@ -28,7 +28,7 @@ from pate.teachers.engine import (
     train_chunk,
     unfinished_chunks,
 )
-from pate.teachers.teacher import Part, Teacher
+from pate.teachers.teacher import Shard, Teacher
 from pate.validation import require_count
 
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
@@ -68,7 +68,7 @@ class ProcessesEngine(Engine):
     def train(
         self,
         teacher: Teacher,
-        parts: Callable[[int], Part],
+        parts: Callable[[int], Shard],
         num_teachers: int,
         seeds: Sequence[int],
         store: CheckpointStore,
@@ -96,7 +96,7 @@ class ProcessesEngine(Engine):
     def _train(
         self,
         teacher: Teacher,
-        parts: Callable[[int], Part],
+        parts: Callable[[int], Shard],
         seeds: Sequence[int],
         store: CheckpointStore,
         chunks: list[_Chunk],
@@ -134,7 +134,7 @@ class ProcessesEngine(Engine):
 
 
 def _report_saved(
-    chunks: Sequence[_Chunk], parts: Callable[[int], Part], store: CheckpointStore, on_progress: OnProgress | None
+    chunks: Sequence[_Chunk], parts: Callable[[int], Shard], store: CheckpointStore, on_progress: OnProgress | None
 ) -> None:
     """Reports teachers that were saved by workers whose answers were lost."""
     for _, wanted in chunks:

@@ -22,7 +22,7 @@ from pate.teachers.engine import (
     train_states,
     unfinished_chunks,
 )
-from pate.teachers.teacher import Part, State, Teacher
+from pate.teachers.teacher import Shard, State, Teacher
 from pate.validation import InvalidValue, require_count, require_non_negative
 
 _ENVIRONMENT = {"env_vars": {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}}
@@ -70,7 +70,7 @@ class RayEngine(Engine):
     def train(
         self,
         teacher: Teacher,
-        parts: Callable[[int], Part],
+        parts: Callable[[int], Shard],
         num_teachers: int,
         seeds: Sequence[int],
         store: CheckpointStore,
@@ -109,7 +109,7 @@ class RayEngine(Engine):
         self,
         ray: Any,
         teacher: Teacher,
-        parts: Callable[[int], Part],
+        parts: Callable[[int], Shard],
         seeds: Sequence[int],
         store: CheckpointStore,
         chunks: Sequence[tuple[range, list[int]]],
@@ -149,7 +149,7 @@ def _require_answer(address: str) -> None:
 
 
 def _train_states(
-    teacher: Teacher, parts: Sequence[Part], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
+    teacher: Teacher, parts: Sequence[Shard], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
 ) -> dict[int, State]:
     """`train_states` in a worker."""
     _end_with_node(int(os.environ.get("RAY_RAYLET_PID", os.getppid())))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.networks import Recipe, ResNet50, fit, logits_in_blocks, require_device, require_images
 from pate.networks.resnet import FrozenBackbone
 from pate.teachers.linear import LinearTeacher
-from pate.teachers.teacher import OnStep, Part, State, Teacher, require_parts
+from pate.teachers.teacher import OnStep, Shard, State, Teacher, require_parts
 from pate.validation import InvalidValue, require_positive
 
 _CURVE = "loss_curve"
@@ -69,18 +69,18 @@ class ResNet50Teacher(Teacher):
         _ = self._recipe, self._network(1)
 
     @property
-    def alone(self) -> bool:
-        """See `Teacher.alone`."""
+    def is_isolated(self) -> bool:
+        """See `Teacher.is_isolated`."""
         return not self.frozen
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits one part after the other; a ResNet-50 fills a GPU by itself. Frozen features are solved together."""
         require_parts(parts, seeds)
         images = [require_images(part.inputs) for part in parts]
         if self.frozen:
             features = [self._backbone.features(each) for each in images]
             pairs = zip(features, parts, strict=True)
-            return self._head.fit_many([Part(inputs, part.labels) for inputs, part in pairs], seeds, on_step)
+            return self._head.fit_many([Shard(inputs, part.labels) for inputs, part in pairs], seeds, on_step)
         states: list[State] = []
         for shown, part, seed in zip(images, parts, seeds, strict=True):
             tensors, losses = fit(
@@ -112,8 +112,8 @@ class ResNet50Teacher(Teacher):
 
     @property
     def _recipe(self) -> Recipe:
-        optimiser = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
-        return Recipe(*optimiser, flip=self.flip, precision=self.precision)
+        optimizer = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
+        return Recipe(*optimizer, flip=self.flip, precision=self.precision)
 
     def _network(self, num_labels: int) -> ResNet50:
         return ResNet50(num_labels, self.weights, self.image_size)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.estimators import FittedLabels
-from pate.teachers.teacher import OnStep, Part, State, Teacher, as_rows, require_parts
+from pate.teachers.fitted_labels import FittedLabels
+from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
 from pate.validation import InvalidValue, require_probability
 
 
@@ -19,7 +19,7 @@ from pate.validation import InvalidValue, require_probability
 class SklearnTeacher(Teacher):
     """Fits a clone of an estimator for each teacher; a classifier or a regressor will do.
 
-    An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbours,
+    An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbors,
     `MLPClassifier`, …) is fitted once, any other once for each label. Labels that are the same for all
     records of a part are not fitted but repeated. Every parameter called `random_state` is set from the
     teacher's seed. Confidences come from `predict_proba`, else `decision_function` through the logistic
@@ -46,11 +46,11 @@ class SklearnTeacher(Teacher):
         require_probability("threshold", self.threshold)
 
     @property
-    def alone(self) -> bool:
-        """See `Teacher.alone`."""
+    def is_isolated(self) -> bool:
+        """See `Teacher.is_isolated`."""
         return True
 
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits one part after the other. The loss is the mean squared error on the part itself."""
         require_parts(parts, seeds)
         states = [self._fit(part, seed) for part, seed in zip(parts, seeds, strict=True)]
@@ -66,7 +66,7 @@ class SklearnTeacher(Teacher):
         above = 0.5 + (raw - self.threshold) / (2 * (1 - self.threshold))
         return np.where(raw < self.threshold, np.minimum(below, _BELOW_HALF), above).astype(np.float32)
 
-    def _fit(self, part: Part, seed: int) -> State:
+    def _fit(self, part: Shard, seed: int) -> State:
         fitted = FittedLabels.fit(self.estimator, as_rows(part.inputs), part.labels, seed)
         loss = np.square(fitted.confidences(as_rows(part.inputs)) - part.labels).mean()
         return {

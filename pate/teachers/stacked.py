@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.engine import Engine, OnProgress, train_here
-from pate.teachers.teacher import Part, Teacher
+from pate.teachers.teacher import Shard, Teacher
 from pate.validation import require_count
 
 
@@ -30,7 +30,7 @@ class StackedEngine(Engine):
     def train(
         self,
         teacher: Teacher,
-        parts: Callable[[int], Part],
+        parts: Callable[[int], Shard],
         num_teachers: int,
         seeds: Sequence[int],
         store: CheckpointStore,

@@ -19,7 +19,7 @@ OnStep = Callable[[int, NDArray[np.float32]], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Shard:
     """The private records of one teacher.
 
     Attributes:
@@ -60,18 +60,18 @@ class Teacher(ABC):
     """
 
     @property
-    def alone(self) -> bool:
+    def is_isolated(self) -> bool:
         """Whether state i has the same bytes in whatever call: engines then train and save teachers one by one."""
         return False
 
     @abstractmethod
-    def fit_many(self, parts: Sequence[Part], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
         """Fits one teacher for each part.
 
         Args:
             parts: disjoint records; sizes may differ, shapes of a record may not.
             seeds: one for each part, 0 <= seed < 2**32.
-            on_step: told the losses after each step of the optimiser (once, where there is but one).
+            on_step: told the losses after each step of the optimizer (once, where there is but one).
 
         Raises:
             InvalidValue: no part, parts that differ in shape, or another number of seeds.
@@ -85,7 +85,7 @@ class Teacher(ABC):
         """
 
 
-def require_parts(parts: Sequence[Part], seeds: Sequence[int]) -> None:
+def require_parts(parts: Sequence[Shard], seeds: Sequence[int]) -> None:
     """Raises `InvalidValue` unless there are parts, alike in the shape of a record, and a seed for each."""
     require(len(parts) > 0, "len(parts)", len(parts), "at least one part")
     require(len(seeds) == len(parts), "len(seeds)", len(seeds), f"{len(parts)}, one for each part")

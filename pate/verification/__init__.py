@@ -1,4 +1,4 @@
-"""The verifier: exact or sampled laws on all neighbouring histograms of a small instance, against a price."""
+"""The verifier: exact or sampled laws on all neighboring histograms of a small instance, against a price."""
 
 from pate.verification.claim import Claim
 from pate.verification.composition import compose
@@ -13,14 +13,14 @@ from pate.verification.divergences import (
     trimmed,
 )
 from pate.verification.exact import verify, verify_laws
-from pate.verification.neighbours import Neighbours, all_histograms, neighbours
+from pate.verification.neighbors import Neighbors, all_histograms, neighbors
 from pate.verification.samples import SampleVerdict, verify_samples
 from pate.verification.verdict import Finding, PriceRefuted, Verdict
 
 __all__ = [
     "Claim",
     "Finding",
-    "Neighbours",
+    "Neighbors",
     "PriceRefuted",
     "SampleVerdict",
     "Verdict",
@@ -31,7 +31,7 @@ __all__ = [
     "largest_log_ratio",
     "largest_range",
     "largest_renyi",
-    "neighbours",
+    "neighbors",
     "renyi",
     "trimmed",
     "verify",

@@ -22,7 +22,7 @@ def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS)
 
     Args:
         first: probabilities `[n]` of one release.
-        second: the same for the neighbour, `[n]`.
+        second: the same for the neighbor, `[n]`.
         count: how many independent releases, >= 1.
         num_cells: the most outcomes that are kept.
     """

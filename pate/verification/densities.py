@@ -38,13 +38,13 @@ def verify_densities(
 ) -> Verdict:
     """Compares two densities with a price by quadrature, both ways round.
 
-    For mechanisms that publish a number, one pair of neighbours at a time. Sixteen nodes a panel: densities should be
+    For mechanisms that publish a number, one pair of neighbors at a time. Sixteen nodes a panel: densities should be
     smooth but at the ends of panels. What lies outside of [low, high] is left out, so divergences can be too small, and
     by rounding and quadrature too large by about 1e-9.
 
     Args:
         first: logarithm of the density, elementwise.
-        second: the same of the neighbour.
+        second: the same of the neighbor.
         low: where to begin.
         high: where to end; at high orders the tails matter far beyond where the densities have mass.
         event: as in `verify`.

@@ -26,7 +26,7 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
 
     Args:
         log_first: logarithms of laws, one a row: `[N, n]`.
-        log_second: the same of the neighbours, `[N, n]`.
+        log_second: the same of the neighbors, `[N, n]`.
         orders: `[m]`, each > 1.
     """
     with np.errstate(invalid="ignore"):
@@ -47,7 +47,7 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
 
     Args:
         first: laws P, one a row: `[N, n]`.
-        second: laws Q of the neighbours, `[N, n]`.
+        second: laws Q of the neighbors, `[N, n]`.
         epsilons: `[m]`.
     """
     factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
@@ -64,7 +64,7 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
 
     Args:
         first: laws, one a row: `[N, n]`.
-        second: laws of the neighbours, `[N, n]`.
+        second: laws of the neighbors, `[N, n]`.
         failure_prob: what each side may give up, in [0, 1).
     """
     if failure_prob == 0:
@@ -100,7 +100,7 @@ def largest_renyi(first: Array, second: Array, orders: ArrayLike) -> Array:
 
     Args:
         first: laws, one a row: `[N, n]`.
-        second: laws of the neighbours, `[N, n]`.
+        second: laws of the neighbors, `[N, n]`.
         orders: `[m]`, each > 1.
     """
     return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
@@ -111,7 +111,7 @@ def largest_delta(first: Array, second: Array, epsilon: float) -> float:
 
     Args:
         first: laws, one a row: `[N, n]`.
-        second: laws of the neighbours, `[N, n]`.
+        second: laws of the neighbors, `[N, n]`.
         epsilon: >= 0.
     """
     return float(hockey_stick(first, second, epsilon).max())
@@ -122,7 +122,7 @@ def largest_log_ratio(first: Array, second: Array) -> float:
 
     Args:
         first: laws, one a row: `[N, n]`.
-        second: laws of the neighbours, `[N, n]`.
+        second: laws of the neighbors, `[N, n]`.
     """
     return float(_log_ratios(first, second, missing=-np.inf).max())
 
@@ -132,7 +132,7 @@ def largest_range(first: Array, second: Array) -> float:
 
     Args:
         first: laws, one a row: `[N, n]`.
-        second: laws of the neighbours, `[N, n]`.
+        second: laws of the neighbors, `[N, n]`.
     """
     high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())

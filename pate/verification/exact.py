@@ -13,7 +13,7 @@ from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.validation import InvalidValue, require, require_count
 from pate.verification.claim import DELTAS, EPSILONS, ORDERS, Claim
 from pate.verification.comparison import Comparison, compare, compare_composed
-from pate.verification.neighbours import Counts, Indices, neighbours
+from pate.verification.neighbors import Counts, Indices, neighbors
 from pate.verification.verdict import Verdict
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ def verify(
     one_vote: bool = False,
     symmetric: bool = False,
 ) -> Verdict:
-    """Compares a mechanism's exact laws on all neighbouring histograms of a small instance with its price.
+    """Compares a mechanism's exact laws on all neighboring histograms of a small instance with its price.
 
     Renyi divergences are taken outside of the event's failure probability, by the best choice of what fails; deltas
     are compared with what the accountant prints. A refutation names a pair of histograms and is a proof, up to
@@ -71,7 +71,7 @@ def verify(
     (False, (1,), (0,))
     """
     require_count("count", count)
-    pairs = neighbours(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
     claim = _claim(event, accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
     num_pairs = len(pairs)
     pairs = pairs.up_to_names() if symmetric else pairs
@@ -103,7 +103,7 @@ def verify_laws(
 
     Args:
         first: probabilities `[n]`, or `[N, n]` for N pairs.
-        second: the same of the neighbours, over the same outcomes.
+        second: the same of the neighbors, over the same outcomes.
         event: as in `verify`.
         orders: as in `verify`.
         epsilons: as in `verify`.

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
 from pate.verification.claim import DELTAS, EPSILONS, Claim
-from pate.verification.neighbours import Counts, Neighbours, neighbours
+from pate.verification.neighbors import Counts, Neighbors, neighbors
 from pate.verification.verdict import DELTA, Finding, PriceRefuted
 
 Array = NDArray[np.float64]
@@ -70,7 +70,7 @@ def verify_samples(
     accountant: Callable[[], Accountant] = RdpAccountant,
     one_vote: bool = False,
 ) -> SampleVerdict:
-    """Compares draws on all neighbouring histograms of a small instance with the (epsilon, delta) of a price.
+    """Compares draws on all neighboring histograms of a small instance with the (epsilon, delta) of a price.
 
     One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim;
     the other half, independent of the choice, tests them by Clopper-Pearson bounds on both probabilities, which share
@@ -98,8 +98,8 @@ def verify_samples(
     if not isinstance(claim, Claim):
         claim = Claim.of(claim, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas)
     require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
-    pairs = neighbours(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
-    require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbours")
+    pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
     seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
     candidates = _candidates(seen[0], pairs, claim, half)
     error = (1 - confidence) / (2 * len(candidates))
@@ -131,7 +131,7 @@ def _hashable(drawn: Sequence[Any]) -> list[Any]:
     return [tuple(row) for row in drawn.reshape(len(drawn), -1).tolist()]
 
 
-def _candidates(shares: Array, pairs: Neighbours, claim: Claim, half: int) -> list[tuple[int, int]]:
+def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, int]]:
     """The pairs and points of the claim where the first half exceeds it by most standard errors."""
     size = max(1, _CELLS_AT_ONCE // shares.shape[1])
     scores = np.empty((len(pairs), len(claim.deltas)))
@@ -150,9 +150,7 @@ def _candidates(shares: Array, pairs: Neighbours, claim: Claim, half: int) -> li
     return [(int(place) // len(claim.deltas), int(place) % len(claim.deltas)) for place in best]
 
 
-def _tested(
-    shares: Array, pairs: Neighbours, point: tuple[float, float], pair: int, half: int, error: float
-) -> Finding:
+def _tested(shares: Array, pairs: Neighbors, point: tuple[float, float], pair: int, half: int, error: float) -> Finding:
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
     epsilon, delta = point
     one, other = int(pairs.first[pair]), int(pairs.second[pair])

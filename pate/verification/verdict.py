@@ -27,7 +27,7 @@ class Finding:
         exact: the largest divergence of first from second; for several releases, a lower bound on it.
         claimed: what it was said to be at most.
         first: the pair's first histogram (or the name of a law).
-        second: its neighbour.
+        second: its neighbor.
     """
 
     measure: str

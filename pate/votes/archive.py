@@ -10,7 +10,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.durable import replacing
+from pate.files.atomic import replacing
 
 _Header = dict[str, object]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue, require, require_count, require_positive
-from pate.votes.factored import FactoredVotes
+from pate.votes.low_rank_votes import LowRankVotes
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,16 +26,16 @@ _BLOCK_ENTRIES = 2**21
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """Adds up votes minus a centre, each teacher's scaled down to the length `clip` if it is longer.
+    """Adds up votes minus a center, each teacher's scaled down to the length `clip` if it is longer.
 
-    Rule: r = votes - centre, over all queries and labels together; the teacher counts for min(1, clip / |r|) r, every
+    Rule: r = votes - center, over all queries and labels together; the teacher counts for min(1, clip / |r|) r, every
     entry of it rounded to a multiple of `step`. Whole numbers are added, so the sum depends neither on the order of
     the teachers nor on how they are cut into blocks.
 
     Formal guarantees:
         * One change (a teacher's votes replaced by any others; a teacher added or removed) moves the sum by at most
           `l2_sensitivity` steps in l2. Rounding and float errors are counted in.
-        * The centre and the clip are public, or were released at a price of their own.
+        * The center and the clip are public, or were released at a price of their own.
 
     Attributes:
         clip: the greatest length, > 0, in votes.
@@ -69,20 +69,20 @@ class ClippedSum:
         rounding = 3 * math.sqrt(math.prod(self.shape))
         return clips * self.clip / self.step * (1 + _FLOAT_ERROR) + rounding
 
-    def total(self, votes: Any, *, centre: NDArray[Any] | float, num_teachers: int) -> Integers:
+    def total(self, votes: Any, *, center: NDArray[Any] | float, num_teachers: int) -> Integers:
         """The sum `[Q, L]` in steps.
 
         Args:
-            votes: real numbers `[N, Q, L]`, or an iterable of blocks `[c, Q, L]` or of `FactoredVotes`, whose centre is
+            votes: real numbers `[N, Q, L]`, or an iterable of blocks `[c, Q, L]` or of `LowRankVotes`, whose center is
                 taken off already and whose span is the same in all of them.
-            centre: `[Q, L]`, `[L]` or a number.
+            center: `[Q, L]`, `[L]` or a number.
             num_teachers: N, declared.
 
         Raises:
             InvalidValue: votes that are not finite, blocks of another shape, or another number of teachers.
         """
-        middle = np.broadcast_to(np.asarray(centre, dtype=np.float64), self.shape)
-        require(bool(np.isfinite(middle).all()), "centre", "NaN or infinity", "finite numbers")
+        middle = np.broadcast_to(np.asarray(center, dtype=np.float64), self.shape)
+        require(bool(np.isfinite(middle).all()), "center", "NaN or infinity", "finite numbers")
         largest = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
         require(largest < _LARGEST_SUM, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
         dense = np.zeros(self.shape, dtype=np.int64)
@@ -90,7 +90,7 @@ class ClippedSum:
         found = 0
         for block in _blocks(votes, math.prod(self.shape)):
             found += len(block)
-            if isinstance(block, FactoredVotes):
+            if isinstance(block, LowRankVotes):
                 if span is None:
                     span, factored = block.span, np.zeros(block.weights.shape[1:], dtype=np.int64)
                 self._require_factored(block, span)
@@ -111,28 +111,28 @@ class ClippedSum:
         scaled = np.rint(flat * weights[:, None])
         return np.asarray(scaled.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
 
-    def _residuals(self, block: NDArray[Any], centre: Array) -> Array:
+    def _residuals(self, block: NDArray[Any], center: Array) -> Array:
         require(block.ndim == 3, "votes.shape", block.shape, f"[num_teachers, {self.shape[0]}, {self.shape[1]}]")
         real = block.dtype.kind in "bf"
         require(real, "votes.dtype", block.dtype, "bool votes or floats")
         require(block.shape[1:] == self.shape, "votes.shape", block.shape, f"[c, {self.shape[0]}, {self.shape[1]}]")
-        return np.asarray(block - centre)
+        return np.asarray(block - center)
 
-    def _require_factored(self, block: FactoredVotes, span: Array) -> None:
+    def _require_factored(self, block: LowRankVotes, span: Array) -> None:
         shape = (len(block.span), block.weights.shape[2])
         require(shape == self.shape, "votes.shape", shape, f"{self.shape}, queries and labels")
         same = block.span is span or np.array_equal(block.span, span)
         require(same, "span", block.span.shape, "the same span in every block")
 
 
-def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | FactoredVotes]:
+def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | LowRankVotes]:
     """Arrays cut into blocks of a few MiB; factored ones as they are."""
-    whole = isinstance(votes, (list, tuple, FactoredVotes)) or hasattr(votes, "__array__")  # a tensor, too
+    whole = isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")  # a tensor, too
     given: Iterable[Any] = [votes] if whole else votes
     require(isinstance(given, Iterable), "votes", type(votes).__name__, "an array [N, Q, L] or blocks of one")
     rows = max(1, _BLOCK_ENTRIES // entries)
     for block in given:
-        if isinstance(block, FactoredVotes):
+        if isinstance(block, LowRankVotes):
             yield block
             continue
         try:

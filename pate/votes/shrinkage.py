@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def shrunk(noisy: Array, *, noise_std: float) -> Array:
+def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
     """The matrix `[m, n]` that is expected behind independent noise in every entry.
 
     Each singular value y, in units of noise_std times the root of the longer side, becomes
@@ -19,7 +19,7 @@ def shrunk(noisy: Array, *, noise_std: float) -> Array:
 
     Source: Gavish & Donoho 2017, "Optimal shrinkage of singular values", Frobenius loss.
 
-    >>> shrunk(np.diag([100.0, 0.1]), noise_std=1.0).round(1).tolist()
+    >>> shrink_singular_values(np.diag([100.0, 0.1]), noise_std=1.0).round(1).tolist()
     [[100.0, 0.0], [0.0, 0.0]]
     """
     if noise_std == 0:

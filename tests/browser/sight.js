@@ -6,8 +6,8 @@
   const shown = (box) => box.width > 0 && box.height > 0;
   const extended = (box) => box.width > 0 || box.height > 0; // a line is, a dot that was never drawn is not
 
-  // Colours as [red, green, blue, alpha], the first three in 0..255.
-  const colour = (text) => {
+  // Colors as [red, green, blue, alpha], the first three in 0..255.
+  const color = (text) => {
     const numbers = (text.match(/[\d.]+/g) || []).map(Number);
     return text.startsWith("rgb") ? [...numbers.slice(0, 3), numbers[3] ?? 1] : [0, 0, 0, 0];
   };
@@ -20,12 +20,12 @@
     const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
     return (high + 0.05) / (low + 0.05);
   };
-  const canvas = colour(getComputedStyle(document.body).backgroundColor);
+  const canvas = color(getComputedStyle(document.body).backgroundColor);
 
   // The paint under an element, from the page up: backgrounds of its ancestors, then shapes of its picture.
   const painted = (element, box) => {
     const layers = [];
-    for (let node = element; node; node = node.parentElement) layers.unshift(colour(getComputedStyle(node).backgroundColor));
+    for (let node = element; node; node = node.parentElement) layers.unshift(color(getComputedStyle(node).backgroundColor));
     if (element.closest("svg")) layers.push(...shapesUnder(element, box));
     return layers.reduce((below, top) => over(top, below), [255, 255, 255, 1]);
   };
@@ -33,7 +33,7 @@
     const x = box.left + box.width / 2, y = box.top + box.height / 2;
     const stack = document.elementsFromPoint(x, y).filter((node) => node.ownerSVGElement && node.tagName !== "text");
     return stack.reverse().map((node) => {
-      const style = getComputedStyle(node), fill = colour(style.fill);
+      const style = getComputedStyle(node), fill = color(style.fill);
       return [...fill.slice(0, 3), fill[3] * Number(style.fillOpacity) * Number(style.opacity)];
     });
   };
@@ -50,7 +50,7 @@
   }
   if (words.length < 20) found.structure.push(`only ${words.length} pieces of text are shown`);
   for (const { element, box, drawn } of words) {
-    const style = getComputedStyle(element), ink = colour(drawn ? style.fill : style.color);
+    const style = getComputedStyle(element), ink = color(drawn ? style.fill : style.color);
     const paper = painted(element, box), ratio = contrast(over(ink, paper), paper);
     if (ratio < LEAST_CONTRAST) found.contrast.push(`${name(element)}: ${ratio.toFixed(2)}`);
     const matrix = drawn ? element.getScreenCTM() : { a: 1, b: 0 };

@@ -29,7 +29,7 @@ FAULTS = {
     "console: warning": "<script>console.warn('no')</script>",
     "error: no": "<script>throw new Error('no')</script>",
     "request: file:///x.css": '<link rel="stylesheet" href="file:///x.css">',
-    'contrast: p "grey"': '<p style="color: #777">grey</p>',
+    'contrast: p "gray"': '<p style="color: #777">gray</p>',
     'contrast: text "on blue"': picture('<rect width="300" height="40" fill="#235"/><text x="9" y="20">on blue</text>'),
     'fonts: p "small"': '<p style="font-size: 11.9px">small</p>',
     'fonts: text "scaled"': picture('<g transform="scale(0.5)"><text x="9" y="20">scaled</text></g>'),

@@ -16,10 +16,10 @@ from scipy.special import ndtr
 from pate.accounting import Adjacency, Event, GaussianEvent, OneBitEvent, RdpAccountant, SelfComposedEvent, ZCdpEvent
 from pate.accounting.data_dependent import DataDependentCost, gnmax_cost, gnmax_smooth_sensitivity
 from pate.aggregators import ClippedVotes, ConfidentVotes, GaussianVotes, GNMax, PowersetGNMax, StableTopK
-from pate.aggregators.planning import largest_num_queries
 from pate.data import Partition
 from pate.data.dataset import Split
 from pate.mechanisms import PermuteAndFlipTopK
+from pate.pricing.query_count import largest_num_queries
 from pate.validation import InvalidValue
 from tests.contract import faulty
 from tests.privacy.case import Shape
@@ -322,7 +322,7 @@ def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, facto
 
 
 def check_flip(event: Event) -> None:
-    """Two counts, either of which one change can move: all neighbours of small histograms, replace-one."""
+    """Two counts, either of which one change can move: all neighbors of small histograms, replace-one."""
     first, second = [], []
     for counts in product(range(5), repeat=2):
         for moved in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 4] for h in counts]):

@@ -10,8 +10,8 @@ import numpy as np
 
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
-from pate.monitor import Advance
-from pate.plan import Plan
+from pate.run.plan import Plan
+from pate.run.progress import Advance
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, StackedEngine
 

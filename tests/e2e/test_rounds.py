@@ -12,8 +12,8 @@ import pytest
 from pate.accounting import Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.pipeline import train
-from pate.plan import Plan
-from pate.rounds import RoundFiles, StudentPrior
+from pate.run.plan import Plan
+from pate.run.rounds import RoundFiles, StudentPrior
 from pate.student import LinearStudent
 from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, small_plan
 

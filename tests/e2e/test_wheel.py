@@ -58,7 +58,7 @@ def installed(wheel: Path, folder: Path) -> Path:
 
 
 def check_wheel(wheel: Path) -> None:
-    """Configuration, data and licences, and nothing beside the package."""
+    """Configuration, data and licenses, and nothing beside the package."""
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     configuration = {f"pate/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}

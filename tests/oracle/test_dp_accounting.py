@@ -36,7 +36,7 @@ EVENTS: dict[str, Event] = {
 }
 THEIRS: dict[str, tuple[Event, Any]] = {name: (event, event.to_dp_event()) for name, event in EVENTS.items()} | {
     "zcdp": (ZCdpEvent(0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
-    "randomised response": (
+    "randomized response": (
         PureDpEvent(0.7),
         dp_accounting.dp_event.RandomizedResponseDpEvent(2 / (1 + np.exp(0.7)), 2),
     ),
@@ -47,7 +47,7 @@ THEIRS: dict[str, tuple[Event, Any]] = {name: (event, event.to_dp_event()) for n
 def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     event, theirs = THEIRS[name]
     relation = dp_accounting.NeighboringRelation
-    replaces = name == "randomised response"
+    replaces = name == "randomized response"
     other = rdp.RdpAccountant(ORDERS, relation.REPLACE_ONE if replaces else relation.ADD_OR_REMOVE_ONE).compose(theirs)
     ours = RdpAccountant(ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):

@@ -44,7 +44,7 @@ def test_the_rows_are_those_of_the_specification_and_one_more(printed: dict[str,
 
 
 @pytest.mark.parametrize("accounting", PRINTED)
-def test_every_cell_is_within_a_hundredth_and_labelled(printed: dict[str, Any], accounting: str) -> None:
+def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any], accounting: str) -> None:
     [row] = [row for row in printed["rows"] if row["accounting"] == accounting]
     holds, cells = PRINTED[accounting]
     assert row["holds"] == holds

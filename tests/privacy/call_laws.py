@@ -1,4 +1,4 @@
-"""Exact laws of the calls of target charging for all small neighbours, written down a second time."""
+"""Exact laws of the calls of target charging for all small neighbors, written down a second time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.mechanisms import AboveThreshold, BetweenThresholds, GapSelection
-from tests.privacy.histograms import all_histograms, neighbours
+from tests.privacy.histograms import all_histograms, neighbors
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]
 
 
 def laplace_mass(rate: float, values: Array) -> Array:
-    """P(z = value), written down a second time: normalised by the sum over all whole numbers."""
+    """P(z = value), written down a second time: normalized by the sum over all whole numbers."""
     return np.asarray(np.exp(-rate * np.abs(values)) * (1 - math.exp(-rate)) / (1 + math.exp(-rate)))
 
 
@@ -68,10 +68,10 @@ def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
 
 
 def law_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
-    """The laws of a mechanism for all neighbours of 3 labels and 4 teachers, each pair of laws once."""
+    """The laws of a mechanism for all neighbors of 3 labels and 4 teachers, each pair of laws once."""
     histograms = all_histograms(3, 4)
     known = dict(zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True))
-    sides = [np.array([known[tuple(row)] for row in side.tolist()]) for side in neighbours(3, 4, adjacency)]
+    sides = [np.array([known[tuple(row)] for row in side.tolist()]) for side in neighbors(3, 4, adjacency)]
     laws = np.concatenate(sides, axis=1)
     unique = laws[np.unique(laws.round(12), axis=0, return_index=True)[1]]
     return unique[:, : laws.shape[1] // 2], unique[:, laws.shape[1] // 2 :]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import StableFixedTopK
-from tests.privacy.histograms import all_histograms, gaps_of, neighbours, top_sets
+from tests.privacy.histograms import all_histograms, gaps_of, neighbors, top_sets
 from tests.privacy.laws import selection_law
 
 Array = NDArray[np.float64]
@@ -93,7 +93,7 @@ def _peel(counts: NDArray[np.int64], part: list[int], picks: tuple[int, ...], sc
 
 
 def pairs_of(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Neighbours as rows of `all_histograms`."""
+    """Neighbors as rows of `all_histograms`."""
     weights = (num_teachers + 1) ** np.arange(num_labels - 1, -1, -1)
-    first, second = neighbours(num_labels, num_teachers, adjacency)
+    first, second = neighbors(num_labels, num_teachers, adjacency)
     return first @ weights, second @ weights

@@ -1,4 +1,4 @@
-"""All neighbouring histograms of small instances, and what a top-k release can tell of them."""
+"""All neighboring histograms of small instances, and what a top-k release can tell of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pate import verification
 from pate.accounting import Adjacency
 from pate.verification import all_histograms
 
-__all__ = ["Counts", "GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbours", "top_sets"]
+__all__ = ["Counts", "GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbors", "top_sets"]
 
 Counts = NDArray[np.int64]
 
 
-def neighbours(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
-    """Every ordered pair of different neighbouring histograms: `[P, L]` and `[P, L]`."""
-    return verification.neighbours(num_labels, num_teachers, adjacency).pairs
+def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple[Counts, Counts]:
+    """Every ordered pair of different neighboring histograms: `[P, L]` and `[P, L]`."""
+    return verification.neighbors(num_labels, num_teachers, adjacency).pairs
 
 
 def top_sets(counts: Counts) -> Counts:
@@ -30,7 +30,7 @@ def top_sets(counts: Counts) -> Counts:
 
 @dataclass(frozen=True, eq=False)
 class GapPairs:
-    """Neighbours up to what decides a top-k release: the gaps, and which top-k sets agree.
+    """Neighbors up to what decides a top-k release: the gaps, and which top-k sets agree.
 
     The law of k depends on the gaps alone, and so does the probability that the set of the k best is released. Two
     histograms can release the same set only for the same k. So gaps and agreement determine both laws up to the names
@@ -41,7 +41,7 @@ class GapPairs:
         num_teachers: T.
         padded: whether k = 0 and k = L are candidates.
         first: `[N, n]` the gap of each candidate k.
-        second: `[N, n]` the same of the neighbour.
+        second: `[N, n]` the same of the neighbor.
         same_set: `[N, n]` whether the k best labels are the same.
     """
 
@@ -70,8 +70,8 @@ def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
 
 @lru_cache(maxsize=64)
 def gap_pairs(num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool) -> GapPairs:
-    """All pairs of `neighbours`, each kind once."""
-    first, second = neighbours(num_labels, num_teachers, adjacency)
+    """All pairs of `neighbors`, each kind once."""
+    first, second = neighbors(num_labels, num_teachers, adjacency)
     same = top_sets(first) == top_sets(second)
     gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]
     columns = np.concatenate([*gaps, same if padded else same[:, 1:-1]], axis=1)

@@ -41,7 +41,7 @@ from pate.mechanisms import (
     SubsetPeeling,
     TopStableTopK,
 )
-from pate.mechanisms.noise import NOISES
+from pate.mechanisms.noise.kinds import NOISES
 from pate.mechanisms.ranking import Ranking
 from tests.privacy.case import (
     Case,

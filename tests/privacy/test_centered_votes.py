@@ -1,4 +1,4 @@
-"""Centred votes: how far one teacher can move what is summed, against the claimed sensitivity; prices by adjacency."""
+"""Centered votes: how far one teacher can move what is summed, against the claimed sensitivity; prices by adjacency."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, gaussian_epsilon
 from pate.aggregators import CenteredVotes, Prevalence
-from pate.mechanisms.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.votes.clipping import ClippedSum
-from pate.votes.directions import PublicDirections
-from pate.votes.factored import FactoredVotes
+from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.public_pca import PublicPCA
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 SHAPES = ((1, 1), (1, 3), (2, 2), (3, 2))
 
 
-def contributions(shape: tuple[int, int], centre: Array | float, clip: float, candidates: Array) -> Array:
+def contributions(shape: tuple[int, int], center: Array | float, clip: float, candidates: Array) -> Array:
     """What each candidate's votes count for by themselves, in steps: `[n, Q L]`."""
     clipped = ClippedSum(clip, shape)
-    return np.array([clipped.total(votes[None], centre=centre, num_teachers=1).ravel() for votes in candidates])
+    return np.array([clipped.total(votes[None], center=center, num_teachers=1).ravel() for votes in candidates])
 
 
 def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
@@ -41,8 +41,8 @@ def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
 def test_no_change_of_one_teacher_moves_the_sum_further_than_claimed(shape: tuple[int, int], adjacency: str) -> None:
     """All pairs of adversarial votes. The control: 10% less does not hold."""
     rng = np.random.default_rng(math.prod(shape))
-    for clip, centre in ((0.37, 0.5), (1.0, 0.0), (2.5, rng.random(shape))):
-        parts = contributions(shape, centre, clip, adversaries(shape, rng) + centre)
+    for clip, center in ((0.37, 0.5), (1.0, 0.0), (2.5, rng.random(shape))):
+        parts = contributions(shape, center, clip, adversaries(shape, rng) + center)
         lengths = np.linalg.norm(parts, axis=1)
         furthest = lengths.max()
         if adjacency == Adjacency.REPLACE_ONE:
@@ -60,24 +60,24 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
         other = votes.copy()
         other[teacher] = 1 - votes[teacher]
         clipped = ClippedSum(clip, shape)
-        moved = clipped.total(votes, centre=0.5, num_teachers=30) - clipped.total(other, centre=0.5, num_teachers=30)
+        moved = clipped.total(votes, center=0.5, num_teachers=30) - clipped.total(other, center=0.5, num_teachers=30)
         assert 0.9 * clipped.l2_sensitivity < np.linalg.norm(moved) <= clipped.l2_sensitivity
         fewer = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
-        left = fewer.total(np.delete(votes, teacher, axis=0), centre=0.5, num_teachers=30)
-        moved = fewer.total(votes, centre=0.5, num_teachers=30) - left
+        left = fewer.total(np.delete(votes, teacher, axis=0), center=0.5, num_teachers=30)
+        moved = fewer.total(votes, center=0.5, num_teachers=30) - left
         assert 0.9 * fewer.l2_sensitivity < np.linalg.norm(moved) <= fewer.l2_sensitivity
 
 
 def test_factored_votes_move_no_further() -> None:
     rng, shape = np.random.default_rng(1), (6, 4)
-    span = PublicDirections.of(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
+    span = PublicPCA.of(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
     clipped = ClippedSum(1.0, shape)
     rest = rng.normal(size=(9, 3, 4))
     totals = []
     for weights in (*rng.normal(size=(40, 3, 4)), *10 ** rng.uniform(-9, 9, size=(10, 3, 4))):
         for sign in (1, -1):
-            block = FactoredVotes(span, np.concatenate([rest, sign * weights[None]]))
-            totals.append(clipped.total(block, centre=0.5, num_teachers=10))
+            block = LowRankVotes(span, np.concatenate([rest, sign * weights[None]]))
+            totals.append(clipped.total(block, center=0.5, num_teachers=10))
     flat = np.array(totals).reshape(len(totals), -1)
     furthest = max(np.linalg.norm(flat - one, axis=1).max() for one in flat)
     assert 0.9 * clipped.l2_sensitivity < furthest <= clipped.l2_sensitivity
@@ -88,7 +88,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     """The std in steps over the furthest move is the noise multiplier that is charged; less is not enough."""
     shape, num_teachers, multiplier = (5, 3), 10, 3.0
     aggregator = CenteredVotes(
-        noise_multiplier=multiplier, prevalence_share=0.0, centre=0.5, clip=0.7, adjacency=adjacency
+        noise_multiplier=multiplier, prevalence_share=0.0, center=0.5, clip=0.7, adjacency=adjacency
     )
     rng = np.random.default_rng(0)
     release: Any = aggregator.aggregate(rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng)
@@ -104,7 +104,7 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
     parts = [
         aggregator.prevalence.event,
-        aggregator.centred_at(0.5).event_for(num_queries=1, num_labels=1, num_teachers=1),
+        aggregator.centered_at(0.5).event_for(num_queries=1, num_labels=1, num_teachers=1),
     ]
     squares = sum(1 / part.noise_multiplier**2 for part in parts)
     assert squares == pytest.approx(1 / 25.0, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Charged aggregators against exact laws on all small neighbouring histograms: calls, targets, failures, sessions."""
+"""Charged aggregators against exact laws on all small neighboring histograms: calls, targets, failures, sessions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pate.accounting import Adjacency, PureDpEvent, RdpAccountant
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
-from pate.aggregators.not_prior_top_k import margins
-from pate.aggregators.session_price import session_event
-from pate.aggregators.top_k_call import bit_epsilon
-from tests.privacy.histograms import GapPairs, gap_pairs, neighbours
+from pate.aggregators.target_charging.not_prior_top_k import margins
+from pate.aggregators.target_charging.session_price import session_event
+from pate.aggregators.target_charging.top_k_call import bit_epsilon
+from tests.privacy.histograms import GapPairs, gap_pairs, neighbors
 
 Array = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ def test_the_package_s_law_is_the_one_tested_here(adjacency: Adjacency) -> None:
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacency, scale: float) -> None:
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
-    first, second = neighbours(3, 5, adjacency)
+    first, second = neighbors(3, 5, adjacency)
     laws = [np.exp(counts / scale) / np.exp(counts / scale).sum(axis=1, keepdims=True) for counts in (first, second)]
     ratio = largest_ratio(*laws)
     assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
@@ -145,7 +145,7 @@ def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0, **c
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
-    first, second = neighbours(3, 4, adjacency)
+    first, second = neighbors(3, 4, adjacency)
     largest = 0
     for chosen in product([False, True], repeat=3):
         sets = np.broadcast_to(np.array(chosen), first.shape)
@@ -190,7 +190,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency) -> No
     assert next(count for leaf, count in leaves(event) if type(leaf).__name__ == "PureDpEvent") < num_queries
     claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)}
     kept = aggregator.agreement(num_teachers=6)
-    first, second = (side[::53] for side in neighbours(3, 6, adjacency))
+    first, second = (side[::53] for side in neighbors(3, 6, adjacency))
     largest = 0.0
     for one, two in zip(first, second, strict=True):
         prior = np.array([[True, False, False]])

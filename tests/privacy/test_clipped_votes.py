@@ -57,7 +57,7 @@ def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
         assert (weights.sum(axis=1) > 0).tolist() == vectors.any(axis=1).tolist()
 
 
-def neighbouring_counts(adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3) -> tuple[Array, Array]:
+def neighboring_counts(adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3) -> tuple[Array, Array]:
     """The counts of all ensembles of three teachers and of those that differ in the last one: `[P, L]` each."""
     weights = weighed(num_labels, vote_clip, norm)
     others = np.unique((weights[:, None] + weights).reshape(-1, num_labels), axis=0)
@@ -82,7 +82,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
     for vote_clip in (1, 2, 3):
         aggregator = ClippedVotes(noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency)
         event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
-        laws = [joint_law(counts, noise_std) for counts in neighbouring_counts(adjacency, vote_clip, norm)]
+        laws = [joint_law(counts, noise_std) for counts in neighboring_counts(adjacency, vote_clip, norm)]
         ratio = assert_covered(largest_renyi(*laws), price_curve(event))
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
         assert_delta_covered(*laws, event)
@@ -93,7 +93,7 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     event = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency).event_for(
         num_queries=1, num_labels=3, num_teachers=3
     )
-    laws = [joint_law(counts, 1.0) for counts in neighbouring_counts(adjacency, 1, "l1")]
+    laws = [joint_law(counts, 1.0) for counts in neighboring_counts(adjacency, 1, "l1")]
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(largest_renyi(*laws), 0.9 * price_curve(event))
 
@@ -101,7 +101,7 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
 def test_the_price_of_add_remove_does_not_cover_replace_one() -> None:
     """Charging tau where a record can trade tau votes for tau others."""
     cheap = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=Adjacency.ADD_REMOVE)
-    laws = [joint_law(counts, 1.0) for counts in neighbouring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
+    laws = [joint_law(counts, 1.0) for counts in neighboring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(largest_renyi(*laws), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3)))
 

@@ -1,4 +1,4 @@
-"""Data-dependent costs against the exact laws of every neighbour of every small histogram.
+"""Data-dependent costs against the exact laws of every neighbor of every small histogram.
 
 Tightness measured: gap selection 1.000 given the largest probability, one bit 1.000, GNMax up to 0.97 (3 classes, 30
 teachers).
@@ -26,7 +26,7 @@ from pate.accounting.data_dependent import (
 from pate.aggregators import GaussianVotes
 from pate.mechanisms import StabilityTest
 from tests.privacy.divergences import ORDERS, assert_covered
-from tests.privacy.histograms import gap_pairs, neighbours
+from tests.privacy.histograms import gap_pairs, neighbors
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def selection_costs(adjacency: Adjacency, *, scale: float, padded: bool) -> tupl
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
-def test_gap_selection_covers_every_neighbour(adjacency: Adjacency, scale: float, padded: bool) -> None:
+def test_gap_selection_covers_every_neighbor(adjacency: Adjacency, scale: float, padded: bool) -> None:
     exact_forward, forward, exact_backward, backward = selection_costs(adjacency, scale=scale, padded=padded)
     assert_covered(exact_forward, forward)
     assert_covered(exact_backward, backward)
@@ -122,7 +122,7 @@ def votes_laws(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Ar
 
 def votes_costs(num_teachers: int, num_labels: int, std: float, adjacency: Adjacency) -> tuple[Array, Array, Array]:
     """Both divergences of every pair in which one teacher changes all labels, and the cost of its first member."""
-    first, second = neighbours(num_labels, num_teachers, adjacency)
+    first, second = neighbors(num_labels, num_teachers, adjacency)
     laws = [votes_laws(side, num_teachers=num_teachers, std=std) for side in (first, second)]
     event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
     bit = event.event
@@ -158,7 +158,7 @@ def test_the_dearest_label_alone_does_not_cover_all_of_them() -> None:
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
     """One teacher changes on both queries: the product law's divergence is the sum, in either direction."""
     std, teachers = 1.0, 3
-    first, second = neighbours(1, teachers, Adjacency.REPLACE_ONE)
+    first, second = neighbors(1, teachers, Adjacency.REPLACE_ONE)
     laws = [votes_laws(side, num_teachers=teachers, std=std) for side in (first, second)]
     event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=teachers)
     one, two = np.meshgrid(np.arange(len(first)), np.arange(len(first)))
@@ -185,7 +185,7 @@ def log_gnmax_laws(votes: NDArray[np.int64], noise_std: float) -> Array:
 
 @lru_cache
 def gnmax_pairs(num_teachers: int, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """All votes, one a teacher, in falling order; and every neighbouring pair: which of them, and the neighbour."""
+    """All votes, one a teacher, in falling order; and every neighboring pair: which of them, and the neighbor."""
     every = product(range(num_teachers + 1), repeat=num_classes)
     rows = [row for row in every if sum(row) == num_teachers and list(row) == sorted(row, reverse=True)]
     index = {row: i for i, row in enumerate(rows)}
@@ -218,7 +218,7 @@ GNMAX_SIZES = [(16, 2), (30, 3), (14, 4)]
 
 @pytest.mark.parametrize("std", [1.5, 3.0, 8.0])
 @pytest.mark.parametrize(("num_teachers", "num_classes"), GNMAX_SIZES)
-def test_gnmax_covers_every_neighbour_both_ways(num_teachers: int, num_classes: int, std: float) -> None:
+def test_gnmax_covers_every_neighbor_both_ways(num_teachers: int, num_classes: int, std: float) -> None:
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, std)
     cost = gnmax_rdp(log_q, noise_std=std, orders=ORDERS)
     assert_covered(forward, cost)
@@ -240,7 +240,7 @@ def test_theorem_6_covers_one_direction(num_teachers: int, num_classes: int) -> 
 
 
 def test_theorem_6_does_not_cover_the_other_direction() -> None:
-    """30 votes against 0 and 0, and a neighbour with 29, 1, 0: hundreds of times the bound."""
+    """30 votes against 0 and 0, and a neighbor with 29, 1, 0: hundreds of times the bound."""
     _, backward, log_q = gnmax_divergences(30, 3, 1.5)
     price = theorem_6_rdp(log_q, noise_std=1.5, orders=ORDERS)
     with pytest.raises(AssertionError, match=r"the exact figure is \d{3,}\.\d+ of its price"):

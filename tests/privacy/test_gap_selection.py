@@ -1,4 +1,4 @@
-"""The price of GapSelection against its exact laws on all neighbouring histograms.
+"""The price of GapSelection against its exact laws on all neighboring histograms.
 
 Tightness measured at 4 labels, 6 teachers: Gumbel 1.000 of its price, exponential 1.000, Laplace up to 0.993, Gaussian
 up to 0.53 in Renyi divergence and up to 0.996 in delta.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, PureDpEvent
 from pate.mechanisms import GapSelection
-from pate.mechanisms.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import NOISES
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
@@ -47,7 +47,7 @@ def selection_of(
 
 
 def laws_of(selection: GapSelection, adjacency: Adjacency | None = None) -> tuple[Array, Array]:
-    """The exact laws of k for all neighbours, by default under the selection's own adjacency."""
+    """The exact laws of k for all neighbors, by default under the selection's own adjacency."""
     pairs = gap_pairs(
         selection.num_labels, selection.num_teachers, adjacency or selection.adjacency, padded=selection.padded
     )
@@ -60,7 +60,7 @@ def laws_of(selection: GapSelection, adjacency: Adjacency | None = None) -> tupl
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours(adjacency: Adjacency, noise: str, scale: float, padded: bool) -> None:
+def test_price_covers_all_neighbors(adjacency: Adjacency, noise: str, scale: float, padded: bool) -> None:
     selection = selection_of(noise, scale, adjacency, padded=padded)
     laws = laws_of(selection)
     assert_covered(largest_renyi(*laws), price_curve(selection.event))

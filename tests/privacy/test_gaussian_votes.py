@@ -1,4 +1,4 @@
-"""The price of GaussianVotes against its exact law on all neighbouring histograms; it is attained."""
+"""The price of GaussianVotes against its exact law on all neighboring histograms; it is attained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.privacy.divergences import (
     largest_renyi,
     price_curve,
 )
-from tests.privacy.histograms import Counts, neighbours
+from tests.privacy.histograms import Counts, neighbors
 
 ADJACENCIES = tuple(Adjacency)
 STDS = (0.5, 1.0, 3.0)
@@ -53,9 +53,9 @@ def largest_sum_of_bits(first: Counts, second: Counts, noise_std: float, num_tea
 
 @pytest.mark.parametrize("noise_std", STDS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours_and_is_attained(adjacency: Adjacency, noise_std: float) -> None:
+def test_price_covers_all_neighbors_and_is_attained(adjacency: Adjacency, noise_std: float) -> None:
     for num_labels, num_teachers in product((1, 2, 3, 4), (1, 2, 3, 4, 5, 6)):
-        first, second = neighbours(num_labels, num_teachers, adjacency)
+        first, second = neighbors(num_labels, num_teachers, adjacency)
         price = price_curve(price_of(noise_std, num_labels, num_teachers, adjacency))
         exact = largest_sum_of_bits(first, second, noise_std, num_teachers)
         assert assert_covered(exact, price) == pytest.approx(1, rel=1e-9)
@@ -63,23 +63,21 @@ def test_price_covers_all_neighbours_and_is_attained(adjacency: Adjacency, noise
 
 @pytest.mark.parametrize("noise_std", STDS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_delta_covers_all_neighbours(adjacency: Adjacency, noise_std: float) -> None:
+def test_delta_covers_all_neighbors(adjacency: Adjacency, noise_std: float) -> None:
     for num_labels, num_teachers in ((1, 6), (2, 6), (3, 6), (4, 3)):
-        laws = [
-            joint_law(counts, noise_std, num_teachers) for counts in neighbours(num_labels, num_teachers, adjacency)
-        ]
+        laws = [joint_law(counts, noise_std, num_teachers) for counts in neighbors(num_labels, num_teachers, adjacency)]
         assert_delta_covered(laws[0], laws[1], price_of(noise_std, num_labels, num_teachers, adjacency))
 
 
 def test_bits_are_independent_so_their_divergences_add() -> None:
-    first, second = neighbours(2, 4, Adjacency.REPLACE_ONE)
+    first, second = neighbors(2, 4, Adjacency.REPLACE_ONE)
     joint = largest_renyi(joint_law(first, 1.0, 4), joint_law(second, 1.0, 4))
     np.testing.assert_allclose(joint, largest_sum_of_bits(first, second, 1.0, 4), rtol=1e-9)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
-    first, second = neighbours(4, 6, adjacency)
+    first, second = neighbors(4, 6, adjacency)
     exact = largest_sum_of_bits(first, second, 1.0, 6)
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, 0.9 * price_curve(price_of(1.0, 4, 6, adjacency)))

@@ -1,4 +1,4 @@
-"""The enumeration of neighbours is what it says, and the reduction to gaps loses nothing."""
+"""The enumeration of neighbors is what it says, and the reduction to gaps loses nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from pate.accounting import Adjacency
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection
-from pate.mechanisms.gap_selection import NOISES
 from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.stable.gap_selection import NOISES
 from tests.privacy.divergences import EPSILONS, largest_delta
-from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbours, top_sets
+from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbors, top_sets
 from tests.privacy.laws import selection_law
 from tests.privacy.top_k_laws import laws_end_to_end
 
@@ -22,7 +22,7 @@ Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def pairs_from_votes(num_labels: int, num_teachers: int, adjacency: Adjacency) -> set[Pair]:
-    """Neighbours from the definition: every vote matrix, every change of one teacher."""
+    """Neighbors from the definition: every vote matrix, every change of one teacher."""
     vectors = [np.array(bits) for bits in product((0, 1), repeat=num_labels)]
     found: set[Pair] = set()
     for teachers in product(vectors, repeat=num_teachers):
@@ -37,16 +37,16 @@ def pairs_from_votes(num_labels: int, num_teachers: int, adjacency: Adjacency) -
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(("num_labels", "num_teachers"), [(1, 3), (2, 3), (3, 2), (3, 3)])
-def test_neighbours_are_those_of_the_definition(adjacency: Adjacency, num_labels: int, num_teachers: int) -> None:
-    first, second = neighbours(num_labels, num_teachers, adjacency)
+def test_neighbors_are_those_of_the_definition(adjacency: Adjacency, num_labels: int, num_teachers: int) -> None:
+    first, second = neighbors(num_labels, num_teachers, adjacency)
     found = set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
     assert found == pairs_from_votes(num_labels, num_teachers, adjacency)
 
 
 def test_the_largest_instance_has_all_histograms_and_pairs() -> None:
     assert len(all_histograms(4, 6)) == 7**4
-    assert len(neighbours(4, 6, Adjacency.REPLACE_ONE)[0]) == (7 + 6 + 6) ** 4 - 7**4
-    assert len(neighbours(4, 6, Adjacency.ADD_REMOVE)[0]) == 2 * ((6 + 6) ** 4 - 6**4)
+    assert len(neighbors(4, 6, Adjacency.REPLACE_ONE)[0]) == (7 + 6 + 6) ** 4 - 7**4
+    assert len(neighbors(4, 6, Adjacency.ADD_REMOVE)[0]) == 2 * ((6 + 6) ** 4 - 6**4)
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -77,7 +77,7 @@ def test_reduction_to_gaps_loses_nothing(padded: bool) -> None:
     aggregator = StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05, padded=padded)
     named = {tuple(counts): _named_law(aggregator, counts) for counts in all_histograms(3, 3)}
     first, second = (
-        np.array([named[tuple(counts)] for counts in side]) for side in neighbours(3, 3, Adjacency.REPLACE_ONE)
+        np.array([named[tuple(counts)] for counts in side]) for side in neighbors(3, 3, Adjacency.REPLACE_ONE)
     )
     reduced = laws_end_to_end(aggregator, gap_pairs(3, 3, Adjacency.REPLACE_ONE, padded=padded))
     for epsilon in EPSILONS:

@@ -1,4 +1,4 @@
-"""The price of StabilityTest against the exact law of its bit on all neighbouring histograms; it is attained."""
+"""The price of StabilityTest against the exact law of its bit on all neighboring histograms; it is attained."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_test(kind: str, adjacency: Adjacency, *, num_teachers: int = 6, failure
 
 
 def laws_of(test: StabilityTest, *, num_labels: int, adjacency: Adjacency | None = None) -> tuple[Array, Array, Array]:
-    """The bit's laws for every neighbour and every k, `[M, 2]`, and whether the k best labels are the same, `[M]`."""
+    """The bit's laws for every neighbor and every k, `[M, 2]`, and whether the k best labels are the same, `[M]`."""
     pairs = gap_pairs(num_labels, test.num_teachers, adjacency or test.adjacency, padded=False)
     passed = [np.array(test.pass_probs)[gaps.ravel()] for gaps in (pairs.first, pairs.second)]
     first, second = (np.column_stack([p, 1 - p]) for p in passed)
@@ -52,7 +52,7 @@ def released_laws(first: Array, second: Array, same: NDArray[np.bool_]) -> tuple
 @pytest.mark.parametrize("failure_prob", [0.3, 0.05, 1e-4])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours_and_is_attained(adjacency: Adjacency, kind: str, failure_prob: float) -> None:
+def test_price_covers_all_neighbors_and_is_attained(adjacency: Adjacency, kind: str, failure_prob: float) -> None:
     for num_labels, num_teachers in SIZES:
         test = make_test(kind, adjacency, num_teachers=num_teachers, failure_prob=failure_prob)
         first, second, same = laws_of(test, num_labels=num_labels)

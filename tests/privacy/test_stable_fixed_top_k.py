@@ -1,4 +1,4 @@
-"""The price of StableFixedTopK against its exact laws on all neighbouring histograms, step by step and as released."""
+"""The price of StableFixedTopK against its exact laws on all neighboring histograms, step by step and as released."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def assert_priced(aggregator: StableFixedTopK, num_labels: int, num_teachers: in
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours_of_three_labels(adjacency: Adjacency, k: int, test: str, padded: bool) -> None:
+def test_price_covers_all_neighbors_of_three_labels(adjacency: Adjacency, k: int, test: str, padded: bool) -> None:
     for scales in ({}, {"selection_scale": 4.0, "peel_scale": 6.0, "penalty": 0.0}):
         assert_priced(fixed(k, adjacency, test, padded=padded, **scales), 3, 5)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours_of_four_labels(adjacency: Adjacency, k: int) -> None:
+def test_price_covers_all_neighbors_of_four_labels(adjacency: Adjacency, k: int) -> None:
     assert_priced(fixed(k, adjacency, "table", padded=k == 3, max_k=None if k < 3 else 2), 4, 3)
 
 

@@ -1,4 +1,4 @@
-"""The price of StableTopK, end to end, against its exact laws on all neighbouring histograms."""
+"""The price of StableTopK, end to end, against its exact laws on all neighboring histograms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import StableTopK
-from pate.mechanisms.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import NOISES
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_delta, largest_renyi, price_curve
 from tests.privacy.histograms import GapPairs, gap_pairs
 from tests.privacy.top_k_laws import failure_mass, laws_end_to_end, laws_outside_failure
@@ -46,7 +46,7 @@ def assert_priced(aggregator: StableTopK, pairs: GapPairs) -> None:
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours(adjacency: Adjacency, noise: str, test: str, padded: bool) -> None:
+def test_price_covers_all_neighbors(adjacency: Adjacency, noise: str, test: str, padded: bool) -> None:
     for scale in (0.5, 3.0):
         aggregator = aggregator_of(noise, scale, test, adjacency, padded=padded)
         assert_priced(aggregator, gap_pairs(4, 6, adjacency, padded=padded))

@@ -1,6 +1,6 @@
 """Targets against the exact optimum of their definition, and sessions against the best adaptive adversary.
 
-Each q holds on every pair of neighbouring laws tried, and a larger one is refuted: 5% larger, as q is tight, but for
+Each q holds on every pair of neighboring laws tried, and a larger one is refuted: 5% larger, as q is tight, but for
 the published q of the boundary wrapper, which is up to 8% below the worst pair.
 """
 
@@ -34,7 +34,7 @@ Pair = tuple[Array, Array]
 EPSILONS = (0.05, 0.2, 1.0)
 
 
-def neighbours(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
+def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
     """Pairs of laws on 2 to 5 outcomes, epsilon apart, with tiny probabilities among them, by turns of two kinds."""
     rng = np.random.default_rng(7)
     for index in range(count):
@@ -75,14 +75,14 @@ def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
 
 
 def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
-    for pair in neighbours(epsilon):
+    for pair in neighbors(epsilon):
         for prior in range(len(pair[0])):
             yield pair, np.arange(len(pair[0])) != prior
 
 
 def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     """The stored outcome given that it is not in a set asked before, released if in the next set."""
-    for pair in neighbours(epsilon):
+    for pair in neighbors(epsilon):
         rest = np.arange(1, len(pair[0]))
         if len(rest) > 1:
             first, second = (law[rest] / law[rest].sum() for law in pair)
@@ -92,12 +92,12 @@ def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 
 def boundary_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
-    for first, second in neighbours(epsilon):
+    for first, second in neighbors(epsilon):
         yield (boundary_distribution(first), boundary_distribution(second)), np.arange(len(first) + 1) == len(first)
 
 
 def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
-    for first, second in neighbours(epsilon):
+    for first, second in neighbors(epsilon):
         differ = ~np.eye(len(first), dtype=bool).ravel()
         yield (np.outer(first, first).ravel(), np.outer(second, second).ravel()), differ
 

@@ -1,4 +1,4 @@
-"""The mechanisms of target charging on all small neighbouring inputs, under both adjacencies.
+"""The mechanisms of target charging on all small neighboring inputs, under both adjacencies.
 
 Each q against the exact optimum of its definition, where 5% more is refuted.
 """

@@ -26,7 +26,7 @@ from tests.privacy.call_laws import (
     selection,
     three_lumps,
 )
-from tests.privacy.histograms import neighbours
+from tests.privacy.histograms import neighbors
 
 ADJACENCIES = tuple(Adjacency)
 
@@ -155,7 +155,7 @@ def sweep_law(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Ar
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(adjacency: Adjacency, k: int) -> None:
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
     count, target = sweep.event.event.count, sweep.target
-    first, second = neighbours(3, 2, adjacency)
+    first, second = neighbors(3, 2, adjacency)
     exceeded = False
     for one, other in {(tuple(a), tuple(b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)}:
         laws = [sweep_law(counts, k, float(sweep.noise.rate), reach=26) for counts in (one, other)]

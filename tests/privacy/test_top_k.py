@@ -1,4 +1,4 @@
-"""The price of each top-k mechanism against its exact laws on all neighbouring histograms.
+"""The price of each top-k mechanism against its exact laws on all neighboring histograms.
 
 Tightness measured at 4 labels, 3 teachers, epsilon 4, k = 2, as the largest exact Renyi divergence over its price, for
 replace-one: from 0.92 to 1.00 but for one shot charged as pure DP with Gumbel 0.897, Laplace 0.844 and logistic noise
@@ -30,9 +30,9 @@ from pate.mechanisms import (
     PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
 )
-from pate.mechanisms.noise import NOISES
-from pate.mechanisms.top_k import TopKMechanism
-from pate.verification import neighbours
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.verification import neighbors
 from pate.verification.exact import law_table
 from tests.privacy.case import by_rank, rename_indices, rename_set
 from tests.privacy.divergences import (
@@ -88,11 +88,11 @@ ZCDP = [Case(PeelingTopK), Case(OneShotTopK), *ONE_RANGE]
 def laws_of(
     mechanism: TopKMechanism, num_labels: int, num_teachers: int, adjacency: Adjacency | None = None
 ) -> tuple[Array, Array]:
-    """The exact laws for all kinds of neighbours: `[P, n]` twice, by default under the mechanism's own adjacency.
+    """The exact laws for all kinds of neighbors: `[P, n]` twice, by default under the mechanism's own adjacency.
 
     All of them treat labels alike, which `test_shipped.py` checks.
     """
-    pairs = neighbours(num_labels, num_teachers, adjacency or mechanism.adjacency).up_to_names()
+    pairs = neighbors(num_labels, num_teachers, adjacency or mechanism.adjacency).up_to_names()
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     rename = rename_set if isinstance(mechanism, CanonicalTopK) else rename_indices
     law = by_rank(mechanism.distribution, rename)
@@ -104,7 +104,7 @@ def laws_of(
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_price_covers_all_neighbours(adjacency: Adjacency, case: Case, epsilon: float) -> None:
+def test_price_covers_all_neighbors(adjacency: Adjacency, case: Case, epsilon: float) -> None:
     mechanism = case.mechanism(adjacency, epsilon=epsilon)
     laws = laws_of(mechanism, 4, 3)
     assert_covered(largest_renyi(*laws), price_curve(mechanism.event))

@@ -1,4 +1,4 @@
-"""The laws of a StableTopK release for every pair of neighbours, from the parts' exact laws."""
+"""The laws of a StableTopK release for every pair of neighbors, from the parts' exact laws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def laws_end_to_end(aggregator: StableTopK, pairs: GapPairs) -> tuple[Array, Arr
 
 
 def failure_mass(aggregator: StableTopK, pairs: GapPairs) -> float:
-    """The largest probability with which a set passes that the neighbour does not have."""
+    """The largest probability with which a set passes that the neighbor does not have."""
     passed = np.stack([_parts(aggregator, pairs, side)[1] for side in (0, 1)])
     return float(np.where(pairs.same_set, 0.0, passed).max())
 

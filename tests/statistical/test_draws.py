@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
 from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
-from pate.mechanisms.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import NOISES
 from tests.privacy.histograms import gaps_of
 from tests.privacy.laws import selection_law
 from tests.statistical.chi_square import p_value
@@ -130,7 +130,7 @@ def test_bits_follow_the_normal_law_and_are_independent() -> None:
     assert p_value(codes, law(2.7)) < REJECTED
 
 
-def test_outcomes_of_neighbouring_queries_are_independent() -> None:
+def test_outcomes_of_neighboring_queries_are_independent() -> None:
     """Pairs of consecutive releases against the product of their laws."""
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5))

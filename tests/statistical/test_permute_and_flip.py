@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK, permute_and_flip
-from pate.mechanisms.noise import NOISES
-from pate.mechanisms.order_laws import largest_law
+from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.order_distributions import largest_law
+from pate.mechanisms.top_k import permute_and_flip
 from tests.statistical.chi_square import p_value
 
 DRAWS = 8_000

@@ -1,4 +1,4 @@
-"""What sanitisers share: a charge before the draw, and what may be said about what was drawn."""
+"""What sanitizers share: a charge before the draw, and what may be said about what was drawn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pate.accounting.ledger import Ledger, charge_draw
 from pate.accounting.rdp import RdpAccountant
 
 
-class Sanitiser(Protocol):
+class Sanitizer(Protocol):
     """Whatever releases a cost at one order under an event of its own."""
 
     @property
@@ -33,47 +33,47 @@ class Sanitiser(Protocol):
         """What the event was made for."""
 
 
-def charge(sanitiser: Sanitiser, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:
+def charge(sanitizer: Sanitizer, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:
     """Charges a release before it is drawn; the same data, parameters and noise are the same release."""
 
     def key(salt: str) -> str:
-        digest = hashlib.sha256(repr((repr(sanitiser), data.shape, data.dtype.str, salt)).encode())
+        digest = hashlib.sha256(repr((repr(sanitizer), data.shape, data.dtype.str, salt)).encode())
         digest.update(np.ascontiguousarray(data).data)
         return digest.hexdigest()
 
-    description = f"cost, {sanitiser!r}"
-    charge_draw(ledger, sanitiser.event, adjacency=sanitiser.adjacency, description=description, rng=rng, key=key)
+    description = f"cost, {sanitizer!r}"
+    charge_draw(ledger, sanitizer.event, adjacency=sanitizer.adjacency, description=description, rng=rng, key=key)
 
 
-def estimated_epsilon(sanitiser: Sanitiser, released: float, *, target_delta: float) -> float:
-    """The epsilon at `target_delta` of a released cost and of its release, both at the sanitiser's order.
+def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:
+    """The epsilon at `target_delta` of a released cost and of its release, both at the sanitizer's order.
 
     An estimate: the true cost may be larger than what was released.
 
     Args:
-        sanitiser: the one that released the cost.
+        sanitizer: the one that released the cost.
         released: what it released.
         target_delta: in (0, 1).
     """
-    order = order_array(sanitiser.order)
-    rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitiser.event).rdp
+    order = order_array(sanitizer.order)
+    rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitizer.event).rdp
     return float(rdp_to_epsilons(order, rdp, target_delta=target_delta)[0])
 
 
-def statement(sanitiser: Sanitiser, released: float, *, target_delta: float) -> str:
+def statement(sanitizer: Sanitizer, released: float, *, target_delta: float) -> str:
     """A sentence that may be published with a released cost, and says what it is and what it is not.
 
     Args:
-        sanitiser: the one that released the cost.
+        sanitizer: the one that released the cost.
         released: what it released, or its `upper_bound`.
         target_delta: in (0, 1).
     """
-    spent = estimated_epsilon(sanitiser, released, target_delta=target_delta)
-    price = RdpAccountant().compose(sanitiser.event).get_epsilon(target_delta)
+    spent = estimated_epsilon(sanitizer, released, target_delta=target_delta)
+    price = RdpAccountant().compose(sanitizer.event).get_epsilon(target_delta)
     return (
         f"Estimate, not a guarantee: epsilon = {_up(spent)} at delta = {target_delta} was spent on the votes at hand, "
-        f"from order {sanitiser.order:g}, the release of this number included. The number was computed from private "
-        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitiser.adjacency}). What holds "
+        f"from order {sanitizer.order:g}, the release of this number included. The number was computed from private "
+        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitizer.adjacency}). What holds "
         "for all votes is the price of the queries fixed in advance, composed with that release."
     )
 

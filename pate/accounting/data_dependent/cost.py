@@ -16,9 +16,9 @@ Array = NDArray[np.float64]
 class DataDependentCost:
     """The Renyi curve of releases that were made, computed from the votes they were made on.
 
-    It bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the D at hand and all of its neighbours D'. It is not a
+    It bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the D at hand and all of its neighbors D'. It is not a
     guarantee: another D has another curve. And it is private: it tells about the votes, so it may leave the machine
-    only through a sanitiser. That is why it is no `Event`: accountants, ledgers and files refuse it, and its repr shows
+    only through a sanitizer. That is why it is no `Event`: accountants, ledgers and files refuse it, and its repr shows
     no number.
 
     Costs of releases on the same data add: `cost + cost`. A query that was refused costs what its refusal cost.
@@ -51,7 +51,7 @@ class DataDependentCost:
 
     def __repr__(self) -> str:
         """Says that it is private, and nothing else."""
-        return "DataDependentCost(private: computed from votes; release it through a sanitiser)"
+        return "DataDependentCost(private: computed from votes; release it through a sanitizer)"
 
 
 def order_array(orders: object) -> Array:

@@ -23,7 +23,7 @@ _CLOSE, _BEND = 0.05, 10.0
 
 
 def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
-    """The realised cost of gap selection on all queries asked, answered and refused alike.
+    """The realized cost of gap selection on all queries asked, answered and refused alike.
 
     The larger of the sums over the queries in either direction. For thousands of queries at hundreds of orders, queries
     whose log odds differ by less than 0.05 or 0.5% are priced as if they shared their mean, which costs no less and,
@@ -52,7 +52,7 @@ def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: ob
 def top_log_odds(utilities: Array) -> Array:
     """Log odds of the likeliest candidate of the exponential mechanism: `[Q]` from utilities `[Q, n]`.
 
-    Between neighbours they move by at most the range of the mechanism's event.
+    Between neighbors they move by at most the range of the mechanism's event.
 
     Args:
         utilities: `[Q, n]`, divided by the noise scale.
@@ -69,7 +69,7 @@ def top_log_odds(utilities: Array) -> Array:
 
 
 def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: object) -> tuple[Array, Array]:
-    """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbours P' of a law P: `[Q, A]` each.
+    """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a law P: `[Q, A]` each.
 
     All that is known of P is its largest probability. Never above the data-independent price, and equal to it where no
     candidate has more than half.

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def gnmax_cost(votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object) -> DataDependentCost:
-    """The realised cost of GNMax on the queries that drew its noise.
+    """The realized cost of GNMax on the queries that drew its noise.
 
     Where a noisy threshold decides which queries are answered, `votes` holds the queries that passed, and the cost of
     the threshold on every query, passed or not, is added to this one.

@@ -19,10 +19,10 @@ _CELLS_AT_ONCE = 16384
 def one_bit_cost(
     statistics: NDArray[np.integer], *, event: OneBitEvent, orders: object, failure_prob: float = 0.0
 ) -> DataDependentCost:
-    """The realised cost of one bit for each query asked, or for each label of each query, whatever came out.
+    """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
 
     The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
-    either direction. So divergences add over all bits, and the worst neighbour is the worst for every bit. Exact where
+    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. Exact where
     nothing couples the statistics: for the counts of a query, any of which a teacher may join or leave, under
     replace-one.
 

@@ -66,7 +66,7 @@ def _drop_table(noise_std: float, order: float, *, num_classes: int) -> tuple[Ar
 
 
 def _least_log_q_after(log_q: Array, noise_std: float, num_classes: int) -> Array:
-    """The least log q among the neighbours of votes with this log q: all deficits equal, and each two votes larger."""
+    """The least log q among the neighbors of votes with this log q: all deficits equal, and each two votes larger."""
     each = np.minimum(log_q - math.log(num_classes - 1), -1e-12)
     return np.asarray(math.log(num_classes - 1) + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std))
 

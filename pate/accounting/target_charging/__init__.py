@@ -1,9 +1,9 @@
 """Target charging: pay for the outcomes that matter, not for every call."""
 
-from pate.accounting.target_charging.common_mass import boundary_distribution, exact_hit_prob
-from pate.accounting.target_charging.overrun import min_accesses, overrun_probability
+from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
 from pate.accounting.target_charging.price import Price, best_price
 from pate.accounting.target_charging.session import TargetCharging
+from pate.accounting.target_charging.target_optimality import boundary_distribution, exact_hit_prob
 from pate.accounting.target_charging.targets import (
     Target,
     between_thresholds,

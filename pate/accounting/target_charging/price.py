@@ -9,7 +9,7 @@ import numpy as np
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.target_charging.overrun import min_accesses, overrun_probability
+from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
 from pate.accounting.target_charging.targets import Target
 from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging.overrun import min_accesses, overrun_probability
+from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
 from pate.accounting.target_charging.price import Price, best_price
 from pate.accounting.target_charging.targets import Target, common_target
-from pate.durable import write_text
+from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require, require_count, require_non_negative
 
 _BITS = frozenset((bool, np.bool_))

@@ -1,6 +1,6 @@
 """Targets: sets of outcomes that are hit often enough whenever the data is looked at at all.
 
-A set is a q-target of an epsilon-DP call if, for every pair of neighbours, the call's two laws are
+A set is a q-target of an epsilon-DP call if, for every pair of neighbors, the call's two laws are
 p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). Whoever pays
 per hit pays for 1 / q looks at the data on average; docs/proofs/target_charging.md has the proofs.
 """

@@ -16,7 +16,7 @@ _CALIBRATION_SIZE, _CALIBRATION_SEED, _CALIBRATION_STEPS = 40_000, 202_599, 25
 _DECIMALS = 3
 
 _COLUMN = {name: column for column, name in enumerate(NAMES)}
-_HAIR_COLOURS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
+_HAIR_COLORS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
 
@@ -54,19 +54,19 @@ def thresholds() -> NDArray[np.float64]:
 def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Attributes from latent variables minus thresholds, `[n, 40]`, after the rules.
 
-    Of several hair colours the one with the largest excess stays, and of straight and wavy likewise; the bald have
-    no hair of any colour or shape, no bangs and no receding hairline, which also excludes bangs; women are not bald
+    Of several hair colors the one with the largest excess stays, and of straight and wavy likewise; the bald have
+    no hair of any color or shape, no bangs and no receding hairline, which also excludes bangs; women are not bald
     and have no beard or shadow of one; who has a goatee, a moustache or sideburns has a beard.
     """
     bits = excess > 0
-    for rivals in (_HAIR_COLOURS, _HAIR_SHAPES):
+    for rivals in (_HAIR_COLORS, _HAIR_SHAPES):
         columns = [_COLUMN[name] for name in rivals]
         best = excess[:, columns].argmax(axis=1)[:, None] == np.arange(len(columns))
         bits[:, columns] &= best
     male = bits[:, _COLUMN["Male"]]
     bits[:, _COLUMN["Bald"]] &= male
     bald = bits[:, _COLUMN["Bald"]]
-    bits[:, [_COLUMN[name] for name in (*_HAIR_COLOURS, *_HAIR_SHAPES, "Bangs", "Receding_Hairline")]] &= ~bald[:, None]
+    bits[:, [_COLUMN[name] for name in (*_HAIR_COLORS, *_HAIR_SHAPES, "Bangs", "Receding_Hairline")]] &= ~bald[:, None]
     bits[:, _COLUMN["Bangs"]] &= ~bits[:, _COLUMN["Receding_Hairline"]]
     beards = [_COLUMN[name] for name in _BEARDS]
     bits[:, [*beards, _COLUMN["5_o_Clock_Shadow"]]] &= male[:, None]

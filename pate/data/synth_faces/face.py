@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pate.data.synth_faces.pen import Colour, Pen, mixed
+from pate.data.synth_faces.pen import Color, Pen, mixed
 
 NUM_WHIMS = 16
 """Numbers in [0, 1) that make faces of equal attributes differ."""
 
-_HAIR: dict[str, Colour] = {
+_HAIR: dict[str, Color] = {
     "Black_Hair": (24, 20, 22),
     "Blond_Hair": (226, 192, 112),
     "Brown_Hair": (118, 72, 38),
     "Gray_Hair": (172, 172, 176),
 }
-_AUBURN: Colour = (160, 52, 36)
-_WHITE: Colour = (250, 250, 250)
-_DARK: Colour = (28, 24, 24)
-_GOLD: Colour = (240, 205, 60)
-_ROSE: Colour = (232, 96, 110)
+_AUBURN: Color = (160, 52, 36)
+_WHITE: Color = (250, 250, 250)
+_DARK: Color = (28, 24, 24)
+_GOLD: Color = (240, 205, 60)
+_ROSE: Color = (232, 96, 110)
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,21 @@ class Face:
         self._jewels(pen)
 
     @property
-    def background(self) -> Colour:
-        """Any pale colour."""
+    def background(self) -> Color:
+        """Any pale color."""
         red, green, blue = (int(90 + 130 * whim) for whim in self.whims[:3])
         return red, green, blue
 
     @property
-    def _skin(self) -> Colour:
+    def _skin(self) -> Color:
         if self.has["Pale_Skin"]:
             return 252, 236, 226
         return mixed((238, 196, 162), (172, 116, 82), self.whims[3])
 
     @property
-    def _hair(self) -> Colour:
-        colour = next((colour for name, colour in _HAIR.items() if self.has[name]), _AUBURN)
-        return mixed(colour, (128, 100, 80), 0.25 * self.whims[4])
+    def _hair(self) -> Color:
+        color = next((color for name, color in _HAIR.items() if self.has[name]), _AUBURN)
+        return mixed(color, (128, 100, 80), 0.25 * self.whims[4])
 
     @property
     def _half_width(self) -> float:
@@ -161,16 +161,16 @@ class Face:
             pen.disc(50, 59, half, 2.6 + 1.2 * self.has["Big_Nose"], shade)
 
     def _mouth(self, pen: Pen) -> None:
-        colour = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (104, 36, 40), 0.6)
+        color = (196, 24, 48) if self.has["Wearing_Lipstick"] else mixed(self._skin, (104, 36, 40), 0.6)
         wide, thick = 9.0 + 2.0 * self.whims[13], 2.2 + 2.6 * self.has["Big_Lips"]
         bend = 4.5 if self.has["Smiling"] else -0.8
         if self.has["Mouth_Slightly_Open"]:
-            pen.disc(50, 71.5, wide * 0.75, 4.2, colour)
+            pen.disc(50, 71.5, wide * 0.75, 4.2, color)
             pen.disc(50, 71.5, wide * 0.62, 2.8, (60, 10, 16))
             pen.slab(50 - wide * 0.4, 69.6, 50 + wide * 0.4, 71.0, _WHITE)
         ends, middle = 71.0 - bend / 2, 71.0 + bend / 2 + 2.5 * self.has["Mouth_Slightly_Open"]
         points = [(50 - wide, ends), (50 - wide / 2, middle - 0.6), (50, middle), (50 + wide / 2, middle - 0.6)]
-        pen.line([*points, (50 + wide, ends)], colour, thick)
+        pen.line([*points, (50 + wide, ends)], color, thick)
 
     def _age(self, pen: Pen) -> None:
         shade = mixed(self._skin, _DARK, 0.5)

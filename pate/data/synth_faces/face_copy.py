@@ -17,7 +17,7 @@ from pate.data.stages import Stage, unwatched
 from pate.data.synth_faces.attributes import BLOCK, draw_attributes
 from pate.data.synth_faces.drawing import draw_faces, place_points
 from pate.data.synth_faces.population import NAMES, NUM_PHOTOGRAPHS
-from pate.durable import write_text
+from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require, require_choice, require_count
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 
-def mixed(first: Colour, second: Colour, share: float) -> Colour:
-    """The first colour with a share of the second."""
+def mixed(first: Color, second: Color, share: float) -> Color:
+    """The first color with a share of the second."""
     red, green, blue = (int(a + share * (b - a)) for a, b in zip(first, second, strict=True))
     return red, green, blue
 
@@ -35,33 +35,33 @@ class Pen:
         self._unit = pixel * scale
         self._left, self._top = pixel * (50 + right) - 50 * self._unit, pixel * (50 + down) - 50 * self._unit
 
-    def disc(self, x: float, y: float, across: float, along: float, colour: Colour) -> None:
+    def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
         """A filled ellipse with the given half axes."""
-        self._draw.ellipse(self._box(x - across, y - along, x + across, y + along), fill=colour)
+        self._draw.ellipse(self._box(x - across, y - along, x + across, y + along), fill=color)
 
-    def ring(self, x: float, y: float, across: float, along: float, colour: Colour, width: float) -> None:
+    def ring(self, x: float, y: float, across: float, along: float, color: Color, width: float) -> None:
         """The outline of an ellipse."""
         box = self._box(x - across, y - along, x + across, y + along)
-        self._draw.ellipse(box, outline=colour, width=self._width(width))
+        self._draw.ellipse(box, outline=color, width=self._width(width))
 
     def arc(
-        self, x: float, y: float, across: float, along: float, ends: tuple[int, int], colour: Colour, width: float
+        self, x: float, y: float, across: float, along: float, ends: tuple[int, int], color: Color, width: float
     ) -> None:
         """A part of an outline; degrees run clockwise from the right."""
         box = self._box(x - across, y - along, x + across, y + along)
-        self._draw.arc(box, *ends, fill=colour, width=self._width(width))
+        self._draw.arc(box, *ends, fill=color, width=self._width(width))
 
-    def slab(self, left: float, top: float, right: float, bottom: float, colour: Colour) -> None:
+    def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
         """A filled rectangle."""
-        self._draw.rectangle(self._box(left, top, right, bottom), fill=colour)
+        self._draw.rectangle(self._box(left, top, right, bottom), fill=color)
 
-    def line(self, points: Sequence[tuple[float, float]], colour: Colour, width: float) -> None:
+    def line(self, points: Sequence[tuple[float, float]], color: Color, width: float) -> None:
         """A line through points."""
-        self._draw.line(self._points(points), fill=colour, width=self._width(width))
+        self._draw.line(self._points(points), fill=color, width=self._width(width))
 
-    def shape(self, points: Sequence[tuple[float, float]], colour: Colour) -> None:
+    def shape(self, points: Sequence[tuple[float, float]], color: Color) -> None:
         """A filled polygon."""
-        self._draw.polygon(self._points(points), fill=colour)
+        self._draw.polygon(self._points(points), fill=color)
 
     def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
         unit, x, y = self._unit, self._left, self._top

@@ -28,7 +28,7 @@ class SynthFaces:
     """Faces drawn from attribute vectors that have CelebA's names, marginals and main correlations.
 
     Attributes come from a Gaussian copula over a few factors, cut at thresholds and made consistent: one hair
-    colour and none for the bald, a goatee is a beard. Each leaves a mark in the picture; poses, skin, clothes,
+    color and none for the bald, a goatee is a beard. Each leaves a mark in the picture; poses, skin, clothes,
     background and grain differ from face to face and say nothing. Reports call it synthetic: it shows that the
     pipeline works and is no evidence about CelebA.
 

@@ -30,13 +30,13 @@ class Synset:
     definition: str
 
     @property
-    def normalised(self) -> str:
+    def normalized(self) -> str:
         """The definition in lower case with each run of punctuation and blanks made one blank."""
         return _NOT_WORD.sub(" ", self.definition.lower()).strip()
 
 
 def parse_dictionary(lines: Iterable[str]) -> tuple[Synset, ...]:
-    """Reads the lines of `data.noun`; the licence at its top (indented lines) is passed over.
+    """Reads the lines of `data.noun`; the license at its top (indented lines) is passed over.
 
     Raises:
         InvalidValue: a line that is no synset, no synset at all, or a hypernym that is not in the file.

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 STEPS = 127
-"""Quantisation steps on each side of zero: a feature x in [-1, 1] is stored as round(127 x)."""
+"""Quantization steps on each side of zero: a feature x in [-1, 1] is stored as round(127 x)."""
 
 _NO_LENGTH = 1e-6  # a projection this short is rounding error; on WordNet the next longer one is 1e-3
 

@@ -10,15 +10,15 @@ from pate.data.wordnet.dictionary import Synset
 
 
 def gloss_families(synsets: Sequence[Synset]) -> dict[int, int]:
-    """Returns each synset's family: the smallest offset among the synsets whose normalised gloss is the same.
+    """Returns each synset's family: the smallest offset among the synsets whose normalized gloss is the same.
 
     "a variety of aster" explains 23 synsets. They have the same features, so they share whatever split and
     whatever teacher they get.
     """
     first: dict[str, int] = {}
     for synset in sorted(synsets, key=lambda synset: synset.offset):
-        first.setdefault(synset.normalised, synset.offset)
-    return {synset.offset: first[synset.normalised] for synset in synsets}
+        first.setdefault(synset.normalized, synset.offset)
+    return {synset.offset: first[synset.normalized] for synset in synsets}
 
 
 def deal_splits(families: dict[int, int], sizes: Sequence[int]) -> list[list[int]]:

@@ -32,7 +32,7 @@ class WordNet40:
         * The groups, hence the splits: from all glosses, by equality of text. This decides which records
           stay together; no feature and no label depends on it otherwise.
 
-    Source: WordNet 3.0, Princeton University; its licence is in LICENSE-WORDNET beside the file.
+    Source: WordNet 3.0, Princeton University; its license is in LICENSE-WORDNET beside the file.
     """
 
     def load(self) -> Dataset:

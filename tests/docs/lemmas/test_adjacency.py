@@ -15,8 +15,8 @@ SMALL = [(1, 4), (2, 4), (3, 4), (4, 3)]
 Histogram = tuple[int, ...]
 
 
-def neighbours(adjacency: Adjacency, num_labels: int, num_teachers: int) -> Iterator[tuple[Histogram, Histogram]]:
-    """Every ordered pair of neighbouring histograms."""
+def neighbors(adjacency: Adjacency, num_labels: int, num_teachers: int) -> Iterator[tuple[Histogram, Histogram]]:
+    """Every ordered pair of neighboring histograms."""
     moves = (-1, 0, 1) if adjacency is Adjacency.REPLACE_ONE else (0, 1)
     for counts in itertools.product(range(num_teachers + 1), repeat=num_labels):
         for change in itertools.product(moves, repeat=num_labels):
@@ -40,7 +40,7 @@ def best(counts: Histogram, k: int) -> set[int]:
 def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> None:
     largest = {"sorted count": 0, "gap": 0, "difference of two gaps": 0, "padding gap": 0}
     for num_labels, num_teachers in SMALL:
-        for counts, moved in neighbours(adjacency, num_labels, num_teachers):
+        for counts, moved in neighbors(adjacency, num_labels, num_teachers):
             change = np.sort(moved) - np.sort(counts)
             gaps = padded_gaps(moved, num_teachers) - padded_gaps(counts, num_teachers)
             here = {
@@ -64,7 +64,7 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 def test_a_top_k_set_changes_only_where_both_gaps_are_at_most_sens(adjacency: Adjacency) -> None:
     largest = 0
     for num_labels, num_teachers in SMALL:
-        for counts, moved in neighbours(adjacency, num_labels, num_teachers):
+        for counts, moved in neighbors(adjacency, num_labels, num_teachers):
             before, after = padded_gaps(counts, num_teachers), padded_gaps(moved, num_teachers)
             for k in range(num_labels + 1):
                 if best(counts, k) != best(moved, k):

@@ -15,7 +15,7 @@ NUM_LABELS, NUM_TEACHERS = 3, 5
 Counts = tuple[int, ...]
 
 
-def neighbours_of(counts: Counts, adjacency: Adjacency) -> list[Counts]:
+def neighbors_of(counts: Counts, adjacency: Adjacency) -> list[Counts]:
     moves = (-1, 0, 1) if adjacency is Adjacency.REPLACE_ONE else (0, 1)
     moved = (tuple(a + b for a, b in zip(counts, change, strict=True)) for change in product(moves, repeat=3))
     return [other for other in moved if all(0 <= count <= NUM_TEACHERS for count in other)]
@@ -36,7 +36,7 @@ def test_a_query_with_its_set_leaves_the_wrapped_epsilon_by_the_failure_at_most(
     }
     largest = 0.0
     for counts in laws:
-        for other in neighbours_of(counts, adjacency):
+        for other in neighbors_of(counts, adjacency):
             for first, second in ((laws[counts], laws[other]), (laws[other], laws[counts])):
                 excess = sum(
                     max(0.0, mass - math.exp(wrapped + 1e-6) * second.get(outcome, 0.0))

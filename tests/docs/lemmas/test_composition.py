@@ -29,7 +29,7 @@ EPSILONS = (0.2, 1.0, 3.0)
 
 @dataclass
 class Step:
-    """A pair of mixtures: (1 - failure) * good + failure * bad for both neighbours."""
+    """A pair of mixtures: (1 - failure) * good + failure * bad for both neighbors."""
 
     good: tuple[np.ndarray, np.ndarray]
     bad: tuple[np.ndarray, np.ndarray]
@@ -53,7 +53,7 @@ class Step:
 
 
 def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tuple[list, list, list]:
-    """Laws of all paths under both neighbours, and along each path the sums of curves and of failures.
+    """Laws of all paths under both neighbors, and along each path the sums of curves and of failures.
 
     `parameters` holds one (closeness, failure) for each depth; a second set for what follows the outcome 0 makes
     prices depend on the past.
@@ -111,7 +111,7 @@ def test_the_mass_outside_the_mixture_is_at_most_the_sum_of_failures() -> None:
         assert 0 <= 1 - np.prod(1 - failures) < failures.sum()
 
 
-def randomised_responses(epsilon: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+def randomized_responses(epsilon: float, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Losses and probabilities of the worst `count` releases of that epsilon."""
     k = np.arange(count + 1)
     log_mass = k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
@@ -132,11 +132,11 @@ def delta_of_the_best_second_release(make: type[Accountant] | partial[RdpAccount
             target_delta=delta,
             accountant=make,
         )
-        seconds.append(randomised_responses(1 / noise, count))
+        seconds.append(randomized_responses(1 / noise, count))
     return float(
         sum(
             mass * max(weights @ np.maximum(0, -np.expm1(budget - loss - losses)) for losses, weights in seconds)
-            for loss, mass in zip(*randomised_responses(0.5, 30), strict=True)
+            for loss, mass in zip(*randomized_responses(0.5, 30), strict=True)
         )
     )
 

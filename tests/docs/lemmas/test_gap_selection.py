@@ -30,8 +30,8 @@ def noisy_max_law(utilities: Array) -> Array:
         def density(x: float) -> float:
             return float(np.exp(-0.5 * (x - utilities[i]) ** 2 + log_ndtr(x - others).sum()))
 
-        centre = utilities.max()
-        value = quad(density, centre - 12, centre + 12, points=[*utilities], epsabs=1e-13, epsrel=1e-11, limit=400)[0]
+        center = utilities.max()
+        value = quad(density, center - 12, center + 12, points=[*utilities], epsabs=1e-13, epsrel=1e-11, limit=400)[0]
         return float(value / np.sqrt(2 * np.pi))
 
     return np.array([wins(i) for i in range(len(utilities))])

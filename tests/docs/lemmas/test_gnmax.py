@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from pate.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent
 from pate.accounting.rdp import count_leaves, rdp_curve
-from pate.verification import neighbours
+from pate.verification import neighbors
 
 ORDERS = np.array([1.5, 3.0, 12.0])
 
@@ -23,7 +23,7 @@ def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_statistics_of_the_screening_move_by_at_most_1(adjacency: str) -> None:
-    pairs = neighbours(3, 4, adjacency)
+    pairs = neighbors(3, 4, adjacency)
     first, second = pairs.pairs
     for statistic in (lambda h: h.max(axis=1), lambda h: np.maximum(h, 4 - h).min(axis=1)):
         assert np.abs(statistic(first) - statistic(second)).max() == 1

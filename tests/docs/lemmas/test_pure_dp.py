@@ -13,7 +13,7 @@ from pate.accounting.pure_composition import pure_dp_composition_delta
 
 
 def response(epsilon: float) -> list[tuple[float, float]]:
-    """(mass, loss) of randomised response."""
+    """(mass, loss) of randomized response."""
     truth = 1 / (1 + math.exp(-epsilon))
     return [(truth, epsilon), (1 - truth, -epsilon)]
 

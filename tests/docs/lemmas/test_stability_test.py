@@ -30,14 +30,14 @@ def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
 def test_two_bits_are_farther_apart_the_more_their_probabilities_differ() -> None:
     grid = np.linspace(0.001, 0.999, 60)
     for order in (1.1, 2.0, 30.0):
-        for centre in grid:
+        for center in grid:
             for towards in (
-                divergence(grid, centre, order),
-                divergence(centre, grid, order),
+                divergence(grid, center, order),
+                divergence(center, grid, order),
             ):
                 steps = np.diff(towards)
-                assert (steps[grid[1:] <= centre] <= 1e-12).all()
-                assert (steps[grid[:-1] >= centre] >= -1e-12).all()
+                assert (steps[grid[1:] <= center] <= 1e-12).all()
+                assert (steps[grid[:-1] >= center] >= -1e-12).all()
 
 
 def test_each_step_of_the_table_is_the_largest_that_the_budget_allows() -> None:

@@ -12,7 +12,7 @@ from pate.accounting import Adjacency
 from pate.accounting.renyi import bounded_range_rdp
 from pate.aggregators import StableFixedTopK
 from tests.privacy.fixed_laws import laws_of, pairs_of
-from tests.privacy.histograms import neighbours
+from tests.privacy.histograms import neighbors
 
 ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 30.0, 200.0])
 
@@ -36,7 +36,7 @@ def test_the_release_is_a_mixture_with_good_parts_of_weight_one_minus_f(adjacenc
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_in_any_part_the_log_ratios_of_a_pick_span_at_most_w(adjacency: Adjacency) -> None:
     """At noise of scale 1: the labels that are left, whichever they are, compete by the differences of their counts."""
-    first, second = neighbours(4, 3, adjacency)
+    first, second = neighbors(4, 3, adjacency)
     for part in range(1, 16):
         inside = np.array([part >> label & 1 for label in range(4)], dtype=bool)
         laws = [np.exp(counts[:, inside] * 1.0) for counts in (first, second)]

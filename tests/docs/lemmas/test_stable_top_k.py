@@ -115,7 +115,7 @@ def test_one_pair_of_29640_teachers_exceeds_it_under_add_remove() -> None:
 
 
 def test_the_lower_bound_agrees_with_a_closed_form() -> None:
-    """Randomised response, composed: its exact delta is a binomial sum."""
+    """Randomized response, composed: its exact delta is a binomial sum."""
     p = 1 / (1 + math.exp(-0.1))
     law: tuple[Law, Law] = ({(0,): p, None: 1 - p}, {(0,): 1 - p, None: p})
     bound = epsilon_at_least(*law, num_queries=100, delta=1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency
-from tests.privacy.histograms import neighbours
+from tests.privacy.histograms import neighbors
 
 DENSITIES = {
     "exponential": lambda x: np.where(x >= 0, np.exp(-np.abs(x)), 0.0),
@@ -29,7 +29,7 @@ def test_densities_fall_no_faster_than_exponentially(noise: str) -> None:
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_difference_of_counts_moves_by_at_most_w_and_so_much(adjacency: Adjacency) -> None:
-    first, second = neighbours(3, 3, adjacency)
+    first, second = neighbors(3, 3, adjacency)
     moves = second - first
     width = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     assert (moves.max(axis=1) - moves.min(axis=1)).max() == width
@@ -72,7 +72,7 @@ def test_the_first_arrival_has_the_law_of_permute_and_flip() -> None:
 
 
 def spread(moves: np.ndarray) -> float:
-    """By how much two losses `[P, n]` of one pair of neighbours move against each other, at most."""
+    """By how much two losses `[P, n]` of one pair of neighbors move against each other, at most."""
     return float((moves.max(axis=1) - moves.min(axis=1)).max())
 
 
@@ -84,7 +84,7 @@ def test_losses_of_sequences_move_against_each_other_by_at_most_twice_w(adjacenc
         best = -np.sort(-counts, axis=1)[:, None, :2]
         return (best - counts[:, outcomes]).max(axis=2)
 
-    first, second = neighbours(4, 3, adjacency)
+    first, second = neighbors(4, 3, adjacency)
     width = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     assert spread(losses(second) - losses(first)) == 2 * width
 
@@ -100,14 +100,14 @@ def test_losses_of_sets_move_against_each_other_by_at_most_w(adjacency: Adjacenc
         largest = np.maximum(counts[:, np.array(outside)].max(axis=2), worst)
         return (1 - gamma) * largest - gamma * worst
 
-    first, second = neighbours(4, 3, adjacency)
+    first, second = neighbors(4, 3, adjacency)
     width = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     assert spread(losses(second) - losses(first)) == pytest.approx(width)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_lost_index_has_at_most_w_more_than_the_best_count_outside(adjacency: Adjacency) -> None:
-    first, second = neighbours(4, 3, adjacency)
+    first, second = neighbors(4, 3, adjacency)
     width = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     ranks = [np.argsort(np.argsort(-counts, axis=1, kind="stable"), axis=1) for counts in (first, second)]
     for size in (1, 2, 3):
@@ -126,7 +126,7 @@ def test_noise_in_a_cube_has_the_stated_density() -> None:
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_up_to_a_shift_counts_move_by_half_of_w(adjacency: Adjacency) -> None:
-    first, second = neighbours(3, 3, adjacency)
+    first, second = neighbors(3, 3, adjacency)
     moves = (second - first).astype(float)
     middle = (moves.max(axis=1) + moves.min(axis=1)) / 2
     width = 2 if adjacency is Adjacency.REPLACE_ONE else 1

@@ -1,4 +1,4 @@
-"""The type of a data-dependent cost, the closed forms of gap selection and of one bit, and realised sums."""
+"""The type of a data-dependent cost, the closed forms of gap selection and of one bit, and realized sums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pate.accounting.data_dependent import (
 )
 from pate.accounting.events import Event
 from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
-from pate.report.codec import to_json
+from pate.files.strict_json import to_json
 from pate.validation import InvalidValue
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
@@ -215,7 +215,7 @@ def test_utilities_that_are_no_batch_are_refused(utilities: NDArray[np.float64],
 
 
 def test_one_bit_at_the_actual_statistic() -> None:
-    """Statistic 1, reach 2: the worst neighbour is 3 for these logits; computed from the probabilities."""
+    """Statistic 1, reach 2: the worst neighbor is 3 for these logits; computed from the probabilities."""
     p, q = 1 / (1 + np.exp(3.0)), 1 / (1 + np.exp(-2.0))
     expected = max(np.log(p**2 / q + (1 - p) ** 2 / (1 - q)), np.log(q**2 / p + (1 - q) ** 2 / (1 - p)))
     assert one_bit_cost(np.array([1]), event=BIT, orders=[2.0]).rdp[0] == pytest.approx(expected, rel=1e-12)

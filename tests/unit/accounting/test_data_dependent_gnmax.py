@@ -1,4 +1,4 @@
-"""The cost of GNMax: its closed form, Theorem 6 beside it, realised sums, and smooth sensitivity."""
+"""The cost of GNMax: its closed form, Theorem 6 beside it, realized sums, and smooth sensitivity."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_theorem_6_is_the_price_where_its_conditions_fail() -> None:
     np.testing.assert_array_equal(theorem_6_rdp(log_q, noise_std=2.0, orders=[2.0, 50.0]), [[0.5, 12.5]] * 2)
 
 
-def test_the_realised_cost_is_the_sum_over_the_queries_that_drew_noise() -> None:
+def test_the_realized_cost_is_the_sum_over_the_queries_that_drew_noise() -> None:
     votes, orders = realistic_votes(30), np.array([2.0, 8.0])
     each = gnmax_rdp(gnmax_log_q(votes, noise_std=30.0), noise_std=30.0, orders=orders)
     total = gnmax_cost(votes, noise_std=30.0, num_teachers=250, orders=orders).rdp
@@ -199,7 +199,7 @@ def test_the_default_orders_give_finite_costs_without_warnings() -> None:
 
 
 def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
-    """Every query's votes, and the indices of the neighbours of each."""
+    """Every query's votes, and the indices of the neighbors of each."""
     rows = [row for row in product(range(num_teachers + 1), repeat=num_classes) if sum(row) == num_teachers]
     index = {row: i for i, row in enumerate(rows)}
     moves = [

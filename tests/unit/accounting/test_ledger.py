@@ -66,7 +66,7 @@ def test_total_is_that_of_the_accountant(path: Path) -> None:
     assert entries[0].epsilon == RdpAccountant().compose(GAUSSIAN).get_epsilon(DELTA)
 
 
-def test_lines_are_synchronised_to_disk_before_charge_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_synchronized_to_disk_before_charge_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[bytes] = []
 
     def fsync(descriptor: int) -> None:

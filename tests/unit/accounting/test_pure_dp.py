@@ -1,4 +1,4 @@
-"""The pure-DP accountant against exhaustive enumeration of randomised responses."""
+"""The pure-DP accountant against exhaustive enumeration of randomized responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIXTURES: list[dict[float, int]] = [{0.3: 5, 0.5: 3, 0.11: 4}, {1.0: 1, 0.05: 11
 
 
 def enumerated(counts: dict[float, int], target: float) -> float:
-    """Delta by going through all answers of all randomised responses."""
+    """Delta by going through all answers of all randomized responses."""
     epsilons = [epsilon for epsilon, count in counts.items() for _ in range(count)]
     total = 0.0
     for signs in product((1, -1), repeat=len(epsilons)):

@@ -70,7 +70,7 @@ def test_bernoulli_of_equal_laws_is_zero_and_never_negative() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
-def test_pure_dp_is_randomised_response(epsilon: float) -> None:
+def test_pure_dp_is_randomized_response(epsilon: float) -> None:
     expected = [float(exact_bernoulli(epsilon, -epsilon, a)) for a in ORDERS]
     np.testing.assert_allclose(pure_dp_rdp(epsilon, ORDERS), expected, rtol=1e-9, atol=1e-12)
     assert (pure_dp_rdp(epsilon, ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
@@ -124,12 +124,12 @@ def test_noisy_max_is_the_smaller_divergence_between_shifted_maxima(
         grid = np.linspace(-12 - order * shift, 12 + order * shift, 20_001)
         values = np.array([log_term(x) for x in grid[::20]])
         peak = float(values.max())
-        centre = float(grid[::20][values.argmax()])
+        center = float(grid[::20][values.argmax()])
         integral = quad(
             lambda x: math.exp(log_term(x) - peak),
             grid[0],
             grid[-1],
-            points=[centre - 1, centre, centre + 1],
+            points=[center - 1, center, center + 1],
             limit=400,
         )[0]
         return (peak + math.log(integral)) / (order - 1)

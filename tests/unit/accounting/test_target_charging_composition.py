@@ -22,7 +22,7 @@ def enumerated_delta(epsilon: float, count: int, target_epsilon: float) -> float
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.1, 1), (0.5, 6), (2.0, 9)])
-def test_delta_by_enumeration_of_randomised_responses(epsilon: float, count: int) -> None:
+def test_delta_by_enumeration_of_randomized_responses(epsilon: float, count: int) -> None:
     for share in (0.0, 0.1, 0.35, 0.8, 0.99):
         target = share * epsilon * count
         delta = pure_dp_composition_delta(epsilon, count=count, target_epsilon=target)

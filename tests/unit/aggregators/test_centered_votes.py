@@ -1,4 +1,4 @@
-"""Centred votes and the prevalence: values by hand, both stages, what is charged and refused."""
+"""Centered votes and the prevalence: values by hand, both stages, what is charged and refused."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def test_another_prevalence_with_the_same_noise_is_refused(other: dict[str, Any]
 
 def test_labels_and_scores_of_a_clear_vote() -> None:
     truth, votes = teachers(200)
-    for share, centre in ((0.0, truth.mean(axis=0)), (0.1, None)):
-        aggregator = CenteredVotes(noise_multiplier=0.2, prevalence_share=share, centre=centre)
+    for share, center in ((0.0, truth.mean(axis=0)), (0.1, None)):
+        aggregator = CenteredVotes(noise_multiplier=0.2, prevalence_share=share, center=center)
         release = aggregator.aggregate(votes, num_teachers=200, rng=np.random.default_rng(0))
         assert isinstance(release, CenteredRelease)
         assert (release.labels == truth).mean() > 0.9
@@ -113,7 +113,7 @@ def test_labels_and_scores_of_a_clear_vote() -> None:
 
 def test_noise_std_is_that_of_the_scores() -> None:
     votes = np.zeros((10, 40, 30))
-    aggregator = CenteredVotes(noise_multiplier=3.0, prevalence_share=0.0, centre=0.0, clip=2.0)
+    aggregator = CenteredVotes(noise_multiplier=3.0, prevalence_share=0.0, center=0.0, clip=2.0)
     release: Any = aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
     assert release.noise_std == pytest.approx(3.0 * 2 * 2.0 / 10, rel=1e-3)
     assert release.scores.std() == pytest.approx(release.noise_std, rel=0.05)
@@ -121,7 +121,7 @@ def test_noise_std_is_that_of_the_scores() -> None:
     np.testing.assert_allclose(grid, np.rint(grid), atol=1e-6)
 
 
-def test_the_clip_is_a_function_of_the_centre() -> None:
+def test_the_clip_is_a_function_of_the_center() -> None:
     """clip_factor sqrt(sum c (1 - c)): 20 queries, labels at 1/2, give sqrt(20 x 3 / 4)."""
     _, votes = teachers(4)
     long = 1e6 * votes
@@ -133,7 +133,7 @@ def test_the_clip_is_a_function_of_the_centre() -> None:
 
 def test_without_noise_nothing_is_priced() -> None:
     truth, votes = teachers(50)
-    aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.0, centre=truth.mean(axis=0))
+    aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.0, center=truth.mean(axis=0))
     release = aggregator.noiseless(aggregator.gather(votes, num_teachers=50), num_teachers=50)
     assert release.event == NonPrivateEvent()
     assert release.noise_std == 0
@@ -160,9 +160,9 @@ def test_asking_nothing_costs_nothing() -> None:
 
 
 def test_equality_looks_at_arrays() -> None:
-    centre = np.full((2, 3), 0.2)
-    one, same = (CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, centre=centre.copy()) for _ in range(2))
-    other = dataclasses.replace(one, centre=centre + 0.1)
+    center = np.full((2, 3), 0.2)
+    one, same = (CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=center.copy()) for _ in range(2))
+    other = dataclasses.replace(one, center=center + 0.1)
     assert one == same
     assert hash(one) == hash(same)
     assert one not in (other, 3)
@@ -182,15 +182,15 @@ def test_impossible_settings_are_refused(changes: dict[str, float], message: str
         CenteredVotes(**({"noise_multiplier": 1.0} | changes))
 
 
-def test_a_centre_must_fit_and_a_stream_is_read_once() -> None:
+def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     _, votes = teachers(5)
-    aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, centre=np.zeros((7, 3)))
-    with pytest.raises(InvalidValue, match=r"centre\.shape=\(7, 3\): expected \(20, 3\), its last axis, or a number"):
+    aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
+    with pytest.raises(InvalidValue, match=r"center\.shape=\(7, 3\): expected \(20, 3\), its last axis, or a number"):
         aggregator.gather(votes, num_teachers=5)
     rng = np.random.default_rng(0)
     with pytest.raises(InvalidValue, match=r"votes=.*: expected an array .*, read twice; or prevalence_share=0"):
         CenteredVotes(noise_multiplier=1.0).aggregate(iter([votes]), num_teachers=5, rng=rng)
-    with pytest.raises(InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the centre is known"):
+    with pytest.raises(InvalidValue, match=r"prevalence_share=0\.1: expected 0 once the center is known"):
         CenteredVotes(noise_multiplier=1.0).gather(votes, num_teachers=5)
     with pytest.raises(InvalidValue, match="votes=no block: expected at least one teacher"):
         CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0).gather(iter([]), num_teachers=5)

@@ -12,7 +12,7 @@ from pate.aggregators import FixedTopK, GaussianVotes, GNMax, PowersetGNMax
 from pate.classifier.ensemble import release_votes, votes_of_teachers
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import ManyLabels, OneClass, Task
-from pate.randomness import Streams
+from pate.run.randomness import Streams
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((240, 3)).astype(np.float32)
@@ -50,7 +50,7 @@ def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
     np.testing.assert_array_equal(votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1)))
 
 
-def test_nearest_neighbours_vote_as_by_hand() -> None:
+def test_nearest_neighbors_vote_as_by_hand() -> None:
     task = OneClass(np.arange(3))
     pools = Pools(INPUTS[:2], ONE[:2], np.arange(2), INPUTS[:2])
     how = {"num_teachers": 2, "streams": Streams(0), "num_jobs": None}

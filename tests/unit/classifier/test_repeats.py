@@ -21,7 +21,7 @@ def test_prices_of_fits_with_records_in_common_add_up() -> None:
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
-def test_a_fold_of_many_records_is_recognised(order: slice) -> None:
+def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
     """Of each fit 1,000 records are kept, and those of a part of the data are mostly among those of the whole."""
     memory = RecordMemory()
     memory.add(ROWS, 1.0)

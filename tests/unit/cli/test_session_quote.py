@@ -12,8 +12,8 @@ from rich.console import Console
 
 from pate.accounting import RdpAccountant
 from pate.aggregators import BoundaryTopK, GaussianVotes, NotPriorTopK
-from pate.cli.quote import Quote, Request
 from pate.cli.quote_page import print_quote
+from pate.pricing.quote import Quote, Request
 from pate.validation import InvalidValue
 
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)

@@ -121,15 +121,15 @@ TABLE = StableTopK(selection_scale=2.0, test="table", table_order=5.0, table_bud
 
 
 @pytest.mark.parametrize("num_teachers", [None, 24])
-def test_centred_votes_of_kernel_teachers_are_those_of_the_training_command(
+def test_centered_votes_of_kernel_teachers_are_those_of_the_training_command(
     num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """Private groups as teachers, or 24 of them; the centre is released anew for every seed."""
+    """Private groups as teachers, or 24 of them; the center is released anew for every seed."""
     votes, student = CenteredVotes(noise_multiplier=1.0), LowRankStudent(num_directions=6)
     given = {"num_teachers": num_teachers, "teacher": KernelTeacher(), "student": student}
-    centred = replace(entrant("centred", votes), **given)
+    centered = replace(entrant("centered", votes), **given)
     shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
-    run(tmp_path / "compare", centred, **shared)
+    run(tmp_path / "compare", centered, **shared)
     first, second = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3]
     given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4}
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())

@@ -43,7 +43,7 @@ def test_page_reads_well_on_a_phone_in_the_dark_and_on_paper(frontier: Frontier)
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
     assert "@media screen and (prefers-color-scheme: dark)" in html
     assert "@media print" in html
-    assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colours become variables"
+    assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
 
 
 def test_page_says_what_no_epsilon_covers_and_that_noise_was_seeded(frontier: Frontier) -> None:

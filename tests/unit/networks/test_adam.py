@@ -11,21 +11,21 @@ def walk(steps, active=None, scale=1.0):
     """Two parts of five numbers after some steps; each step's gradients are drawn from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     parameter = torch.randn(2, 5, generator=generator)
-    optimiser = StackedAdam([parameter], learning_rate=RATE, weight_decay=DECAY)
+    optimizer = StackedAdam([parameter], learning_rate=RATE, weight_decay=DECAY)
     for step in range(steps):
         gradient = torch.randn(2, 5, generator=generator) * 10.0 ** (-step)
         moving = torch.ones(2, 1, dtype=torch.bool) if active is None else active[step]
-        optimiser.step([gradient], moving, scale)
+        optimizer.step([gradient], moving, scale)
     return parameter
 
 
 def by_torch(steps, scale=1.0):
     generator = torch.Generator().manual_seed(0)
     parameter = torch.randn(2, 5, generator=generator)
-    optimiser = torch.optim.AdamW([parameter], lr=RATE * scale, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW([parameter], lr=RATE * scale, weight_decay=DECAY)
     for step in range(steps):
         parameter.grad = torch.randn(2, 5, generator=generator) * 10.0 ** (-step)
-        optimiser.step()
+        optimizer.step()
     return parameter
 
 

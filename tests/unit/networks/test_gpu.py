@@ -9,7 +9,7 @@ import torch
 
 from pate.networks import Recipe
 from pate.student import CNNStudent
-from pate.teachers import CheckpointStore, CNNTeacher, LinearTeacher, MLPTeacher, Part, ResNet50Teacher, StackedEngine
+from pate.teachers import CheckpointStore, CNNTeacher, LinearTeacher, MLPTeacher, ResNet50Teacher, Shard, StackedEngine
 from pate.teachers.ensemble import cast_votes
 from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
 
@@ -36,7 +36,7 @@ def processor() -> AbstractContextManager[object]:
 
 @pytest.fixture(scope="module")
 def parts(make_images):
-    return [Part(*make_images(size, seed=size)) for size in (17, 24, 9)]
+    return [Shard(*make_images(size, seed=size)) for size in (17, 24, 9)]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
 
 def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
-    few, votes = Part(parts[2].inputs[:3], parts[2].labels[:3]), []
+    few, votes = Shard(parts[2].inputs[:3], parts[2].labels[:3]), []
     for place in (gpu, processor):
         with place():
             votes.append(teacher.predict_many(teacher.fit_many([few], [0]), queries[:3]))

@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from pate.networks import ConvNet, Recipe, fit, fit_stacked
 from pate.networks import network as network_module
-from pate.networks.network import Pictures, centred, mirrored, require_images
+from pate.networks.network import Pictures, centered, mirrored, require_images
 from pate.validation import InvalidValue
 
 CPU = torch.device("cpu")
@@ -21,24 +21,24 @@ def trained(images, labels, recipe=RECIPE, seed=0, **changes):
     return fit(network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU)
 
 
-def test_equals_torchs_own_optimiser(make_images):
+def test_equals_torchs_own_optimizer(make_images):
     images, labels = make_images(20)
     tensors, curve = trained(images, labels)
     rng = np.random.default_rng(0)
     own = {name: tensor.requires_grad_() for name, tensor in network().initial(rng).items()}
-    optimiser = torch.optim.AdamW(own.values(), lr=3e-3, weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(own.values(), lr=3e-3, weight_decay=1e-2)
     step = 0
     for _ in range(3):
         order = rng.permutation(20)
         for first in range(0, 20, 8):
-            optimiser.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
+            optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
             rows = order[first : first + 8]
             logits = network().logits(own, torch.from_numpy(images[rows]) * 2 - 1, training=True)
             targets = torch.from_numpy(labels[rows].astype(np.float32))
             loss = functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(rows)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             assert curve[step] == pytest.approx(float(loss.detach()), rel=1e-4)
             step += 1
     for name, tensor in tensors.items():
@@ -93,7 +93,7 @@ def test_the_loss_falls_to_a_network_that_knows(make_images):
     tensors, curve = trained(images, labels, Recipe(12, 16, 5e-3, 1e-2))
     assert curve[-1] < 0.3 * curve[0]
     others, right = make_images(80, seed=1)
-    logits = network().logits(tensors, centred(torch.from_numpy(others)), training=False)
+    logits = network().logits(tensors, centered(torch.from_numpy(others)), training=False)
     assert ((logits.numpy() > 0) == right).mean() > 0.95
 
 
@@ -124,8 +124,8 @@ def test_a_step_of_infinite_gradients_is_left_out(make_images):
 def test_bytes_and_floats_are_the_same_images():
     levels = np.arange(3 * 4, dtype=np.uint8).reshape(1, 3, 2, 2) * 20
     floats = levels.astype(np.float32) / 255
-    np.testing.assert_allclose(centred(torch.from_numpy(levels)), centred(torch.from_numpy(floats)), atol=1e-6)
-    assert centred(torch.from_numpy(floats)).min() == -1
+    np.testing.assert_allclose(centered(torch.from_numpy(levels)), centered(torch.from_numpy(floats)), atol=1e-6)
+    assert centered(torch.from_numpy(floats)).min() == -1
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -134,7 +134,7 @@ def test_few_and_many_pictures_are_drawn_alike(dtype, make_images, monkeypatch):
     few = Pictures(images, CPU).draw(rows)
     monkeypatch.setattr(network_module, "_FEW", 0)
     assert (few == Pictures(images, CPU).draw(rows)).all()
-    assert (few == centred(torch.from_numpy(images[rows.numpy()]))).all()
+    assert (few == centered(torch.from_numpy(images[rows.numpy()]))).all()
 
 
 def test_mirrors_the_chosen_ones():

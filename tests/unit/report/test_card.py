@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pate.report import Privacy, Report, privacy_card, write_card
-from pate.report.coverage import CAVEATS
+from pate.report.privacy_coverage import CAVEATS
 from pate.validation import InvalidValue
 
 
@@ -85,7 +85,7 @@ def test_seeded_noise_is_said_twice_and_only_then(report: Report) -> None:
     assert "holds only against readers who do not know the seed" in text
 
 
-def test_the_papers_figure_is_labelled_and_optional(report: Report) -> None:
+def test_the_papers_figure_is_labeled_and_optional(report: Report) -> None:
     (line,) = [line for line in card(report).splitlines() if "3.66" in line]
     assert "as the paper accounts; not a bound" in line
     assert "paper" not in card(replace(report, privacy=replace(report.privacy, paper_epsilon=None)))

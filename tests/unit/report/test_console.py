@@ -33,7 +33,7 @@ def test_the_guarantee_is_rounded_up_and_complete(report: Report) -> None:
     assert "7.99" not in text
 
 
-def test_the_papers_figure_is_labelled_and_optional(report: Report) -> None:
+def test_the_papers_figure_is_labeled_and_optional(report: Report) -> None:
     assert "epsilon 3.66 as the paper accounts; not a bound" in printed(report)
     without = replace(report, privacy=replace(report.privacy, paper_epsilon=None))
     assert "paper" not in printed(without)

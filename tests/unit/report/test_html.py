@@ -109,7 +109,7 @@ def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     assert any(text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released"))
 
 
-def test_the_price_is_rounded_up_and_the_papers_figure_labelled(page: Page) -> None:
+def test_the_price_is_rounded_up_and_the_papers_figure_labeled(page: Page) -> None:
     rows = page.texts("tr")
     assert "epsilon8.00" in rows
     assert "delta1e-6" in rows

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 from pate.report import Report, RunFigures
-from pate.report.canvas import Picture
-from pate.report.coverage import Mark
+from pate.report.inline_svg import Picture
 from pate.report.plots import label_bars, pictures, score_bars, student_curve
+from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.validation import InvalidValue
 
 MARKS = {
-    "scores": Mark.UNCOVERED,
-    "labels": Mark.HELD_OUT,
-    "curve": Mark.COVERED,
-    "answers": Mark.COVERED,
-    "epsilon": Mark.COVERED,
-    "gaps": Mark.UNCOVERED,
-    "ranks": Mark.UNCOVERED,
+    "scores": PrivacyCoverage.UNCOVERED,
+    "labels": PrivacyCoverage.HELD_OUT,
+    "curve": PrivacyCoverage.COVERED,
+    "answers": PrivacyCoverage.COVERED,
+    "epsilon": PrivacyCoverage.COVERED,
+    "gaps": PrivacyCoverage.UNCOVERED,
+    "ranks": PrivacyCoverage.UNCOVERED,
 }
 
 AXES = {
@@ -46,7 +46,7 @@ def drawn(report: Report, figures: RunFigures) -> dict[str, Picture]:
 
 
 @pytest.mark.parametrize("name", MARKS)
-def test_a_picture_takes_its_colours_from_the_page_and_fetches_nothing(drawn: dict[str, Picture], name: str) -> None:
+def test_a_picture_takes_its_colors_from_the_page_and_fetches_nothing(drawn: dict[str, Picture], name: str) -> None:
     svg = drawn[name].svg
     assert re.findall(r"#[0-9a-f]{6}\b", svg) == []
     assert "var(--ink)" in svg or "var(--muted)" in svg

@@ -40,7 +40,7 @@ def test_chooses_the_penalty_with_the_least_leave_one_out_error(make_rows):
     assert heard == [pytest.approx(min(errors), rel=1e-6)]
 
 
-def test_penalises_noise_more(make_rows, rows):
+def test_penalizes_noise_more(make_rows, rows):
     noise = np.random.default_rng(0).random(rows[1].shape) < 0.3
     clean = LinearStudent().fit(*rows, seed=0).choices["penalty"]
     assert LinearStudent().fit(rows[0], noise, seed=0).choices["penalty"] > 10 * clean

@@ -6,7 +6,7 @@ from sklearn.metrics import f1_score
 
 from pate.student import LowRankStudent, StudentModel
 from pate.validation import InvalidValue
-from pate.votes.directions import PublicDirections
+from pate.votes.public_pca import PublicPCA
 
 RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(2000, 12)).astype(np.float32)
@@ -48,7 +48,7 @@ def test_each_label_is_predicted_as_often_as_its_prevalence_says():
 
 
 def test_votes_in_a_span_need_no_regression():
-    directions = PublicDirections.of(POOL, 12)
+    directions = PublicPCA.of(POOL, 12)
     weights = RNG.normal(size=(12, 10))
     scores = directions.span(QUERIES) @ weights
     settings = {"noise_std": 0.0, "prevalence": PREVALENCE, "public_inputs": POOL}

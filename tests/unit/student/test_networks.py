@@ -36,14 +36,14 @@ def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     assert (model.predict_proba(others[0])[:, -1] == 0).all(), "a label never released is never predicted"
     assert len(heard) == 8
     assert heard[-1] < heard[0]
-    assert model.choices["unlabelled"] == pool_size
+    assert model.choices["unlabeled"] == pool_size
 
 
 def test_the_pool_is_used_up_to_a_number(answered, others):
-    student = CNNStudent(**(SMALL | {"max_unlabelled": 10, "epochs": 2}))
+    student = CNNStudent(**(SMALL | {"max_unlabeled": 10, "epochs": 2}))
     few, many = (student.fit_with_pool(*answered, pool=others[0][:size], seed=0) for size in (10, 90))
     assert (few.predict_proba(others[0]) == many.predict_proba(others[0])).all()
-    assert many.choices["unlabelled"] == 10
+    assert many.choices["unlabeled"] == 10
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
@@ -73,12 +73,12 @@ def test_few_answers(answered, others, tmp_path):
 def test_a_resnet_can_be_a_student(tmp_path):
     rng = np.random.default_rng(0)
     images, labels = rng.random((4, 3, 32, 32), np.float32), rng.random((4, 2)) < 0.5
-    student = ResNet50Student(epochs=1, folds=2, image_size=32, max_unlabelled=0, device="cpu")
+    student = ResNet50Student(epochs=1, folds=2, image_size=32, max_unlabeled=0, device="cpu")
     model = student.fit_with_pool(images, labels, pool=images, seed=0)
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
     assert (loaded.predict_proba(images) == model.predict_proba(images)).all()
-    assert model.choices["unlabelled"] == 0
+    assert model.choices["unlabeled"] == 0
 
 
 def test_refuses_what_is_no_image_and_impossible_parameters(rows):
@@ -86,5 +86,5 @@ def test_refuses_what_is_no_image_and_impossible_parameters(rows):
         CNNStudent().fit(*rows, seed=0)
     with pytest.raises(InvalidValue, match="folds=1: expected a whole number >= 2"):
         CNNStudent(folds=1)
-    with pytest.raises(InvalidValue, match="max_unlabelled=-1: expected a whole number >= 0"):
-        ResNet50Student(max_unlabelled=-1)
+    with pytest.raises(InvalidValue, match="max_unlabeled=-1: expected a whole number >= 0"):
+        ResNet50Student(max_unlabeled=-1)

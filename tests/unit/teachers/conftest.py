@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pate.teachers import Part
+from pate.teachers import Shard
 
 
 def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
@@ -13,7 +13,7 @@ def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
     for size in sizes:
         inputs = rng.standard_normal((size, num_features)).astype(np.float32)
         noise = rng.standard_normal((size, num_labels))
-        parts.append(Part(inputs, inputs @ directions + offsets + noise > 0))
+        parts.append(Shard(inputs, inputs @ directions + offsets + noise > 0))
     return parts
 
 

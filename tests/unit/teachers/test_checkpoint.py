@@ -48,7 +48,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     def fail(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr("pate.durable.os.fsync", fail)
+    monkeypatch.setattr("pate.files.atomic.os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
         store.save(0, {"weights": np.zeros(2)})
     assert (store.load(0)["weights"] == STATE["weights"]).all()

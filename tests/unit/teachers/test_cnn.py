@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pate.networks import one_thread
-from pate.teachers import CheckpointStore, CNNTeacher, Part, ProcessesEngine, SequentialEngine, StackedEngine
+from pate.teachers import CheckpointStore, CNNTeacher, ProcessesEngine, SequentialEngine, Shard, StackedEngine
 from pate.validation import InvalidValue
 
 SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
@@ -19,7 +19,7 @@ def bright_corners(size, seed):
 
 @pytest.fixture(scope="module")
 def image_parts():
-    return [Part(*bright_corners(size, size)) for size in (24, 17, 30)]
+    return [Shard(*bright_corners(size, size)) for size in (24, 17, 30)]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_alone_and_stacked_teachers_agree(norm, image_parts, questions):
 
 def test_they_learn(questions):
     teacher = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}))
-    states = teacher.fit_many([Part(*bright_corners(60, 5))], [1])
+    states = teacher.fit_many([Shard(*bright_corners(60, 5))], [1])
     assert ((teacher.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
@@ -95,14 +95,14 @@ def test_hardly_any_records_and_no_question(image_parts, questions):
     for stacked in (False, True):
         for norm in ("group", "batch"):
             teacher = CNNTeacher(**SMALL, norm=norm, stacked=stacked)
-            states = teacher.fit_many([Part(image_parts[0].inputs[:1], image_parts[0].labels[:1])], [0])
+            states = teacher.fit_many([Shard(image_parts[0].inputs[:1], image_parts[0].labels[:1])], [0])
             assert np.isfinite(teacher.predict_many(states, questions[0])).all()
             assert teacher.predict_many(states, questions[0][:0]).shape == (1, 0, 4)
 
 
 def test_refuses_what_is_no_image_and_impossible_parameters():
     with pytest.raises(InvalidValue, match=r"inputs\.shape=\(5, 12\): expected images"):
-        CNNTeacher(device="cpu").fit_many([Part(np.zeros((5, 12), np.float32), np.zeros((5, 2), bool))], [0])
+        CNNTeacher(device="cpu").fit_many([Shard(np.zeros((5, 12), np.float32), np.zeros((5, 2), bool))], [0])
     with pytest.raises(InvalidValue, match="width=9: expected a multiple of 8"):
         CNNTeacher(width=9)
     with pytest.raises(InvalidValue, match=r"threshold=1: expected a number in \(0, 1\)"):

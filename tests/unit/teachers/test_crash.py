@@ -102,14 +102,14 @@ SCRIPT = """
 import os, sys, time
 import numpy as np
 from pathlib import Path
-from pate.teachers import CheckpointStore, LinearTeacher, Part, ProcessesEngine
+from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine
 
 class SlowTeacher(LinearTeacher):
     def fit_many(self, parts, seeds, on_step=None):
         Path(sys.argv[1], f"worker-{os.getpid()}").touch()
         time.sleep(60)
 
-part = Part(np.ones((9, 3), np.float32), np.ones((9, 2), bool))
+part = Shard(np.ones((9, 3), np.float32), np.ones((9, 2), bool))
 store = CheckpointStore(Path(sys.argv[1], "teachers"))
 ProcessesEngine(num_workers=1).train(SlowTeacher(device="cpu"), lambda i: part, 2, range(2), store)
 """

@@ -15,9 +15,9 @@ from pate.teachers import (
     CheckpointStore,
     LinearTeacher,
     MLPTeacher,
-    Part,
     ProcessesEngine,
     SequentialEngine,
+    Shard,
     StackedEngine,
 )
 from pate.teachers.engine import WorkersLost
@@ -161,7 +161,7 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
 SCRIPT = """
 import sys, time
 import numpy as np
-from pate.teachers import CheckpointStore, LinearTeacher, Part, ProcessesEngine
+from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine
 from pathlib import Path
 
 class SlowTeacher(LinearTeacher):
@@ -170,7 +170,7 @@ class SlowTeacher(LinearTeacher):
         return super().fit_many(parts, seeds, on_step)
 
 rng = np.random.default_rng(0)
-part = Part(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
+part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
 store = CheckpointStore(Path(sys.argv[1]))
 engine = ProcessesEngine(num_workers=2, chunk_size=2)
 engine.train(SlowTeacher(device="cpu"), lambda i: part, 8, range(8), store, lambda i, info: print(i, flush=True))
@@ -200,7 +200,7 @@ class DeafTeacher(LinearTeacher):
 
 
 def train_deaf_workers(folder):
-    parts = [Part(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
+    parts = [Shard(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
     train(ProcessesEngine(num_workers=2, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder))
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
@@ -227,7 +227,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     assert store.missing(8) == [4, 5, 6, 7]
     before = files(store.folder)
     rng = np.random.default_rng(0)
-    part = Part(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
+    part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
     train(StackedEngine(chunk_size=2), LINEAR, [part] * 8, store.folder)
     assert store.missing(8) == []
     assert {name: files(store.folder)[name] for name in before} == before

@@ -5,14 +5,14 @@ import pytest
 
 from pate.teachers import KernelTeacher, kernel
 from pate.validation import InvalidValue
-from pate.votes.directions import PublicDirections
+from pate.votes.public_pca import PublicPCA
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(300, 6)).astype(np.float32)
 INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
 LABELS = RNG.random((50, 3)) < 0.4
 PREVALENCE = np.array([0.4, 0.3, 0.5])
-DIRECTIONS = PublicDirections.of(PUBLIC, 4)
+DIRECTIONS = PublicPCA.of(PUBLIC, 4)
 
 
 def votes(teacher_of, num_teachers):

@@ -3,13 +3,13 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.metrics import f1_score
 
-from pate.teachers import LinearTeacher, Part
+from pate.teachers import LinearTeacher, Shard
 from pate.validation import InvalidValue
 
 
 def sklearn_ridge(part, penalty):
-    centred = part.inputs - part.inputs.mean(axis=0)
-    alpha = penalty * np.square(centred).sum(axis=1).mean()
+    centered = part.inputs - part.inputs.mean(axis=0)
+    alpha = penalty * np.square(centered).sum(axis=1).mean()
     return Ridge(alpha=alpha, solver="svd").fit(part.inputs.astype(np.float64), part.labels.astype(float))
 
 
@@ -37,7 +37,7 @@ def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
 
 def test_the_unit_of_the_inputs_does_not_matter(parts, queries):
     teacher = LinearTeacher(device="cpu")
-    scaled = [Part(100 * part.inputs, part.labels) for part in parts]
+    scaled = [Shard(100 * part.inputs, part.labels) for part in parts]
     expected = teacher.predict_many(teacher.fit_many(parts, range(6)), queries)
     found = teacher.predict_many(teacher.fit_many(scaled, range(6)), 100 * queries)
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -61,7 +61,7 @@ def test_own_threshold_finds_rare_labels():
 
     def draw(size):
         inputs = rng.standard_normal((size, 20)).astype(np.float32)
-        return Part(inputs, inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
+        return Shard(inputs, inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
 
     parts, held_out = [draw(100) for _ in range(10)], draw(2000)
     f1 = {}
@@ -81,7 +81,7 @@ def test_a_fixed_threshold_is_folded_in(parts, queries):
 
 def test_without_any_label_the_threshold_stays(parts, queries):
     teacher = LinearTeacher(device="cpu")
-    (state,) = teacher.fit_many([Part(parts[0].inputs, np.zeros((30, 5), bool))], [0])
+    (state,) = teacher.fit_many([Shard(parts[0].inputs, np.zeros((30, 5), bool))], [0])
     assert state["threshold"] == 0.5
     assert not teacher.predict_many([state], queries).any()
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from pate.networks.minibatch import Minibatches
-from pate.teachers import MLPTeacher, Part
+from pate.teachers import MLPTeacher, Shard
 from pate.validation import InvalidValue
 
 
@@ -22,15 +22,15 @@ def train_with_autograd(teacher, part, seed):
         layer.weight.data = torch.from_numpy(drawn.T.copy())
         layer.bias.data.zero_()
     model = nn.Sequential(layers[0], nn.ReLU(), layers[1])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay)
     for _ in range(teacher.epochs):
         order = rng.permutation(len(part))
         for first in range(0, len(part), teacher.batch_size):
             rows = torch.from_numpy(order[first : first + teacher.batch_size])
             loss = nn.functional.binary_cross_entropy_with_logits(model(scaled[rows]), labels[rows], reduction="sum")
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (loss / len(rows)).backward()
-            optimiser.step()
+            optimizer.step()
 
     def predict(inputs):
         scaled_inputs = (inputs - mean) / np.sqrt(np.square(part.inputs - mean).mean())
@@ -70,7 +70,7 @@ def test_a_threshold_moves_the_votes_not_the_training(parts, queries):
 
 def test_far_inputs_do_not_overflow(parts, queries):
     teacher = MLPTeacher(epochs=2, device="cpu")
-    states = teacher.fit_many([Part(part.inputs * 1e4 + 1e5, part.labels) for part in parts], range(6))
+    states = teacher.fit_many([Shard(part.inputs * 1e4 + 1e5, part.labels) for part in parts], range(6))
     assert np.isfinite(teacher.predict_many(states, queries * 1e4)).all()
 
 

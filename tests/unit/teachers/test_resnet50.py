@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from pate.networks.torchvision import torchvision_models
-from pate.teachers import LinearTeacher, Part, ResNet50Teacher
+from pate.teachers import LinearTeacher, ResNet50Teacher, Shard
 from pate.teachers.resnet50 import _frozen_backbone
 from pate.validation import InvalidValue
 
@@ -14,7 +14,7 @@ def image_part(size, seed):
     images = rng.random((size, 3, 32, 32), np.float32) * 0.3
     images[:, 0] += 0.6 * labels[:, 0, None, None]
     images[:, 2] += 0.6 * labels[:, 1, None, None]
-    return Part(images, labels)
+    return Shard(images, labels)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def backbone(tmp_path_factory):
 def test_a_whole_network_is_trained_from_the_seed():
     part, heard = image_part(4, 0), []
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
-    assert teacher.alone
+    assert teacher.is_isolated
     first = teacher.fit_many([part], [3], on_step=lambda step, losses: heard.append(float(losses[0])))
     again = teacher.fit_many([part], [3])
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
@@ -47,7 +47,7 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     votes = teacher.predict_many(states, asked.inputs) >= 0.5
     assert (votes == asked.labels).mean() > 0.9
     features = _frozen_backbone(backbone, None, torch.device("cpu")).features(parts[0].inputs)
-    (wanted,) = LinearTeacher(penalty=0.5, device="cpu").fit_many([Part(features, parts[0].labels)], [0])
+    (wanted,) = LinearTeacher(penalty=0.5, device="cpu").fit_many([Shard(features, parts[0].labels)], [0])
     np.testing.assert_allclose(states[0]["weights"], wanted["weights"], atol=1e-5)
 
 

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from pate.teachers import Part, SklearnTeacher
+from pate.teachers import Shard, SklearnTeacher
 from pate.validation import InvalidValue
 
 
@@ -55,7 +55,7 @@ def test_a_tree_is_fitted_once_to_all_labels(parts, queries):
 def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, parts, queries):
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
-    confidences = fit_one(estimator, Part(parts[0].inputs, labels))(queries)
+    confidences = fit_one(estimator, Shard(parts[0].inputs, labels))(queries)
     assert confidences.shape == (50, 5)
     assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
     assert (confidences[:, :num_varying].std(axis=0) > 0).all()

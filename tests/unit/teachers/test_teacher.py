@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from pate.teachers import LinearTeacher, MLPTeacher, Part, SklearnTeacher
+from pate.teachers import LinearTeacher, MLPTeacher, Shard, SklearnTeacher
 from pate.validation import InvalidValue
 
 TEACHERS = [
@@ -66,7 +66,7 @@ def test_on_step_hears_the_losses(teacher, parts):
 
 
 def test_images_are_flattened(teacher, parts, queries):
-    images = [Part(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
+    images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
     flat = teacher.predict_many(teacher.fit_many(parts, range(6)), queries)
     assert (teacher.predict_many(teacher.fit_many(images, range(6)), queries.reshape(-1, 3, 2, 2)) == flat).all()
 
@@ -75,7 +75,7 @@ def test_images_are_flattened(teacher, parts, queries):
 def test_a_constant_label_is_predicted_constant(teacher, parts, queries, value):
     labels = parts[0].labels.copy()
     labels[:, 1] = value
-    (state,) = teacher.fit_many([Part(parts[0].inputs, labels)], [0])
+    (state,) = teacher.fit_many([Shard(parts[0].inputs, labels)], [0])
     if not isinstance(teacher, MLPTeacher):  # which only tends to it
         assert ((teacher.predict_many([state], queries)[0, :, 1] >= 0.5) == value).all()
 
@@ -88,13 +88,13 @@ def test_without_queries_there_are_no_confidences(teacher, parts, queries):
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_hardly_any_records(teacher, parts, queries, size):
-    part = Part(parts[0].inputs[:size], parts[0].labels[:size])
+    part = Shard(parts[0].inputs[:size], parts[0].labels[:size])
     states = teacher.fit_many([part, parts[1]], [0, 1])
     assert np.isfinite(teacher.predict_many(states, queries)).all()
 
 
 def test_records_all_alike(teacher, queries):
-    part = Part(np.ones((6, 12), np.float32), np.array([[0, 1, 0, 1, 0]] * 5 + [[1] * 5], bool))
+    part = Shard(np.ones((6, 12), np.float32), np.array([[0, 1, 0, 1, 0]] * 5 + [[1] * 5], bool))
     assert np.isfinite(teacher.predict_many(teacher.fit_many([part], [0]), queries)).all()
 
 
@@ -103,10 +103,10 @@ def test_refuses_parts_that_do_not_match(teacher, parts):
         teacher.fit_many([], [])
     with pytest.raises(InvalidValue, match=r"len\(seeds\)=2: expected 6, one for each part"):
         teacher.fit_many(parts, [1, 2])
-    narrow = Part(parts[0].inputs[:, :3], parts[0].labels)
+    narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
     with pytest.raises(InvalidValue, match=r"inputs\.shape\[1:\]=\(3,\): expected \(12,\) in every part"):
         teacher.fit_many([parts[0], narrow], [0, 1])
-    fewer = Part(parts[0].inputs, parts[0].labels[:, :2])
+    fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
     with pytest.raises(InvalidValue, match=r"labels\.shape\[1\]=2: expected 5 in every part"):
         teacher.fit_many([parts[0], fewer], [0, 1])
 
@@ -124,4 +124,4 @@ def test_refuses_parts_that_do_not_match(teacher, parts):
 )
 def test_a_part_checks_itself(inputs, labels, message):
     with pytest.raises(InvalidValue, match=message):
-        Part(inputs.astype(np.float32), labels)
+        Shard(inputs.astype(np.float32), labels)

@@ -10,8 +10,8 @@ from pate.accounting import gaussian_delta
 from pate.verification import compose, hockey_stick, largest_renyi
 
 
-def test_randomised_response_is_exact() -> None:
-    """n releases of epsilon-DP randomised response: the binomial formula of Kairouz, Oh and Viswanath."""
+def test_randomized_response_is_exact() -> None:
+    """n releases of epsilon-DP randomized response: the binomial formula of Kairouz, Oh and Viswanath."""
     epsilon, count = 0.3, 11
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = compose(np.array([p, 1 - p]), np.array([1 - p, p]), count)

@@ -70,7 +70,7 @@ def pairs_of_laws(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @pytest.mark.parametrize("failure_prob", [0.02, 0.2])
-def test_trimmed_laws_are_dominated_and_minimise_every_hockey_stick(failure_prob: float) -> None:
+def test_trimmed_laws_are_dominated_and_minimize_every_hockey_stick(failure_prob: float) -> None:
     """Against a linear program over all dominated pairs, for the hockey sticks in both directions."""
     for first, second in pairs_of_laws(25):
         kept = trimmed(first, second, failure_prob)
@@ -95,7 +95,7 @@ def least_hockey_stick(first: np.ndarray, second: np.ndarray, failure_prob: floa
 
 
 def test_no_other_choice_of_what_fails_has_a_smaller_renyi_divergence() -> None:
-    """A numerical minimiser over dominated pairs comes no lower, in either direction."""
+    """A numerical minimizer over dominated pairs comes no lower, in either direction."""
     for first, second in pairs_of_laws(4):
         kept = trimmed(first, second, 0.1)
         for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):

@@ -108,7 +108,7 @@ def test_too_few_outcomes() -> None:
         ({"confidence": 1.0}, r"confidence=1\.0"),
         ({"num_samples": 1}, "num_samples=1: expected a whole number >= 2"),
         ({"event": Claim(renyi=((2.0, 1.0),))}, r"deltas=\(\): expected at least one point"),
-        ({"num_labels": 1, "one_vote": True}, "num_labels=1: expected an instance with neighbours"),
+        ({"num_labels": 1, "one_vote": True}, "num_labels=1: expected an instance with neighbors"),
     ],
 )
 def test_impossible_arguments(options: dict[str, Any], match: str) -> None:

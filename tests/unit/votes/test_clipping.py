@@ -10,13 +10,13 @@ import pytest
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue
 from pate.votes.clipping import ClippedSum
-from pate.votes.factored import FactoredVotes
+from pate.votes.low_rank_votes import LowRankVotes
 
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 
 
-def total(clipped: ClippedSum, votes: Any, num_teachers: int, centre: Any = 0.0) -> Any:
-    return clipped.total(votes, centre=centre, num_teachers=num_teachers) * clipped.step
+def total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0) -> Any:
+    return clipped.total(votes, center=center, num_teachers=num_teachers) * clipped.step
 
 
 def test_votes_within_the_clip_are_added_and_longer_ones_scaled() -> None:
@@ -26,7 +26,7 @@ def test_votes_within_the_clip_are_added_and_longer_ones_scaled() -> None:
     np.testing.assert_allclose(total(clipped, np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), 2), [[1, 2]], atol=1e-3)
 
 
-def test_the_centre_is_taken_off_first() -> None:
+def test_the_center_is_taken_off_first() -> None:
     clipped = ClippedSum(1.0, (2, 2))
     votes = np.array([[[True, False], [True, True]]])
     np.testing.assert_allclose(total(clipped, votes, 1, 0.5), np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
@@ -42,19 +42,19 @@ def test_blocks_and_order_make_no_difference() -> None:
     rng = np.random.default_rng(0)
     votes = rng.random((50, 3, 4)).astype(np.float32)
     clipped = ClippedSum(0.4, (3, 4))
-    expected = clipped.total(votes, centre=0.2, num_teachers=50)
+    expected = clipped.total(votes, center=0.2, num_teachers=50)
     assert expected.dtype == np.int64
     for cut in ([votes[:1], votes[1:33], votes[33:]], [votes[::-1]], [one[None] for one in votes]):
-        np.testing.assert_array_equal(clipped.total(iter(cut), centre=0.2, num_teachers=50), expected)
+        np.testing.assert_array_equal(clipped.total(iter(cut), center=0.2, num_teachers=50), expected)
 
 
 def test_factored_votes_are_the_votes_they_stand_for() -> None:
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
-    block, clipped = FactoredVotes(SPAN, weights), ClippedSum(1.5, (3, 3))
+    block, clipped = LowRankVotes(SPAN, weights), ClippedSum(1.5, (3, 3))
     assert len(block) == 20
     dense = total(clipped, block.votes(), 20)
     np.testing.assert_allclose(total(clipped, block, 20), dense, atol=1e-2)
-    cut = iter([FactoredVotes(SPAN, weights[:7]), FactoredVotes(SPAN.copy(), weights[7:])])
+    cut = iter([LowRankVotes(SPAN, weights[:7]), LowRankVotes(SPAN.copy(), weights[7:])])
     np.testing.assert_array_equal(total(clipped, cut, 20), total(clipped, block, 20))
 
 
@@ -72,10 +72,10 @@ def test_the_grid_costs_little() -> None:
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     votes = np.zeros((3, 2, 2))
     with pytest.raises(InvalidValue, match="num_teachers=4: expected 3, the teachers in votes"):
-        ClippedSum(1.0, (2, 2)).total(votes, centre=0.0, num_teachers=4)
-    assert not ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, centre=0.0, num_teachers=4).any()
+        ClippedSum(1.0, (2, 2)).total(votes, center=0.0, num_teachers=4)
+    assert not ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, center=0.0, num_teachers=4).any()
     with pytest.raises(InvalidValue, match="num_teachers=2: expected 3, the teachers in votes"):
-        ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, centre=0.0, num_teachers=2)
+        ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, center=0.0, num_teachers=2)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
         (np.zeros((0, 2, 2)), r"votes\.shape=\(0, 2, 2\): expected at least one teacher"),
         (3, r"votes=int: expected an array \[N, Q, L\] or blocks of one"),
         ([[[0.0, 1.0], [0.0]]], r"votes: expected rows of equal length"),
-        (FactoredVotes(SPAN, np.zeros((1, 2, 2))), r"votes\.shape=\(3, 2\): expected \(2, 2\), queries and labels"),
+        (LowRankVotes(SPAN, np.zeros((1, 2, 2))), r"votes\.shape=\(3, 2\): expected \(2, 2\), queries and labels"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_impossible_votes_are_refused(votes: Any, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
-        ClippedSum(1.0, (2, 2)).total(votes, centre=0.0, num_teachers=1)
+        ClippedSum(1.0, (2, 2)).total(votes, center=0.0, num_teachers=1)
 
 
 def test_impossible_settings_are_refused() -> None:
@@ -105,20 +105,20 @@ def test_impossible_settings_are_refused() -> None:
         ClippedSum(0, (2, 2))
     with pytest.raises(InvalidValue, match=r"num_labels=0: expected a whole number >= 1"):
         ClippedSum(1.0, (2, 0))
-    with pytest.raises(InvalidValue, match="centre=NaN or infinity: expected finite numbers"):
-        ClippedSum(1.0, (2, 2)).total(np.zeros((1, 2, 2)), centre=np.nan, num_teachers=1)
+    with pytest.raises(InvalidValue, match="center=NaN or infinity: expected finite numbers"):
+        ClippedSum(1.0, (2, 2)).total(np.zeros((1, 2, 2)), center=np.nan, num_teachers=1)
     with pytest.raises(InvalidValue, match=r"num_teachers=.*: expected fewer teachers for sums of 53 bits"):
-        ClippedSum(1.0, (600, 40)).total([], centre=0.0, num_teachers=10**9)
+        ClippedSum(1.0, (600, 40)).total([], center=0.0, num_teachers=10**9)
 
 
 def test_impossible_spans_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"span=.* off: expected orthonormal columns"):
-        FactoredVotes(2 * SPAN, np.zeros((1, 2, 3)))
+        LowRankVotes(2 * SPAN, np.zeros((1, 2, 3)))
     with pytest.raises(InvalidValue, match=r"weights\.shape=\(1, 3, 3\): expected \[c, 2, num_labels\]"):
-        FactoredVotes(SPAN, np.zeros((1, 3, 3)))
-    other = FactoredVotes(SPAN[::-1].copy(), np.zeros((1, 2, 3)))
+        LowRankVotes(SPAN, np.zeros((1, 3, 3)))
+    other = LowRankVotes(SPAN[::-1].copy(), np.zeros((1, 2, 3)))
     with pytest.raises(InvalidValue, match=r"span=.*: expected the same span in every block"):
-        ClippedSum(1.0, (3, 3)).total(iter([FactoredVotes(SPAN, np.zeros((1, 2, 3))), other]), centre=0, num_teachers=2)
+        ClippedSum(1.0, (3, 3)).total(iter([LowRankVotes(SPAN, np.zeros((1, 2, 3))), other]), center=0, num_teachers=2)
 
 
 def test_a_clip_whose_square_is_no_number_is_refused() -> None:

@@ -16,7 +16,7 @@ def file_name(row: int) -> str:
 
 
 def write_images(folder: Path) -> None:
-    """Eight grey photographs of 18x22 pixels, the row times 30 their brightness."""
+    """Eight gray photographs of 18x22 pixels, the row times 30 their brightness."""
     folder.mkdir(parents=True)
     for row in range(8):
         Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(folder / file_name(row), quality=95)

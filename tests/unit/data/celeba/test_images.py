@@ -13,7 +13,7 @@ def save(path: Path, pixels: np.ndarray) -> Path:
     return path
 
 
-def test_channels_come_first_and_colours_are_fractions(tmp_path: Path) -> None:
+def test_channels_come_first_and_colors_are_fractions(tmp_path: Path) -> None:
     pixels = np.zeros((4, 4, 3))
     pixels[:, :, 0], pixels[:, :, 2] = 255, 51
     images = decode_images([save(tmp_path / "a.png", pixels)], image_size=4)
@@ -45,7 +45,7 @@ def test_shrinking_averages(tmp_path: Path) -> None:
     np.testing.assert_allclose(images, 127, atol=5)
 
 
-def test_grey_images_have_three_equal_channels(tmp_path: Path) -> None:
+def test_gray_images_have_three_equal_channels(tmp_path: Path) -> None:
     images = decode_images([save(tmp_path / "a.png", np.full((4, 4), 102))], image_size=2)
     assert np.unique(images).tolist() == [102]
 

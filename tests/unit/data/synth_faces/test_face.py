@@ -25,8 +25,8 @@ def changed(name: str, without: tuple[str, ...]) -> float:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_attribute_is_seen(name: str) -> None:
-    colours = tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
-    assert changed(name, without=tuple(other for other in (*HIDES, *colours) if other != name)) >= 4
+    colors = tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
+    assert changed(name, without=tuple(other for other in (*HIDES, *colors) if other != name)) >= 4
 
 
 def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> None:

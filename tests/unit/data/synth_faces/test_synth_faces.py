@@ -6,7 +6,7 @@ import pytest
 from pate.data import SynthFaces
 from pate.data.synth_faces.attributes import draw_attributes
 from pate.data.synth_faces.population import NAMES
-from pate.teachers import LinearTeacher, Part
+from pate.teachers import LinearTeacher, Shard
 from pate.validation import InvalidValue
 
 SMALL = {"num_private": 300, "num_public": 50, "num_test": 40, "image_size": 8}
@@ -47,7 +47,7 @@ def test_cached_faces_are_those_drawn_in_memory(tmp_path: Path) -> None:
 def test_a_linear_teacher_on_pixels_is_above_the_majority_for_several_labels() -> None:
     dataset = SynthFaces(num_private=600, num_public=1, num_test=600, image_size=16).load()
     teacher = LinearTeacher(threshold=0.5, device="cpu")
-    states = teacher.fit_many([Part(np.asarray(dataset.private.inputs), dataset.private.labels)], [0])
+    states = teacher.fit_many([Shard(np.asarray(dataset.private.inputs), dataset.private.labels)], [0])
     votes = teacher.predict_many(states, np.asarray(dataset.test.inputs))[0] >= 0.5
     accuracy, share = (votes == dataset.test.labels).mean(axis=0), dataset.test.labels.mean(axis=0)
     assert (accuracy > np.maximum(share, 1 - share) + 0.03).sum() >= 5

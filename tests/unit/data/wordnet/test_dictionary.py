@@ -19,7 +19,7 @@ def test_a_line_of_the_real_dictionary_by_hand() -> None:
 def test_examples_are_no_part_of_the_definition() -> None:
     attack = parse_dictionary([ATTACK])[0]
     assert attack.definition == "an Offensive,  against an enemy"
-    assert attack.normalised == "an offensive against an enemy"
+    assert attack.normalized == "an offensive against an enemy"
 
 
 def test_an_example_whose_quote_never_closes_is_dropped_too() -> None:
@@ -36,7 +36,7 @@ def test_word_counts_are_hexadecimal_and_instances_count_as_hypernyms() -> None:
     assert parse_dictionary(lines)[0].hypernyms == (1,)
 
 
-def test_the_licence_at_the_top_is_passed_over(dictionary: list[str]) -> None:
+def test_the_license_at_the_top_is_passed_over(dictionary: list[str]) -> None:
     assert len(parse_dictionary(dictionary)) == len(dictionary) - 2
 
 
@@ -58,7 +58,7 @@ def test_ancestors_survive_a_circle() -> None:
     ("lines", "message"),
     [
         ([], r"^dictionary=empty: expected the lines of WordNet's data\.noun$"),
-        (["  1 only a licence"], r"^dictionary=empty"),
+        (["  1 only a license"], r"^dictionary=empty"),
         (
             [ATTACK, "offset,lemma,gloss"],
             r"^dictionary line 2='offset,lemma,gloss': expected a synset of data\.noun$",

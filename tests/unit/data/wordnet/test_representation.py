@@ -2,7 +2,7 @@ import numpy as np
 
 from pate.data.wordnet.representation import STEPS, Representation
 
-TEXTS = [f"{colour} {shape} on a {colour} table" for colour in ("red", "blue", "green") for shape in ("cup", "jug")]
+TEXTS = [f"{color} {shape} on a {color} table" for color in ("red", "blue", "green") for shape in ("cup", "jug")]
 
 
 def test_codes_are_unit_vectors_times_127() -> None:

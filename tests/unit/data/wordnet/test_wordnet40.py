@@ -72,11 +72,11 @@ def test_the_public_order_is_shuffled(dataset: Dataset) -> None:
 def test_a_ridge_regression_reaches_what_the_source_promises(dataset: Dataset) -> None:
     """About .93 accuracy at a threshold of one half, where guessing each label's majority gives .89."""
     inputs = dataset.private.inputs.astype(np.float64)
-    centre, prevalence = inputs.mean(axis=0), dataset.private.labels.mean(axis=0)
-    centred = inputs - centre
-    gram = centred.T @ centred + np.eye(128)
-    weights = np.linalg.solve(gram, centred.T @ (dataset.private.labels - prevalence))
-    predicted = (dataset.test.inputs - centre) @ weights + prevalence >= 0.5
+    center, prevalence = inputs.mean(axis=0), dataset.private.labels.mean(axis=0)
+    centered = inputs - center
+    gram = centered.T @ centered + np.eye(128)
+    weights = np.linalg.solve(gram, centered.T @ (dataset.private.labels - prevalence))
+    predicted = (dataset.test.inputs - center) @ weights + prevalence >= 0.5
     true = dataset.test.labels
     assert (predicted == true).mean() == pytest.approx(0.934, abs=0.004)
     assert 2 * (predicted & true).sum() / (predicted.sum() + true.sum()) == pytest.approx(0.64, abs=0.03)

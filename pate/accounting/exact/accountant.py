@@ -1,0 +1,163 @@
+"""The exact accountant: optimal adaptive composition by dynamic programming, as a guaranteed upper bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Self
+
+from scipy.special import ndtr
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
+from pate.accounting.events import (
+    ApproximateEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LeafEvent,
+    NonPrivateEvent,
+    SelfComposedEvent,
+    leaves,
+)
+from pate.accounting.exact.dominating_pairs import Family, ShiftedMaximum, family
+from pate.accounting.exact.profile import Profile, composed, largest_loss
+from pate.accounting.rdp import RdpAccountant
+from pate.validation import require_count
+
+_LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
+_MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
+_RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
+_LEAST = 1e-290
+_SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
+_ROUNDING = 1e-9
+_TAIL_ROUNDING = 2.0**-42  # of a Gaussian tail in a difference
+
+
+class ExactAccountant(Accountant):
+    """Composes one-bit, bounded-range, pure-DP and Gaussian events as well as any adversary can play against them.
+
+    Formal guarantees, for the adjacency that the events were made for:
+        * The best play of an adversary who picks two neighbors anew for every step, having seen all losses before, is
+          never better than these figures; their own rounding is covered.
+        * Gaussians alone are exact. A noisy maximum with Gaussian noise is replaced by a pair that dominates it; there
+          the bound is not the best play, and the PLD accountant's is tighter.
+        * Never above the Renyi accountant: the smaller of two bounds is returned.
+
+    Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians count as the
+    first step, which gives the adversary of the others the most freedom. Epsilons above 500 and deltas below 1e-187
+    are those of the Renyi accountant. The first reading takes a few milliseconds a
+    step, of which a query has one or two, or one a label: minutes for 24,000 bits. The next take next to nothing.
+
+    Raises:
+        InvalidValue: from `compose`, for events of other kinds; the Renyi accountant may know them.
+
+    Attributes:
+        failure_prob: what approximate events have taken from delta.
+
+    Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
+
+    >>> from pate.accounting import BoundedRangeEvent
+    >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
+    >>> [round(kind().compose(event).get_epsilon(1e-6), 2) for kind in (RdpAccountant, ExactAccountant)]
+    [0.98, 0.93]
+    """
+
+    name = "exact"
+
+    def __init__(self) -> None:
+        self._rdp = RdpAccountant()
+        self._steps: list[tuple[Family, int]] = []
+        self._mu_squared = 0.0
+        self.failure_prob = 0.0
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        for _ in leaves(event, count=require_count("count", count, minimum=0)):
+            pass  # refuses what is no event, before anything is added
+        steps: list[tuple[Family, int]] = []
+        mu_squared = 0.0
+        for leaf, times in _in_order(event, count):
+            if times == 0:
+                continue
+            if isinstance(leaf, GaussianEvent) and leaf.noise_multiplier > 0:
+                mu_squared += max(times / leaf.noise_multiplier / leaf.noise_multiplier, _LEAST)
+            elif not _is_unbounded(leaf) and (made := family(leaf)) is not None:
+                steps.append((made, times))
+        self._rdp.compose(event, count)
+        self.failure_prob = self._rdp.failure_prob
+        self._steps += steps
+        self._mu_squared += mu_squared
+        return self
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The smallest epsilon of the profile, at most that of the Renyi accountant."""
+        left = self.remaining_delta(target_delta)
+        bound = self._rdp.get_epsilon(target_delta)
+        if not 0 < bound < math.inf:
+            return bound
+        if not self._steps:
+            return min(bound, gaussian_epsilon(math.sqrt(self._mu_squared), target_delta=left) * (1 + _ROUNDING))
+        profile = self._profile(left * _MARGIN)
+        return bound if profile is None else min(bound, profile.epsilon(left) * (1 + _ROUNDING))
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
+        bound = self._rdp.get_delta(target_epsilon)
+        left = bound - self.failure_prob
+        if left <= 0 or bound >= 1:
+            return bound
+        if not self._steps:
+            return min(bound, _gaussian_delta(math.sqrt(self._mu_squared), target_epsilon) + self.failure_prob)
+        profile = self._profile(left * _RENYI_MARGIN)
+        if profile is None:
+            return bound
+        return min(bound, max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING) + self.failure_prob)
+
+    def _profile(self, smallest_delta: float) -> Profile | None:
+        """The profile down to a delta, one for many questions; None where no grid can hold it."""
+        level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
+        if level is None:
+            return None
+        steps = tuple(self._steps)
+        if self._mu_squared > 0:
+            steps = ((ShiftedMaximum(1, math.sqrt(self._mu_squared)), 1), *steps)
+        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
+        reach = min(float(epsilons.min()), largest_loss(steps))
+        if not _SMALLEST_REACH < reach < _LARGEST_REACH:
+            return None
+        return composed(steps, reach=reach, smallest_delta=10.0**-level)
+
+
+def _gaussian_delta(mu: float, epsilon: float) -> float:
+    """The closed form, a difference of two probabilities, rounded up."""
+    if mu == 0:
+        return 0.0
+    return gaussian_delta(mu, epsilon=epsilon) + _TAIL_ROUNDING * float(ndtr(mu / 2 - epsilon / mu))
+
+
+def _is_unbounded(leaf: LeafEvent) -> bool:
+    """Events without protection have no family; the Renyi accountant prices them, at infinity."""
+    price = getattr(leaf, "epsilon", 0.0)
+    return isinstance(leaf, NonPrivateEvent) or price == math.inf or getattr(leaf, "noise_multiplier", 1.0) == 0
+
+
+def _in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
+    """The leaves of an event in the order in which they happen."""
+    if isinstance(event, LeafEvent):
+        yield event, count
+    elif isinstance(event, SelfComposedEvent):
+        if isinstance(event.event, LeafEvent):
+            yield event.event, count * event.count
+        else:
+            for _ in range(count * event.count):
+                yield from _in_order(event.event, 1)
+    elif isinstance(event, ApproximateEvent):
+        yield from _in_order(event.event, count)
+    elif isinstance(event, ComposedEvent):
+        for _ in range(count):
+            for part in event.events:
+                if isinstance(part, LeafEvent):
+                    yield part, 1
+                else:
+                    yield from _in_order(part, 1)

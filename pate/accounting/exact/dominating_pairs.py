@@ -1,0 +1,198 @@
+"""Families of pairs of laws: what a mechanism can do to its output in one step, between neighbors.
+
+Most are families of two-point pairs. A pair (up, down) with up > 0 > down stands for two outcomes whose log-likelihood
+ratios are `up` and `down`; both probabilities follow from the ratios. A pair with a larger `up` and a smaller `down`
+dominates: it can be garbled into the other one, so replacing pairs by a box that contains them is an upper bound for
+every later composition (docs/proofs/exact_composition.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit, log_ndtr
+
+from pate.accounting.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    LeafEvent,
+    NoisyMaxGaussianEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PureDpEvent,
+)
+from pate.accounting.renyi import pairs_apart
+from pate.validation import InvalidValue
+
+Array = NDArray[np.float64]
+
+_ULPS = 2.0**-50
+"""Relative rounding error of `log_expit`, four times over."""
+_FARTHEST = 9.0  # standard deviations
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The pair that dominates a run of neighboring pairs of a family, and the two halves of the run.
+
+    Attributes:
+        up: the largest loss of the first outcome.
+        down: the smallest loss of the second outcome.
+        halves: empty for a single pair.
+        variance: the largest second moment of the loss among the pairs: a measure, not a bound.
+    """
+
+    up: float
+    down: float
+    halves: tuple[Box, ...]
+    variance: float
+
+    @classmethod
+    def pair(cls, up: float, down: float) -> Box:
+        """The box of a single pair."""
+        first, second = probabilities(up, down)
+        return cls(up, down, (), first * up * up + second * down * down)
+
+
+@dataclass(frozen=True)
+class Span:
+    """All pairs (t, t - length) with 0 <= t <= length: log-likelihood ratios that span at most `length`.
+
+    Attributes:
+        length: > 0.
+    """
+
+    length: float
+
+    @property
+    def variance(self) -> float:
+        """Of the pair in the middle, about the largest."""
+        return self.length * self.length / 4
+
+
+@dataclass(frozen=True)
+class ShiftedMaximum:
+    """The single pair M + shift and M, the largest of `count` standard normals; one normal is a Gaussian release.
+
+    Attributes:
+        count: how many normals, >= 1.
+        shift: > 0.
+    """
+
+    count: int
+    shift: float
+
+    @property
+    def variance(self) -> float:
+        """The second moment of the loss where it is positive, under both laws: a measure, not a bound."""
+        x = np.linspace(-_FARTHEST, self.shift + _FARTHEST, 1001)
+        mass = np.diff(self.tails(x - self.shift)[0] + self.tails(x)[0])
+        return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
+
+    def loss(self, x: Array) -> Array:
+        """Log density(M + shift) - log density(M) at x, rising."""
+        slope = x * self.shift - self.shift * self.shift / 2
+        return np.asarray(slope + (self.count - 1) * (log_ndtr(x - self.shift) - log_ndtr(x)))
+
+    def loss_rounding(self, x: Array) -> Array:
+        """A bound on the rounding error of `loss`."""
+        terms = np.abs(x) * self.shift + self.shift * self.shift / 2
+        return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
+
+    def tails(self, x: Array) -> tuple[Array, Array]:
+        """P(M <= x) and P(M > x), each to its last digits."""
+        log_below = self.count * log_ndtr(x)
+        return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
+
+
+Family = Box | Span | ShiftedMaximum
+
+
+def probabilities(up: float, down: float) -> tuple[float, float]:
+    """Of the first and the second outcome, under the law that the losses favor; both to their last digits."""
+    scale = math.expm1(down - up)
+    return math.expm1(down) / scale, math.exp(down) * math.expm1(-up) / scale
+
+
+@lru_cache(maxsize=256)
+def family(event: LeafEvent) -> Family | None:
+    """All pairs that an event can produce between neighbors; None where nothing can happen.
+
+    Raises:
+        InvalidValue: an event that is not made of such pairs.
+    """
+    return _family(event)
+
+
+@singledispatch
+def _family(event: LeafEvent) -> Family | None:
+    raise InvalidValue(
+        f"event={type(event).__name__}: expected an event that the exact accountant can compose "
+        "(the rdp accountant may know it)"
+    )
+
+
+@_family.register
+def _(event: NoOpEvent) -> Family | None:
+    return None
+
+
+@_family.register
+def _(event: GaussianEvent) -> Family | None:
+    return ShiftedMaximum(1, 1 / event.noise_multiplier)
+
+
+@_family.register
+def _(event: NoisyMaxGaussianEvent) -> Family | None:
+    """The pair of which every hockey stick is above the release's (docs/proofs/gap_selection.md, step 5)."""
+    if event.num_candidates == 1:
+        return None
+    return ShiftedMaximum(event.num_candidates - 1, 2 / event.noise_multiplier)
+
+
+@_family.register
+def _(event: PureDpEvent) -> Family | None:
+    return Box.pair(event.epsilon, -event.epsilon) if event.epsilon > 0 else None
+
+
+@_family.register
+def _(event: BoundedRangeEvent) -> Family | None:
+    return Span(event.epsilon) if event.epsilon > 0 else None
+
+
+@_family.register
+def _(event: OneBitEvent) -> Family | None:
+    """The bit at two statistics that differ by the reach, either way round, less the pairs that others dominate."""
+    near, far = pairs_apart(np.array(event.logits), event.reach)
+    if near.size == 0:
+        return None
+    one = _rounded_up(log_expit(far), log_expit(near))  # loss of a 1, > 0
+    zero = _rounded_up(log_expit(-near), log_expit(-far))  # minus the loss of a 0, > 0
+    ups, downs = np.concatenate([one, zero]), -np.concatenate([zero, one])
+    order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first
+    ups, downs = ups[order], downs[order]
+    lowest_before = np.concatenate([[np.inf], np.minimum.accumulate(downs)[:-1]])
+    kept = downs < lowest_before
+    return _tree([Box.pair(up, down) for up, down in zip(ups[kept].tolist(), downs[kept].tolist(), strict=True)])
+
+
+def _rounded_up(larger: Array, smaller: Array) -> Array:
+    """The difference of two logarithms, never below the true one."""
+    return np.asarray(larger - smaller - _ULPS * (larger + smaller) + np.finfo(np.float64).tiny)
+
+
+def _tree(boxes: list[Box]) -> Box:
+    """A balanced tree over neighboring boxes."""
+    while len(boxes) > 1:
+        runs = [tuple(boxes[start : start + 2]) for start in range(0, len(boxes), 2)]
+        boxes = [
+            Box(max(b.up for b in run), min(b.down for b in run), run, max(b.variance for b in run))
+            if len(run) > 1
+            else run[0]
+            for run in runs
+        ]
+    return boxes[0]

@@ -1,0 +1,111 @@
+"""Privacy profiles: delta as a function of epsilon for a sequence of steps, composed optimally on a grid.
+
+V_0(x) = max(0, 1 - exp(x)); each step replaces V by the largest expectation of V(x - loss) over the pairs that the step
+allows, and delta(epsilon) is the last V at epsilon: the adversary picks neighbors adaptively, and this is its best.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.exact.composition_step import Step, step_of
+from pate.accounting.exact.dominating_pairs import Box, Family, Span
+from pate.accounting.exact.loss_grid import Grid, rounded_spacing
+
+Array = NDArray[np.float64]
+Steps = tuple[tuple[Family, int], ...]
+
+_WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
+_POINTS_PER_REACH = 2000
+_MOST_POINTS = 200_000
+_LEFT_SHARE = 0.25  # of the reach: how far left of 0 the grid begins at least
+_FEW_STEPS = 10  # so few may move delta by much at once: the grid then begins as far left as it ends right
+_NEGLIGIBLE = 1e-3  # of the smallest delta
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Upper bounds for delta on the points of a grid, and between them by convexity in exp(epsilon).
+
+    Attributes:
+        grid: the epsilons.
+        values: `[size]` the deltas.
+    """
+
+    grid: Grid
+    values: Array
+
+    def delta(self, epsilon: float) -> float:
+        """The delta at an epsilon >= 0."""
+        return self.grid.at(self.values, epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Where the values fall to `delta`; 0 where they are there from the start, infinity where never."""
+        above = np.flatnonzero((self.values > delta) & (np.arange(self.grid.size) + self.grid.first >= 0))
+        if above.size == 0:
+            return 0.0
+        last = int(above[-1])
+        if last + 1 == self.grid.size:
+            return math.inf
+        share = float((self.values[last] - delta) / (self.values[last] - self.values[last + 1]))
+        return (self.grid.first + last) * self.grid.spacing + math.log1p(share * math.expm1(self.grid.spacing))
+
+
+@lru_cache(maxsize=16)
+def composed(steps: Steps, *, reach: float, smallest_delta: float) -> Profile:
+    """The profile of steps taken in this order; remembered, as the same release is priced again and again.
+
+    Args:
+        steps: families of pairs and how often each is taken, at least once in all.
+        reach: the epsilon at which the grid ends.
+        smallest_delta: of interest; errors far below it are allowed for speed.
+    """
+    num_steps = sum(times for _, times in steps)
+    grid = _grid(steps, reach, num_steps)
+    made: dict[Family, Step] = {}
+    values = -np.expm1(np.minimum(grid.points, 0.0))
+    for family, times in reversed(steps):
+        if family not in made:
+            made[family] = step_of(family, grid, negligible=_NEGLIGIBLE * smallest_delta / num_steps)
+        for _ in range(times):
+            values = made[family](values)
+    return Profile(grid, values)
+
+
+def largest_loss(steps: Steps) -> float:
+    """The sum of the largest losses of all steps: beyond it delta is 0."""
+    return math.fsum(times * _largest(family) for family, times in steps)
+
+
+def _grid(steps: Steps, reach: float, num_steps: int) -> Grid:
+    """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
+    variance = math.fsum(times * family.variance for family, times in steps)
+    spacing = min(reach / _POINTS_PER_REACH, math.sqrt(4 * _WIDENING * variance / num_steps))
+    spacing = rounded_spacing(max(spacing, reach / _MOST_POINTS))
+    weights: dict[float, float] = {}
+    for family, times in steps:
+        if (length := _length(family)) >= spacing:
+            weights[length] = weights.get(length, 0.0) + times * length * length
+    if weights:
+        length = max(weights, key=weights.__getitem__)
+        spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
+    left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
+    first = -math.ceil(left_share * reach / spacing) - 1
+    return Grid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
+
+
+def _largest(family: Family) -> float:
+    """The largest loss of one step."""
+    return family.up if isinstance(family, Box) else family.length if isinstance(family, Span) else math.inf
+
+
+def _length(family: Family) -> float:
+    """What should be a multiple of the spacing: the length of a span, the loss of a single pair; or 0."""
+    if isinstance(family, Box):
+        return 0.0 if family.halves else family.up
+    return family.length if isinstance(family, Span) else 0.0

@@ -1,0 +1,1 @@
+"""Composition of privacy-loss distributions through Google's dp-accounting."""

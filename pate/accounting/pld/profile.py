@@ -1,0 +1,167 @@
+"""Privacy profiles: the largest hockey stick between neighbors, as a function of epsilon, for every kind of event.
+
+A profile f(epsilon) bounds sup over events S of P(S) - e^epsilon P'(S) for every ordered pair of neighbors, epsilon of
+either sign. The relation between neighbors is symmetric, so one profile serves both directions. Any convex function of
+e^epsilon above the true supremum, 1 at 0 and never rising, is the profile of some pair of laws, and that pair dominates
+the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_ndtr, ndtr
+
+from pate.accounting.conversion import rdp_to_hockey_sticks
+from pate.accounting.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    LeafEvent,
+    NoisyMaxGaussianEvent,
+    OneBitEvent,
+    PureDpEvent,
+)
+from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.renyi import pairs_apart
+
+Array = NDArray[np.float64]
+
+_MOST_SIZES = 64
+_BISECTIONS = 70
+_FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
+_FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
+
+
+@singledispatch
+def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
+    """Upper bounds for the largest hockey stick at rising epsilons of either sign: `[E]`.
+
+    Kinds without a profile of their own have the best conversion of their Renyi curve at any order, both ways round;
+    its convex minorant is what dominates.
+
+    Raises:
+        InvalidValue: an event of a kind that has no Renyi curve either.
+    """
+    rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    forward, backward = (rdp_to_hockey_sticks(DEFAULT_ORDERS, rdp, epsilons=x) for x in (epsilons, -epsilons))
+    factor = np.exp(np.minimum(epsilons, 0.0))  # above 0 the exchange would magnify rounding errors by e^epsilon
+    exchanged = np.where(epsilons < 0, 1 - factor + factor * backward, 1.0)
+    return _at_least_trivial(np.minimum(forward, exchanged), epsilons)
+
+
+@privacy_profile.register
+def _(event: GaussianEvent, epsilons: Array) -> Array:
+    """Its own pair (Balle & Wang 2018)."""
+    mu = 1 / event.noise_multiplier
+    near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
+    return _at_least_trivial(ndtr(near) - np.exp(epsilons + log_ndtr(far)), epsilons)
+
+
+@privacy_profile.register
+def _(event: PureDpEvent, epsilons: Array) -> Array:
+    """Randomized response."""
+    return _at_least_trivial(expit(event.epsilon) - np.exp(epsilons) * expit(-event.epsilon), epsilons)
+
+
+@privacy_profile.register
+def _(event: BoundedRangeEvent, epsilons: Array) -> Array:
+    """The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2."""
+    inside = np.abs(epsilons) <= event.epsilon
+    gap = -np.expm1((np.where(inside, epsilons, 0.0) - event.epsilon) / 2)
+    return _at_least_trivial(np.where(inside, gap * gap / -math.expm1(-event.epsilon), 0.0), epsilons)
+
+
+@privacy_profile.register
+def _(event: OneBitEvent, epsilons: Array) -> Array:
+    """The largest over pairs of statistics `reach` apart, both outcomes, both ways round."""
+    near, far = pairs_apart(np.array(event.logits), event.reach)
+    profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
+    for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
+        for more, less in zip(expit(p), expit(q), strict=True):
+            np.maximum(profile, more - factor * less, out=profile)
+    return _at_least_trivial(profile, epsilons)
+
+
+@privacy_profile.register
+def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
+    """For sets of a outcomes of n, the smaller of two pairs of maxima, of a and of n - a normals; the largest over a.
+
+    A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
+    """
+    n = event.num_candidates
+    if n == 1:
+        return _at_least_trivial(np.zeros_like(epsilons), epsilons)
+    shift = 2 / event.noise_multiplier
+    profile, first = np.zeros_like(epsilons), 1
+    for size in _block_sizes(n - 1):
+        above = _raised_maximum(first + size - 1, shift, epsilons)
+        below = _lowered_maximum(n - first, shift, epsilons)
+        np.maximum(profile, convex_minorant(np.exp(epsilons), np.minimum(above, below)), out=profile)
+        first += size
+    return _at_least_trivial(profile, epsilons)
+
+
+def _block_sizes(total: int) -> list[int]:
+    """Nearly equal sizes of at most 64 blocks, without listing what is in them."""
+    number = min(total, _MOST_SIZES)
+    size, larger = divmod(total, number)
+    return [size + 1] * larger + [size] * (number - larger)
+
+
+def _raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
+    """The hockey stick of M + shift against M, M the largest of `count` standard normals."""
+
+    def loss(t: Array) -> Array:
+        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(t - shift) - log_ndtr(t)))
+
+    t = _root(loss, epsilons, shift)
+    return np.asarray(np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift)))
+
+
+def _lowered_maximum(count: int, shift: float, epsilons: Array) -> Array:
+    """The hockey stick of M - shift against M."""
+
+    def loss(t: Array) -> Array:
+        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(shift - t) - log_ndtr(-t)))
+
+    t = -_root(loss, epsilons, shift)
+    return np.asarray(np.exp(count * log_ndtr(t + shift)) - np.exp(epsilons + count * log_ndtr(t)))
+
+
+def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
+    """Where a rising function of the noise meets its targets, by bisection; an error there costs its square."""
+    farthest = min((float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL)
+    low, high = np.full_like(targets, -farthest), np.full_like(targets, farthest)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        before = rising(middle) < targets
+        low, high = np.where(before, middle, low), np.where(before, high, middle)
+    return (low + high) / 2
+
+
+def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
+    """No profile is below that of two equal laws, nor above 1."""
+    return np.clip(profile, np.maximum(-np.expm1(epsilons), 0.0), 1.0)
+
+
+def lower_hull(x: Array, y: Array) -> NDArray[np.int64]:
+    """The points `[H]`, by index, of the largest convex function through or below the points (x, y), x rising."""
+    kept: list[int] = []
+    for i in range(len(x)):
+        while len(kept) > 1:
+            first, second = kept[-2], kept[-1]
+            if (y[second] - y[first]) * (x[i] - x[first]) < (y[i] - y[first]) * (x[second] - x[first]):
+                break
+            kept.pop()
+        kept.append(i)
+    return np.array(kept, dtype=np.int64)
+
+
+def convex_minorant(x: Array, y: Array) -> Array:
+    """That function at the points: `[len(x)]`."""
+    kept = lower_hull(x, y)
+    return np.asarray(np.interp(x, x[kept], y[kept]))

@@ -1,0 +1,1 @@
+"""Aggregators that release a set of labels where it is stable."""

@@ -1,0 +1,1 @@
+"""Aggregators that are charged once for a session and halt after a number of hits."""

@@ -1,0 +1,266 @@
+"""What aggregators under target charging share: one session, charged before its first call and halted by its hits."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self, final, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, Event, Ledger, RdpAccountant
+from pate.aggregators.histogram import Bits, HistogramAggregator
+from pate.aggregators.release import Release
+from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
+
+
+@dataclass(frozen=True)
+class Round:
+    """What some consecutive queries of a session gave.
+
+    Attributes:
+        labels: bool `[q, L]`.
+        answered: bool `[q]`.
+        hits: bool `[q]`; a session that halts within the round asks nothing after its last hit.
+    """
+
+    labels: Bits
+    answered: Bits
+    hits: Bits
+
+
+@dataclass(frozen=True)
+class ChargedRelease(Release):
+    """A release under target charging; all of it may be published.
+
+    Attributes:
+        hits: bool `[Q]`, the queries that were paid for.
+        num_asked: queries until the session halted; those after it are refused unasked.
+        target_hits: hits after which the session halts.
+    """
+
+    hits: Bits
+    num_asked: int
+    target_hits: int
+
+    @property
+    def num_hits(self) -> int:
+        """Hits so far."""
+        return int(self.hits.sum())
+
+    @property
+    def remaining_hits(self) -> int:
+        """How many more would have halted the session."""
+        return self.target_hits - self.num_hits
+
+    @property
+    def num_abstained(self) -> int:
+        """Hits without an answer."""
+        return int((self.hits & ~self.answered).sum())
+
+
+@runtime_checkable
+class PriorRule(Protocol):
+    """Says before each round what the next answers are expected to be, from what was released before it.
+
+    Attributes:
+        name: text that no two rules share which can say different things: it is a part of the release's identity.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
+
+        Args:
+            labels: `[start, L]` released in the rounds before.
+            answered: `[start]`.
+            num_queries: of the next round.
+        """
+
+
+OnRound = Callable[[int, Round], None]
+"""Called with the number of each round and its outcome, before the next round begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetChargedAggregator(HistogramAggregator):
+    """Asks queries in order and rounds until `target_hits` of them have hit; the rest is refused.
+
+    Formal guarantees:
+        * The price is that of the whole session. It is charged before the first call, and neither votes nor hits nor
+          priors change it.
+        * All random numbers are drawn before the first round, some for each query, so a session that is continued
+          with the rounds before it gives what it would have given.
+
+    Attributes:
+        target_hits: tau, >= 1.
+        session_delta: delta that the session's accesses are counted for, in (0, 1): best where it is the delta of the
+            whole guarantee; valid beside any.
+        round_size: queries of a round at most, >= 1.
+    """
+
+    target_hits: int = 10
+    session_delta: float = 1e-6
+    round_size: int = 500
+
+    _numbers_per_query: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("target_hits", self.target_hits)
+        require_probability("session_delta", self.session_delta)
+        require_count("round_size", self.round_size)
+
+    @abstractmethod
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The price of the same answers to the same queries by plain composition: nothing halts, nothing is free."""
+
+    @abstractmethod
+    def hit_probabilities(
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
+    ) -> NDArray[np.float64]:
+        """The probability that each query `[Q, L]` hits when it is asked: `[Q]`; no epsilon covers it."""
+
+    @abstractmethod
+    def _ask(
+        self,
+        counts: NDArray[np.int64],
+        numbers: NDArray[np.float64],
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
+    ) -> Round:
+        """The outcomes of consecutive queries, as if nothing halted between them.
+
+        Args:
+            counts: `[q, L]`.
+            numbers: `[q, numbers a query]`, uniform.
+            prior: `[q, L]` or None.
+            first: the number of the first of them.
+            num_teachers: T.
+        """
+
+    def calibrated(
+        self,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+    ) -> Self:
+        """The least noise for a target, with `target_hits` as it is and `session_delta` set to the target's delta."""
+        return super(TargetChargedAggregator, replace(self, session_delta=target_delta)).calibrated(
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            num_queries=num_queries,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+            accountant=accountant,
+        )
+
+    @final
+    def aggregate(
+        self,
+        votes: Any,
+        *,
+        num_teachers: int,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        prior: NDArray[np.bool_] | PriorRule | None = None,
+        done: Sequence[Round] = (),
+        on_round: OnRound | None = None,
+    ) -> ChargedRelease:
+        """Releases labels for the queries in order, until the session halts.
+
+        Args:
+            votes: integers `[Q, L]` in 0..num_teachers.
+            num_teachers: T, public.
+            rng: as in `PerQueryAggregator.aggregate`.
+            ledger: charged with the whole session before anything is drawn.
+            prior: bool `[Q, L]`, or a rule that is asked before each round; public, or computed from what was released
+                before. Aggregators that need none take no notice of it.
+            done: the first rounds of the same session, where it continues one that was stopped; taken as they are, so
+                nothing but what `on_round` was told may be given.
+            on_round: told each new round; what it raises ends the session.
+
+        Raises:
+            InvalidValue: as `PerQueryAggregator.aggregate`; a prior or a round of another shape.
+        """
+        beside = _prior_name(prior, votes, num_teachers)
+        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger, beside=beside)
+        numbers = rng.random((len(counts), self._numbers_per_query))
+        labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
+        num_asked = 0
+        for index, rows in enumerate(self._rounds(len(counts))):
+            left = self.target_hits - int(hits.sum())
+            if index < len(done):
+                outcome = _require_round(done[index], labels[rows].shape, left)
+            else:
+                block, expected = counts[rows].astype(np.int64, copy=False), _expected(prior, labels, answered, rows)
+                outcome = self._ask(block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers)
+                outcome = _halted(outcome, left)
+                if on_round is not None:
+                    on_round(index, outcome)
+            labels[rows], answered[rows], hits[rows] = outcome.labels, outcome.answered, outcome.hits
+            num_asked = rows.stop
+            if outcome.hits.sum() == left:
+                num_asked = rows.start + int(np.flatnonzero(outcome.hits)[-1]) + 1
+                break
+        return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
+
+    def _rounds(self, num_queries: int) -> Iterator[slice]:
+        """The rows of each round."""
+        for start in range(0, num_queries, self.round_size):
+            yield slice(start, min(start + self.round_size, num_queries))
+
+
+def _halted(outcome: Round, left: int) -> Round:
+    """The round without what comes after the last hit that is left."""
+    asked = np.asarray(np.cumsum(outcome.hits) - outcome.hits < left)
+    return Round(outcome.labels & asked[:, None], outcome.answered & asked, outcome.hits & asked)
+
+
+def _expected(
+    prior: NDArray[np.bool_] | PriorRule | None, labels: Bits, answered: Bits, rows: slice
+) -> NDArray[np.bool_] | None:
+    """The prior of a round's queries."""
+    if prior is None:
+        return None
+    if not isinstance(prior, PriorRule):
+        return np.asarray(prior)[rows]
+    size, num_labels = rows.stop - rows.start, labels.shape[1]
+    said = np.asarray(prior(labels[: rows.start], answered[: rows.start], size))
+    good = said.dtype == np.bool_ and said.shape == (size, num_labels)
+    require(good, "prior", f"{said.dtype} {said.shape}", f"bool [{size}, {num_labels}]")
+    return said
+
+
+def _prior_name(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_teachers: int) -> str:
+    """What identifies the prior; checks an array's shape, before anything is charged."""
+    if prior is None:
+        return ""
+    if isinstance(prior, PriorRule):
+        return f"rule {prior.name}"
+    shape = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).shape
+    bits = np.asarray(prior)
+    require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
+    require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
+    return f"prior {hashlib.sha256(np.packbits(bits).tobytes()).hexdigest()}"
+
+
+def _require_round(outcome: Round, shape: tuple[int, ...], left: int) -> Round:
+    """A round that was kept, if it can be one of this session."""
+    found = (outcome.labels.shape, outcome.answered.shape, outcome.hits.shape)
+    if found != (shape, shape[:1], shape[:1]):
+        raise InvalidValue(f"done={found[0]}: expected a round of {shape}")
+    require(bool(outcome.hits.sum() <= left), "done", f"{outcome.hits.sum()} hits", f"at most {left} hits")
+    return outcome

@@ -1,0 +1,238 @@
+"""NotPriorTopK: a student's own prediction is checked against the votes, and only a contradiction is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, ComposedEvent, Event, RdpAccountant, calibrate
+from pate.accounting.target_charging import not_prior
+from pate.aggregators.histogram import Bits
+from pate.aggregators.stable.stable_top_k import StableTopK
+from pate.aggregators.target_charging.aggregator import Round, TargetChargedAggregator
+from pate.aggregators.target_charging.session_price import session_event
+from pate.aggregators.target_charging.top_k_call import bit_epsilon
+from pate.mechanisms.noise.softmax import draw_index
+from pate.mechanisms.ranking import Ranking
+from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.validation import require, require_count, require_positive, require_probability
+
+_SMALLEST_ROUND = 25
+_GRID = 2.0**53
+_SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPriorTopK(TargetChargedAggregator):
+    """Checks the expected labels of a query, and releases others by stable top-k only where the check fails.
+
+    The margin of a set is the smallest count in it less the largest outside. If margin + Laplace noise reaches
+    `prior_margin`, the query is answered with its prior: free. Else it is a hit, and is released (or refused) as
+    `StableTopK` would. The first queries, which no prior exists for, are released so without a check.
+
+    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
+        * A check is one bit, (sens / prior_scale)-DP with no failure, charged by the `not_prior` target.
+        * At most `first_queries + target_hits` queries go through stable top-k, which are composed beside the session,
+          failures included.
+        * The prior may be anything public, and anything computed from the release so far.
+
+    Edge cases: a prior without a label expects nothing; such a query hits without a check. After the last hit every
+    query is refused.
+
+    Attributes:
+        prior_scale: scale of the check's Laplace noise in votes, > 0.
+        prior_margin: votes by which a prior has to lead; below 0 it may lag behind.
+        first_queries: queries released without a check, >= 0.
+        selection_scale: beta of the release's Gumbel noise in votes, > 0.
+        table_order: Renyi order that the release's stability table is made for, > 1.
+        table_budget: Renyi divergence of one test at that order, > 0.
+        failure_prob: probability that an unstable set is released, per release.
+        padded: whether k = 0 and k = L are possible answers of a release.
+        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1).
+
+    Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+
+    >>> aggregator = NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0,
+    ...     first_queries=0, target_hits=1)
+    >>> votes, prior = np.array([[90, 5, 3], [80, 90, 1]]), np.array([[True, False, False], [False, False, True]])
+    >>> release = aggregator.aggregate(votes, num_teachers=100, rng=np.random.default_rng(0), prior=prior)
+    >>> release.hits, release.labels
+    (array([False,  True]), array([[ True, False, False],
+           [ True,  True, False]]))
+    """
+
+    prior_scale: float
+    prior_margin: float = 0.0
+    first_queries: int = 50
+    selection_scale: float
+    table_order: float
+    table_budget: float
+    failure_prob: float = 1e-9
+    padded: bool = False
+    release_share: float = 0.7
+
+    _numbers_per_query: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("prior_scale", self.prior_scale)
+        require(bool(np.isfinite(self.prior_margin)), "prior_margin", self.prior_margin, "a finite number")
+        require_count("first_queries", self.first_queries, minimum=0)
+        require_probability("release_share", self.release_share)
+        _ = self.release_step  # refuses what stable top-k refuses
+
+    @property
+    def release_step(self) -> StableTopK:
+        """What releases the first queries and the hits."""
+        return StableTopK(
+            selection_scale=self.selection_scale,
+            test="table",
+            table_order=self.table_order,
+            table_budget=self.table_budget,
+            failure_prob=self.failure_prob,
+            padded=self.padded,
+            adjacency=self.adjacency,
+        )
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The release's second step, for that many teachers."""
+        return self.release_step.stability_test(num_teachers=num_teachers)
+
+    def agreement(self, *, num_teachers: int) -> NDArray[np.float64]:
+        """The probability that a prior of each margin -T..T is kept: `[2 T + 1]`, the numbers drawn from."""
+        require_count("num_teachers", num_teachers)
+        return _agreement(self.prior_scale, self.prior_margin, num_teachers)
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The session of checks, then the releases that its hits can lead to."""
+        first = min(require_count("num_queries", num_queries, minimum=0), self.first_queries)
+        num_checks = num_queries - first
+        session = session_event(
+            not_prior,
+            bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity),
+            target_hits=self.target_hits,
+            num_calls=num_checks,
+            session_delta=self.session_delta,
+        )
+        num_releases = first + min(num_checks, self.target_hits)
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        return ComposedEvent((session, self.release_step.event_for(num_queries=num_releases, **shape)))
+
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """Every query released by stable top-k."""
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        return self.release_step.event_for(num_queries=num_queries, **shape)
+
+    def scaled(self, factor: float) -> NotPriorTopK:
+        """All noises multiplied by `factor`; the table's budget divided by its square."""
+        return replace(self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor)
+
+    def calibrated(
+        self,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        num_queries: int,
+        num_labels: int,
+        num_teachers: int,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+    ) -> NotPriorTopK:
+        """The releases' noise for their share of the target, then the checks' noise for what is left.
+
+        `target_hits` and `first_queries` stay as they are, and `session_delta` is set to the target's delta.
+        """
+        shape: dict[str, Any] = {"num_labels": num_labels, "num_teachers": num_teachers}
+        num_releases = min(num_queries, self.first_queries + self.target_hits)
+        checked = num_queries > self.first_queries
+        release = self.release_step.calibrated(
+            target_epsilon=target_epsilon * (self.release_share if checked else 1.0),
+            target_delta=target_delta,
+            num_queries=num_releases,
+            accountant=accountant,
+            **shape,
+        )
+        base = replace(self._with(release), session_delta=target_delta)
+        if not checked:
+            return base
+        prior_scale = calibrate(
+            lambda scale: replace(base, prior_scale=scale).event_for(num_queries=num_queries, **shape),
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            accountant=accountant,
+            start=self.prior_scale,
+        )
+        return replace(base, prior_scale=prior_scale)
+
+    def hit_probabilities(
+        self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
+    ) -> NDArray[np.float64]:
+        """That its check fails, or 1 without a prior; 0 for the first queries, which are not checked."""
+        expected = np.zeros(votes.shape, dtype=np.bool_) if prior is None else prior
+        kept = self.agreement(num_teachers=num_teachers)[margins(votes, expected) + num_teachers]
+        checked = np.arange(len(votes)) >= self.first_queries
+        return np.where(checked, np.where(expected.any(axis=1), 1 - kept, 1.0), 0.0)
+
+    def _with(self, release: StableTopK) -> NotPriorTopK:
+        return replace(
+            self,
+            selection_scale=release.selection_scale,
+            table_order=float(release.table_order or 0),
+            table_budget=float(release.table_budget or 0),
+        )
+
+    def _rounds(self, num_queries: int) -> Iterator[slice]:
+        """The first queries, then rounds as long as all before them together: a student learns in proportion."""
+        start = 0
+        while start < num_queries:
+            size = min(self.round_size, max(start, _SMALLEST_ROUND))
+            stop = min(num_queries, start + size)
+            yield slice(start, min(stop, self.first_queries) if start < self.first_queries else stop)
+            start = min(stop, self.first_queries) if start < self.first_queries else stop
+
+    def _ask(
+        self,
+        counts: NDArray[np.int64],
+        numbers: NDArray[np.float64],
+        prior: Bits | None,
+        *,
+        first: int,
+        num_teachers: int,
+    ) -> Round:
+        expected = np.zeros(counts.shape, dtype=np.bool_) if prior is None else prior
+        checked = first + np.arange(len(counts)) >= self.first_queries
+        kept = self.agreement(num_teachers=num_teachers)[margins(counts, expected) + num_teachers]
+        agreed = checked & expected.any(axis=1) & (numbers[:, 0] < kept)
+        labels, answered = self._release(counts, numbers[:, 1:], num_teachers)
+        return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
+
+    def _release(self, counts: NDArray[np.int64], numbers: NDArray[np.float64], num_teachers: int) -> tuple[Bits, Bits]:
+        """Stable top-k of every query, from two uniform numbers each."""
+        step, ranking = self.release_step, Ranking.of(counts)
+        selection = step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
+        k = selection.candidates[draw_index(selection.probabilities(counts), numbers[:, 0])]
+        gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
+        passed = numbers[:, 1] < step.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
+        answered = passed | (k == 0) | (k == counts.shape[1])
+        return ranking.top(np.where(answered, k, 0)), answered
+
+
+def margins(counts: NDArray[np.integer], sets: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The smallest count in each set less the largest outside: `[Q]`; 0 for an empty set, which has none."""
+    inside = np.where(sets, counts, np.iinfo(np.int64).max).min(axis=1)
+    outside = np.where(sets, 0, counts).max(axis=1)
+    return np.where(sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)
+
+
+@lru_cache(maxsize=64)
+def _agreement(prior_scale: float, prior_margin: float, num_teachers: int) -> NDArray[np.float64]:
+    x = (np.arange(-num_teachers, num_teachers + 1) - prior_margin) / prior_scale
+    tail = np.exp(-np.abs(x)) / 2
+    kept = np.where(x < 0, tail, 0.5 - np.expm1(-np.abs(x)) / 2)
+    rounded = np.floor(np.clip(kept, _SMALLEST_PROB, 1 - _SMALLEST_PROB) * _GRID) / _GRID
+    rounded.setflags(write=False)
+    return np.asarray(rounded)

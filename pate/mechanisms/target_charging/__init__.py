@@ -1,0 +1,1 @@
+"""Calls that are paid for only where their outcome hits a target."""

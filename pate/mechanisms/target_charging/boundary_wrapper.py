@@ -1,0 +1,118 @@
+"""The boundary wrapper: a call whose likeliest outcome is near certain is free, and may say that it is not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.accounting.events import failure_probability, leaves
+from pate.accounting.target_charging import Target, boundary_distribution, tight_boundary
+from pate.mechanisms.noise.softmax import draw_index
+from pate.validation import require, require_generator
+
+Array = NDArray[np.float64]
+
+
+class ProbabilityOracle(Protocol):
+    """A mechanism that knows the exact law of its outcome, such as `GapSelection`."""
+
+    @property
+    def event(self) -> Event:
+        """Its price."""
+        ...
+
+    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+        """The law of the outcome for one histogram, `[n]`, or for each of a batch, `[Q, n]`."""
+        ...
+
+
+@dataclass(frozen=True)
+class BoundaryOutcome:
+    """The outcome of wrapped calls.
+
+    Attributes:
+        indices: int64 `[]` or `[Q]`: the outcome's place in the mechanism's law, -1 for the boundary.
+    """
+
+    indices: NDArray[np.int64]
+
+    @property
+    def in_target(self) -> NDArray[np.bool_]:
+        """The hits of a session: the boundary."""
+        return np.asarray(self.indices < 0)
+
+
+@dataclass(frozen=True)
+class BoundaryWrapper:
+    """Answers "boundary" with probability pi / (1 + pi), else runs the mechanism.
+
+    pi = min(1 - largest probability, 1/2) is computed from the exact law.
+
+    Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
+        * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
+        * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end there are paid.
+        * Draws come from the law that the mechanism states, to double precision.
+
+    Edge cases: an outcome that is certain in double precision is never on the boundary. The law must be computed with
+    no side channel, such as a run time that depends on votes.
+
+    Attributes:
+        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several of them), with a probability oracle.
+
+    Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
+
+    >>> from pate.mechanisms.stable.gap_selection import GapSelection
+    >>> wrapper = BoundaryWrapper(GapSelection(noise_scale=20.0, num_labels=3, num_teachers=400))
+    >>> wrapper.probabilities(np.array([400, 50, 40])).round(3)  # k = 1, k = 2, boundary
+    array([1., 0., 0.])
+    >>> wrapper(np.array([[400, 50, 40], [400, 210, 20]]), rng=np.random.default_rng(5)).indices
+    array([ 0, -1])
+    """
+
+    mechanism: ProbabilityOracle
+
+    def __post_init__(self) -> None:
+        _ = self.target
+
+    @property
+    def target(self) -> Target:
+        """What a call costs in a session; its epsilon is that of one access."""
+        return tight_boundary(pure_epsilon(self.mechanism.event))
+
+    @property
+    def event(self) -> Event:
+        """The price of one call outside a session."""
+        return PureDpEvent(self.target.epsilon)
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
+        """Draws for one histogram, or for each of a batch."""
+        require_generator(rng)
+        law = self.probabilities(votes)
+        laws = np.atleast_2d(law)
+        drawn = draw_index(laws, rng.random(len(laws)))
+        indices = np.where(drawn == laws.shape[1] - 1, -1, drawn)
+        return BoundaryOutcome(indices if law.ndim == 2 else np.asarray(indices[0]))
+
+    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+        """The exact law of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
+        return boundary_distribution(self.mechanism.probabilities(votes))
+
+
+def pure_epsilon(event: Event) -> float:
+    """The epsilon of a release of pure DP; the epsilons of its parts add up.
+
+    Raises:
+        InvalidValue: an event that states none, or a sum that is not > 0 and finite.
+    """
+    total = 0.0
+    for part, count in leaves(event):
+        pure = isinstance(part, (PureDpEvent, BoundedRangeEvent)) and failure_probability(event) == 0
+        require(pure, "mechanism.event", type(part).__name__, "a mechanism of pure DP")
+        total += count * getattr(part, "epsilon", math.inf)
+    require(0 < total < math.inf, "mechanism.event.epsilon", total, "a number > 0")
+    return total

@@ -1,0 +1,1 @@
+"""Noisy comparisons with thresholds."""

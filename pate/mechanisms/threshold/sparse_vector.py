@@ -1,0 +1,152 @@
+"""Sparse vector with individual charging: an item pays only for released sums that it was part of, then drops out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging import Target, min_accesses, not_prior
+from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
+from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_generator,
+    require_positive,
+    require_probability,
+)
+
+Bits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseVector:
+    """Releases how many items have a bit, with noise, where that reaches a threshold; any number of queries.
+
+    An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
+    a hit; with its `item_hits`-th hit it drops out of all later sums.
+
+    Formal guarantee, of everything that is released together, except with probability `failure_prob`: for one item
+    added or removed (add/remove) or exchanged for another (replace-one). A query in which the item has no bit is free;
+    one in which it has is a not-prior call of epsilon. An item hits at most `item_hits` times, and the two of an
+    exchange together twice as often.
+
+    Edge cases: which items dropped out is private. Queries and thresholds may depend on all earlier outcomes.
+
+    Attributes:
+        epsilon: pure DP of one noisy sum, > 0; not of the release.
+        item_hits: tau, >= 1.
+        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
+        adjacency: what one change means.
+
+    Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
+
+    >>> mechanism = SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9)
+    >>> bits = np.zeros((3, 100), dtype=bool)
+    >>> bits[0, :80], bits[1, :90], bits[2, 40:] = True, True, True
+    >>> outcome = mechanism(bits, thresholds=50, rng=np.random.default_rng(0))
+    >>> outcome.answered, outcome.values
+    (array([ True, False, False]), array([80,  0,  0]))
+    """
+
+    epsilon: float
+    item_hits: int
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        require_count("item_hits", self.item_hits)
+        require_probability("failure_prob", self.failure_prob)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        _ = self.noise
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The noise on each sum, which one item moves by at most 1."""
+        return DiscreteLaplace.at_most(float(self.epsilon))
+
+    @property
+    def target(self) -> Target:
+        """What a query costs an item that has the bit."""
+        return not_prior(float(self.noise.rate))
+
+    @property
+    def target_hits(self) -> int:
+        """The most hits that one change is part of."""
+        return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+
+    @property
+    def event(self) -> Event:
+        """The price of everything that is released, however many queries."""
+        target = self.target
+        count = min_accesses(target_hits=self.target_hits, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
+        return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
+
+    def start(self, num_items: int) -> SparseVectorSession:
+        """A session in which every item has all its hits; the event pays for one session."""
+        return SparseVectorSession(self, num_items)
+
+    def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
+        """Answers a list of queries, in their order, in one session.
+
+        Args:
+            bits: bool `[Q, num_items]`.
+            thresholds: whole number `[]` or `[Q]`.
+            rng: for the noise.
+        """
+        checked = _require_bits(bits, rank=2)
+        session = self.start(checked.shape[1])
+        levels = np.broadcast_to(np.asarray(thresholds), (len(checked),))
+        answers = [
+            session.ask(query, threshold=level, rng=rng) for query, level in zip(checked, levels.tolist(), strict=True)
+        ]
+        answered = np.array([answer is not None for answer in answers], dtype=bool)
+        return ReleasedValues(np.array([answer or 0 for answer in answers], dtype=np.int64), answered)
+
+
+class SparseVectorSession:
+    """The hits of each item so far: private, like the items.
+
+    Args:
+        mechanism: the parameters.
+        num_items: N.
+    """
+
+    def __init__(self, mechanism: SparseVector, num_items: int) -> None:
+        self.mechanism = mechanism
+        self._noise = mechanism.noise
+        self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
+
+    def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
+        """The noisy number of items with the bit that are still in, or None where it is below the threshold.
+
+        Args:
+            bits: bool `[num_items]`.
+            threshold: a whole number.
+            rng: for the noise.
+        """
+        require_generator(rng)
+        level = require_threshold("threshold", threshold)
+        checked = _require_bits(bits, rank=1)
+        require(checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}")
+        counted = checked & (self._hits < self.mechanism.item_hits)
+        noisy = int(counted.sum()) + int(self._noise.sample((), rng))
+        if noisy < level:
+            return None
+        self._hits += counted
+        return noisy
+
+
+def _require_bits(bits: Any, *, rank: int) -> Bits:
+    array = np.asarray(bits)
+    if array.dtype != bool:
+        raise InvalidValue(f"bits.dtype={array.dtype}: expected bool")
+    shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
+    require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])
+    return array

@@ -1,0 +1,1 @@
+"""Private top-k: one histogram of votes to the k labels with the most votes."""

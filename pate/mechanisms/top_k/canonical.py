@@ -1,0 +1,122 @@
+"""Canonical top-k: a set of k indices by noise on its best missing and its worst present count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.order_distributions import largest_law
+from pate.mechanisms.noise.softmax import draw_softmax
+from pate.mechanisms.ranking import falling_order
+from pate.mechanisms.top_k.canonical_classes import NEGLIGIBLE, CanonicalClasses
+from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism, bounded_range_of
+from pate.validation import require, require_choice
+
+_FEW_CLASSES = 16_384
+_CLASSES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanonicalTopK(TopKMechanism):
+    """Draws a set of k indices by noise on a loss with few distinct values; released in the order of the indices.
+
+    The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
+    of the k best, the k-th count stands in for the missing one.
+
+    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). Gumbel
+    noise has this as bounded range; the other kinds are pure DP.
+
+    Attributes:
+        gamma: in [0, 1].
+        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
+        epsilon: pure DP (for Gumbel noise also the bounded range), > 0; or
+        rho: its zCDP, > 0, for Gumbel noise only. Exactly one of the two.
+
+    Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = CanonicalTopK(k=2, epsilon=50.0, noise="exponential")
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
+    """
+
+    gamma: float = 0.5
+    noise: str = "gumbel"
+    epsilon: float | None = None
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
+        require_choice("noise", self.noise, tuple(NOISES))
+        require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
+        bounded_range_of(self.epsilon, self.rho)
+
+    @property
+    def weight(self) -> float:
+        """By what a loss is multiplied."""
+        return bounded_range_of(self.epsilon, self.rho) / self.adjacency.gap_sensitivity
+
+    @property
+    def event(self) -> Event:
+        """One bounded range, or epsilon-DP."""
+        price = bounded_range_of(self.epsilon, self.rho)
+        return BoundedRangeEvent(price) if self.noise == "gumbel" else PureDpEvent(price)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws for checked counts `[Q, d]`: `[Q, k]`.
+
+        All classes are weighed, many queries at a time, where they are few or gamma is 1; otherwise one query at a
+        time, without those that together weigh less than exp(-120) of the k best.
+        """
+        num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
+        few = self.gamma == 1 or num_classes <= _FEW_CLASSES
+        rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
+        blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
+        return np.concatenate([self._draw_block(block, rng, likely=not few) for block in blocks])
+
+    def law_of(self, counts: Counts) -> Law:
+        """The exact law for checked counts `[d]`, over sorted tuples."""
+        d = len(counts)
+        classes = CanonicalClasses.all(d, self.k)
+        sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
+        order, falling = falling_order(counts[None])
+        law = largest_law(-self.weight * classes.losses(falling, self.gamma)[0], sizes, NOISES[self.noise]) / sizes
+        pairs = zip(classes.first.tolist(), classes.high.tolist(), strict=True)
+        of_class = dict(zip(pairs, law.tolist(), strict=True))
+        sets = combinations(range(d), self.k)
+        return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
+
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> NDArray[np.int64]:
+        order, falling = falling_order(counts)
+        if self.gamma == 1:
+            least = falling[:, [self.k - 1]] - (NEGLIGIBLE + self.k * math.log(counts.shape[1])) / self.weight
+            classes = CanonicalClasses.by_worst(counts.shape[1], self.k)
+            classes = classes.up_to(int((falling >= least).sum(axis=1).max()))
+        elif likely:
+            classes = CanonicalClasses.likely(falling[0], self.k, weight=self.weight, gamma=self.gamma)
+        else:
+            classes = CanonicalClasses.all(counts.shape[1], self.k)
+        values = -self.weight * classes.losses(falling, self.gamma)
+        ranks = classes.members(self._choose(classes.log_sizes, values, rng), rng)
+        return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
+
+    def _choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The class of the largest noisy value among all sets: `[Q]`."""
+        if self.noise == "gumbel":
+            return draw_softmax(values + log_sizes, rng)
+        noise = NOISES[self.noise].largest_of(np.broadcast_to(log_sizes, values.shape), rng)
+        return np.asarray((noise + values).argmax(axis=1))
+
+
+def _class_of(ranks: tuple[int, ...]) -> tuple[int, int]:
+    """(first missing, worst present), 1-based, of 0-based ranks in rising order."""
+    k = len(ranks)
+    if ranks[-1] == k - 1:
+        return k, k
+    return next(place for place, rank in enumerate(ranks) if rank != place) + 1, ranks[-1] + 1

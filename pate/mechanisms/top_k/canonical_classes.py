@@ -1,0 +1,151 @@
+"""The sets of k of d ranks, in classes with the same best missing and worst present count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.mechanisms.noise.softmax import draw_softmax
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+NEGLIGIBLE = 120.0
+"""Minus the logarithm of the weight, relative to that of the k best, below which classes are left out."""
+_LEVELS = 96
+
+
+@dataclass(frozen=True, eq=False)
+class CanonicalClasses:
+    """Classes (first missing, worst present) of sets of k ranks; rank 1 is that of the largest count.
+
+    The ranks before `first` are present, `first` is missing, the worst one present lies in low + 1..high, and the ranks
+    in between are free. One class is the set of the k best: its first missing rank is k, and so is its worst.
+
+    Attributes:
+        first: `[n]` the first missing rank; 0 where it is free, too.
+        low: `[n]` the last rank before those that may be the worst present.
+        high: `[n]` the last of them.
+        log_sizes: `[n]` logarithms of how many sets each class holds.
+        k: how many ranks a set has.
+    """
+
+    first: Counts
+    low: Counts
+    high: Counts
+    log_sizes: Array
+    k: int
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def all(cls, num_ranks: int, k: int) -> CanonicalClasses:
+        """One class for each pair of ranks; the k best first."""
+        ends = np.arange(k + 1, num_ranks + 1)
+        return cls._of(np.arange(1, k + 1), ends - 1, ends, k)
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def by_worst(cls, num_ranks: int, k: int) -> CanonicalClasses:
+        """One class for each worst rank k..d, whatever is missing: for a loss that does not look at it."""
+        worst = np.arange(k, num_ranks + 1)
+        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))
+        return cls(np.zeros_like(worst), worst - 1, worst, np.append(0.0, np.cumsum(steps)), k)
+
+    @classmethod
+    def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> CanonicalClasses:
+        """The classes of one histogram `[d]` that weigh anything, the worst present rank by runs of equal counts.
+
+        Those left out weigh, by exp(-weight loss) and all together, less than exp(-120) times the k best.
+        """
+        first, num_ranks = _cut(falling, k, weight, gamma)
+        equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
+        starts = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
+        ends = np.append(starts[1:], num_ranks)[: len(starts)]
+        return cls._of(np.arange(first, k + 1), starts, ends, k)
+
+    @classmethod
+    def _of(cls, first: Counts, low: Counts, high: Counts, k: int) -> CanonicalClasses:
+        """Every first missing rank with every run, and the k best."""
+        return cls(
+            np.append(k, np.repeat(first, len(low))),
+            np.append(k - 1, np.tile(low, len(first))),
+            np.append(k, np.tile(high, len(first))),
+            np.append(0.0, _log_sizes(first, low, high, k)),
+            k,
+        )
+
+    def up_to(self, num_ranks: int) -> CanonicalClasses:
+        """The first classes of `by_worst`, with worst ranks up to `num_ranks`."""
+        number = num_ranks - self.k + 1
+        return replace(self, **{name: getattr(self, name)[:number] for name in ("first", "low", "high", "log_sizes")})
+
+    def size(self, place: int) -> int:
+        """How many sets a class holds, exactly."""
+        first, low, high = (int(ranks[place]) for ranks in (self.first, self.low, self.high))
+        if first == high:
+            return 1
+        free = first + (first == 0)  # as many ranks as are settled by `first`, and one more that is present
+        picked = self.k - free + 1
+        return comb(high - first, picked) - comb(low - first, picked)
+
+    def losses(self, falling: Counts, gamma: float) -> Array:
+        """The loss of each class for counts `[Q, d]` in falling order, that of the k best at 0: `[Q, n]`."""
+        kth = falling[:, [self.k - 1]]
+        worst = falling[:, self.high - 1] - kth
+        if gamma == 1:
+            return np.asarray(-worst, dtype=np.float64)
+        missing = falling[:, np.maximum(self.first, 1) - 1] - kth
+        return np.asarray((1 - gamma) * missing - gamma * worst)
+
+    def members(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+        """A uniform set of one class for each query: `[Q, k]` 0-based ranks, rising, from classes `[Q]`."""
+        first, low, high = self.first[chosen], self.low[chosen], self.high[chosen]
+        worst = np.array(
+            [self._worst(*ranks, rng) for ranks in zip(first.tolist(), low.tolist(), high.tolist(), strict=True)]
+        )
+        ranks = rng.permuted(np.tile(np.arange(int(worst.max())), (len(chosen), 1)), axis=1)
+        free = (ranks >= first[:, None]) & (ranks < worst[:, None] - 1)
+        needed = self.k - np.maximum(first, 1)
+        present = free & (np.cumsum(free, axis=1) <= needed[:, None])
+        present |= (ranks < first[:, None] - 1) | (ranks == worst[:, None] - 1)
+        return np.sort(ranks[present].reshape(len(chosen), self.k), axis=1)
+
+    def _worst(self, first: int, low: int, high: int, rng: np.random.Generator) -> int:
+        """The worst present rank of a uniform member of a class."""
+        if high - low == 1:
+            return high
+        before = np.arange(low + 1, high)
+        log_sizes = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
+        return low + 1 + int(draw_softmax(log_sizes[None], rng)[0])
+
+
+def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
+    """Logarithms of C(high - f, k - f + 1) - C(low - f, k - f + 1) for f in `first`, which ends at k: `[F, R]`."""
+    down = first[::-1, None].astype(np.float64)  # k, k - 1, …: each row multiplies the one before by one factor
+    log_all = np.cumsum(np.log((high - down) / (k - down + 1)), axis=0)
+    with np.errstate(divide="ignore"):
+        log_share = np.cumsum(np.log1p((low - high) / (high - down)), axis=0)  # of the sets that end at `low`
+    return np.asarray((log_all + np.log(-np.expm1(log_share)))[::-1])
+
+
+def _cut(falling: Counts, k: int, weight: float, gamma: float) -> tuple[int, int]:
+    """The first missing rank to begin with, and how many ranks to go through."""
+    missing = np.arange(1, k + 1)[:, None]
+    deficit = int(falling[k - 1] - falling[-1])
+    levels = np.unique(np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit]))
+    ends = np.searchsorted(-falling, levels - falling[k - 1], side="right")  # ranks up to each level
+    least = np.append(0, levels[:-1] + 1)  # deficit of a block of ranks
+    reached = ends > k
+    log_sizes = np.full((k, len(levels)), -np.inf)
+    if reached.any():
+        log_sizes[:, reached] = _log_sizes(missing[:, 0], np.full(reached.sum(), k), ends[reached], k)
+    losses = (1 - gamma) * (falling[missing - 1] - falling[k - 1]) + gamma * least
+    log_weights = log_sizes - weight * losses  # [k, blocks], no smaller than what the block weighs
+    tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
+    heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
+    kept = int(np.count_nonzero(tails >= -NEGLIGIBLE))  # tails fall, heads rise
+    return 1 + int(np.count_nonzero(heads < -NEGLIGIBLE)), int(ends[kept - 1]) if kept else k

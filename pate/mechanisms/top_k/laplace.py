@@ -1,0 +1,93 @@
+"""Laplace top-k: the largest of noisy counts, the baseline of the literature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ApproximateEvent, Event, PureDpEvent
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.ranking import largest_in_order
+from pate.mechanisms.top_k.top_k import Counts, Law, TopKMechanism, utilities_of
+from pate.validation import require, require_count, require_positive
+
+_LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
+_MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceTopK(TopKMechanism):
+    """Adds Laplace noise to every count once and releases the k largest, in their noisy order or as a set.
+
+    Formal guarantees, with w = 2 (replace-one) or 1 (add/remove):
+        * epsilon-DP with noise of scale w min(k, max_labels) / epsilon: k moves decide an outcome, and no change moves
+          the counts by more than w max_labels in total.
+        * With `failure_prob`: epsilon-DP except with this probability, for epsilon up to 0.2 and probabilities up to
+          0.05. With L = log(d / failure_prob) for d counts, the scale is 2 w sqrt(k L) / epsilon where k > 16 L, and
+          w k / epsilon below. The indices are released as a set, in their own order: the noisy order is not covered.
+
+    Attributes:
+        epsilon: pure DP, outside the failure where there is one, > 0.
+        max_labels: the most counts to which one voter adds, >= 1; None where any number may be.
+        failure_prob: None, or in (0, 0.05].
+
+    Source: Dwork & Roth 2014, chapter 3; Qiao, Su & Zhang 2021 for the second, here with a half or a quarter of their
+    noise; docs/proofs/top_k.md.
+
+    >>> mechanism = LaplaceTopK(k=5, epsilon=1.0, max_labels=2)
+    >>> mechanism.noise_scale(num_counts=100)
+    4.0
+    """
+
+    epsilon: float
+    max_labels: int | None = None
+    failure_prob: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("epsilon", self.epsilon)
+        if self.max_labels is not None:
+            require_count("max_labels", self.max_labels)
+        if self.failure_prob is not None:
+            allowed = f"at most {_LARGEST_EPSILON} with a failure_prob"
+            require(self.epsilon <= _LARGEST_EPSILON, "epsilon", self.epsilon, allowed)
+            valid = 0 < self.failure_prob <= _LARGEST_FAILURE
+            require(valid, "failure_prob", self.failure_prob, f"a number in (0, {_LARGEST_FAILURE}]")
+            require(self.max_labels is None, "max_labels", self.max_labels, "None with a failure_prob")
+
+    def noise_scale(self, *, num_counts: int) -> float:
+        """The noise's scale for d = `num_counts` counts."""
+        moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
+        if self.failure_prob is not None:
+            log_ratio = math.log(num_counts / self.failure_prob)
+            moves = 2 * math.sqrt(self.k * log_ratio) if self.k > _MANY * log_ratio else moves
+        return self.adjacency.gap_sensitivity * moves / self.epsilon
+
+    @property
+    def event(self) -> Event:
+        """Pure DP, outside the failure where there is one."""
+        pure = PureDpEvent(self.epsilon)
+        return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
+        noisy = NOISES["laplace"].sample(counts.shape, rng)
+        noisy += utilities_of(counts, self.noise_scale(num_counts=counts.shape[1]))
+        indices = largest_in_order(noisy, self.k)
+        return indices if self.failure_prob is None else np.sort(indices, axis=1)
+
+    def law_of(self, counts: Counts) -> Law:
+        """The exact law for checked counts `[d]`, over ordered tuples, or sorted ones with a `failure_prob`."""
+        scale = self.noise_scale(num_counts=len(counts))
+        law = ordered_law(utilities_of(counts, scale), self.k, NOISES["laplace"])
+        if self.failure_prob is None:
+            return law
+        sets: Law = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)
+        for indices, probability in law.items():
+            sets[tuple(sorted(indices))] += probability
+        return sets

@@ -1,0 +1,109 @@
+"""Limited domain top-k: Gumbel noise on the best counts only, and a bottom below which nothing is released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ApproximateEvent, Event, PureDpEvent
+from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism
+from pate.validation import require, require_count, require_positive, require_probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedDomainTopK(TopKMechanism):
+    """Releases up to k of the `domain_size` best indices in their noisy order, until a noisy bottom is reached.
+
+    The rest of the histogram need not be known, apart from its largest count. Places below the bottom hold -1, and a
+    histogram is answered if at least one index was released.
+
+    Formal guarantee: epsilon-DP except with probability `failure_prob`, under the adjacency given: the bottom lies
+    w + log(domain_size / failure_prob) * scale above the best count outside, with w = 2 (replace-one) or 1 (add/remove)
+    and scale k w / epsilon.
+
+    Attributes:
+        domain_size: how many of the best indices may be released, >= k.
+        epsilon: pure DP outside the failure, of the whole release, > 0.
+        failure_prob: in (0, 1).
+
+    Source: Durfee & Rogers 2019, whose w = 1 is for add/remove; docs/proofs/top_k.md.
+
+    >>> mechanism = LimitedDomainTopK(k=3, domain_size=5, epsilon=30.0, failure_prob=1e-6)
+    >>> mechanism(np.array([90, 2, 50, 0, 1, 1]), rng=np.random.default_rng(0)).indices
+    array([ 0,  2, -1])
+    """
+
+    domain_size: int
+    epsilon: float
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("domain_size", self.domain_size, minimum=self.k)
+        require_positive("epsilon", self.epsilon)
+        require_probability("failure_prob", self.failure_prob)
+
+    @property
+    def noise_scale(self) -> float:
+        """The Gumbel noise's scale in counts."""
+        return self.k * self.adjacency.gap_sensitivity / self.epsilon
+
+    @property
+    def margin(self) -> float:
+        """How far the bottom lies above the best count outside the domain, in counts."""
+        return self.adjacency.gap_sensitivity + self.noise_scale * math.log(self.domain_size / self.failure_prob)
+
+    @property
+    def event(self) -> Event:
+        """Pure DP outside the failure."""
+        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws for checked counts `[Q, d]`: `[Q, k]`, with -1 below the bottom."""
+        indices, utilities = self._domain(counts)
+        noisy = utilities + NOISES["gumbel"].sample(utilities.shape, rng)
+        places = np.argsort(-noisy, axis=1)[:, : self.k]
+        picked = np.take_along_axis(indices, places, axis=1)
+        below = np.cumsum(picked < 0, axis=1) > 0
+        return np.where(below, -1, picked)
+
+    def law_of(self, counts: Counts) -> Law:
+        """The exact law for checked counts `[d]`, over ordered tuples of length k that end in -1 below the bottom."""
+        indices, utilities = self._domain(counts[None])
+        names, values = indices[0], utilities[0]
+        unfinished: dict[tuple[int, ...], float] = {(): 1.0}  # places in the domain
+        law: Law = {}
+        for length in range(1, self.k + 1):
+            longer: dict[tuple[int, ...], float] = {}
+            for prefix, probability in unfinished.items():
+                rest = [place for place in range(len(names)) if place not in prefix]
+                for place, p in zip(rest, gumbel_argmax(values[rest]), strict=True):
+                    if names[place] < 0:
+                        released = tuple(names[list(prefix)].tolist())
+                        law[released + (-1,) * (self.k - length + 1)] = probability * float(p)
+                    else:
+                        longer[*prefix, place] = probability * float(p)
+            unfinished = longer
+        return law | {tuple(names[list(places)].tolist()): p for places, p in unfinished.items()}
+
+    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
+        checked = super()._checked(counts, rank)
+        size = checked.shape[-1]
+        require(self.domain_size <= size, "domain_size", self.domain_size, f"at most the number of counts, {size}")
+        return checked
+
+    def _domain(self, counts: Counts) -> tuple[NDArray[np.int64], Array]:
+        """The indices that may be released and -1 for the bottom, and their utilities: `[Q, domain_size + 1]` each."""
+        order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
+        falling = np.take_along_axis(counts, order, axis=1)
+        if falling.shape[1] == self.domain_size:  # nothing is outside
+            falling = np.pad(falling, ((0, 0), (0, 1)))
+        outside = falling[:, [-1]]
+        utilities = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin)], axis=1)
+        bottom = np.full(outside.shape, -1)
+        return np.concatenate([order[:, : self.domain_size], bottom], axis=1), utilities / self.noise_scale

@@ -1,0 +1,102 @@
+"""Peeling of any number of indices from any part of a histogram, at a price that does not depend on the number."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, Event, ZCdpEvent
+from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.top_k.peeling import peel_law
+from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Array, Counts, Law
+from pate.validation import require, require_generator, require_histogram, require_positive
+
+Bits = NDArray[np.bool_]
+
+_MOST_SEQUENCES = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetPeeling:
+    """Picks j indices of a part of the histogram one after the other, each with Gumbel noise on the counts left.
+
+    The noise of each pick has the scale `noise_scale` * sqrt(j), so that few picks are sharper than many at the same
+    cost. Which part and how many may have been released before.
+
+    Formal guarantee: each pick has a bounded range e / sqrt(j) with e = w / noise_scale, as the difference of two
+    counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j, their order
+    included, and none at all cost nothing.
+
+    Attributes:
+        noise_scale: scale of the Gumbel noise of a single pick, in votes, > 0.
+        adjacency: what one change means.
+
+    Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
+
+    >>> peeling = SubsetPeeling(noise_scale=0.1)
+    >>> peeling([9, 7, 8, 2], part=[False, True, True, True], size=2, rng=np.random.default_rng(0))
+    array([False,  True,  True, False])
+    """
+
+    noise_scale: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("noise_scale", self.noise_scale)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def event(self) -> Event:
+        """The price of one histogram, whatever the number of picks."""
+        return ZCdpEvent((self.adjacency.gap_sensitivity / self.noise_scale) ** 2 / 8)
+
+    def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
+        """Draws from one histogram `[d]` or each of a batch `[Q, d]`: the picked indices as bits of the same shape.
+
+        Args:
+            counts: whole numbers in 0..2**40.
+            part: bool `[d]` or `[Q, d]`: which indices compete.
+            size: how many are picked, 0..the number that compete: `[]` or `[Q]`.
+            rng: fresh noise for every histogram.
+        """
+        require_generator(rng)
+        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)
+        rows = np.atleast_2d(checked)
+        parts = np.broadcast_to(np.asarray(part, dtype=np.bool_), rows.shape)
+        sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), rows.shape[:1])
+        fits = (sizes >= 0) & (sizes <= parts.sum(axis=1))
+        require(bool(fits.all()), "size", sizes[~fits][:1], "0..the number of indices that compete")
+        return self.draw(rows, parts, sizes, rng).reshape(checked.shape)
+
+    def draw(self, counts: Counts, part: Bits, size: NDArray[np.int64], rng: np.random.Generator) -> Bits:
+        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`; one Gumbel variable an index has the same law."""
+        noisy = self._utilities(counts, size[:, None]) + NOISES["gumbel"].sample(counts.shape, rng)
+        order = np.argsort(np.where(part, -noisy, np.inf), axis=1)
+        picked = np.zeros(counts.shape, dtype=np.bool_)
+        np.put_along_axis(picked, order, np.arange(counts.shape[1]) < size[:, None], axis=1)
+        return picked
+
+    def law_of(self, counts: Counts, part: Bits, size: int) -> Law:
+        """The exact law for one checked histogram: each set of picked indices, in rising order, and its probability.
+
+        Raises:
+            InvalidValue: more than 100,000 sequences of picks.
+        """
+        places = np.flatnonzero(part)
+        sequences = math.perm(len(places), size)
+        require(sequences <= _MOST_SEQUENCES, "counts", f"{sequences} sequences", f"at most {_MOST_SEQUENCES}")
+        law: Law = {}
+        for picks, probability in peel_law(self._utilities(counts[places], size), size, gumbel_argmax).items():
+            names = tuple(sorted(places[list(picks)].tolist()))
+            law[names] = law.get(names, 0.0) + probability
+        return law
+
+    def _utilities(self, counts: Counts, size: NDArray[np.int64] | int) -> Array:
+        """Counts in units of the noise of one of that many picks, the largest at 0."""
+        scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
+        return np.asarray((counts - counts.max(axis=-1, keepdims=True, initial=0)) / scale)

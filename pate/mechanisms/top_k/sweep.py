@@ -1,0 +1,102 @@
+"""Top-k by a sweep: noisy scores come out from the largest down, and only the k that come out are paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging import Target, min_accesses, revise
+from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
+from pate.mechanisms.top_k.top_k import LARGEST_COUNT, TopK
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_positive,
+    require_probability,
+)
+
+
+@dataclass(frozen=True)
+class ScoredTopK(TopK):
+    """A top-k outcome with its noisy counts.
+
+    Attributes:
+        indices: int64 `[k]` or `[Q, k]`, in falling order of their scores.
+        answered: bool `[]` or `[Q]`, True.
+        scores: int64 `[k]` or `[Q, k]`, counts with noise.
+    """
+
+    scores: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepTopK:
+    """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
+
+    It is a sweep: for each threshold from the top down, each count not yet released is asked whether its noisy value
+    is just that, and the k-th yes ends it. So the price knows k hits, but not the number of counts or of questions.
+
+    Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`); k hits are n accesses except with
+    probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.
+
+    Attributes:
+        k: how many indices, >= 1.
+        epsilon: pure DP of one noisy count, > 0; not of the release.
+        failure_prob: of more than n accesses, in (0, 1); n follows from it.
+        adjacency: what one change means.
+
+    Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
+
+    >>> sweep = SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9)
+    >>> outcome = sweep(np.array([90, 10, 50]), rng=np.random.default_rng(0))
+    >>> outcome.indices, outcome.scores
+    (array([0, 2]), array([89, 49]))
+    """
+
+    k: int
+    epsilon: float
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        require_positive("epsilon", self.epsilon)
+        require_probability("failure_prob", self.failure_prob)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        _ = self.noise
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The noise on each count."""
+        return DiscreteLaplace.at_most(float(self.epsilon))
+
+    @property
+    def target(self) -> Target:
+        """What a question costs in a session: several sweeps in one session are k hits each."""
+        return revise(float(self.noise.rate))
+
+    @property
+    def event(self) -> Event:
+        """The price of one histogram."""
+        target = self.target
+        count = min_accesses(target_hits=self.k, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
+        return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
+
+    def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
+        """Draws for one histogram `[d]` or each of a batch `[Q, d]`.
+
+        Raises:
+            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
+        """
+        require_generator(rng)
+        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)
+        require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
+        noisy = checked + self.noise.sample(checked.shape, rng)
+        indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
+        answered = np.ones(checked.shape[:-1], dtype=bool)
+        return ScoredTopK(indices, answered, np.take_along_axis(noisy, indices, axis=-1))

@@ -1,0 +1,1 @@
+"""One run: its plan, its folder, its randomness, and its stages."""

@@ -1,0 +1,40 @@
+"""Whoever watches long work: told each stage, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+
+class Advance(Protocol):
+    """Tells how many steps of a stage are done, and what else there is to say of them."""
+
+    def __call__(self, done: int, note: str = "") -> None:
+        """Called in the order of the steps."""
+
+
+class Monitor(Protocol):
+    """Whoever watches."""
+
+    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """Announces a stage of `total` steps; the callable tells how many are done."""
+
+    def say(self, line: str) -> None:
+        """Passes on what the user should know, at once."""
+
+
+class NullMonitor:
+    """A monitor that shows nothing."""
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
+        """See `Monitor.stage`."""
+        yield _untold
+
+    def say(self, line: str) -> None:
+        """See `Monitor.say`."""
+
+
+def _untold(done: int, note: str = "") -> None:
+    pass

@@ -1,0 +1,235 @@
+"""The outcome of a run as a report and as figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant, Adjacency
+from pate.accounting.events import failure_probability
+from pate.aggregators import (
+    Aggregator,
+    BoundaryTopK,
+    ChargedRelease,
+    NotPriorTopK,
+    Release,
+    StableFixedTopK,
+    StableTopK,
+    TargetChargedAggregator,
+)
+from pate.data import Dataset, Split
+from pate.mechanisms.ranking import Ranking
+from pate.report import (
+    Baselines,
+    DataSummary,
+    Privacy,
+    ReleaseSummary,
+    Report,
+    RunFigures,
+    Scores,
+    TeacherSummary,
+    multilabel_metrics,
+    per_label_metrics,
+)
+
+_PACKAGES = ("pate", "numpy", "scipy", "torch", "scikit-learn", "hydra-core")
+_POINTS = 48
+_UNITS = {
+    Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
+    Adjacency.ADD_REMOVE: "one teacher added or removed",
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of the test split: bits and probabilities, `[num_test, L]` each."""
+
+    labels: NDArray[np.bool_]
+    probabilities: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Everything that a finished run knows.
+
+    Attributes:
+        dataset: the data.
+        queries: the public samples that were asked.
+        release: what was released.
+        num_teachers: T.
+        histogram: int `[Q, L]`, the noiseless votes, or None where votes are not bits.
+        teacher_accuracies: `[T]`, or empty where votes are not bits.
+        predictions: of the student and of the two models beside it, by the names of report.json.
+        aggregator: as it was used.
+        accountant: makes an empty accountant.
+        epsilon: the total of the ledger.
+        target_delta: the delta of the guarantee.
+        seed: None where the noise came from the operating system.
+        student_curve: the student's values by epoch.
+    """
+
+    dataset: Dataset
+    queries: Split
+    release: Release
+    num_teachers: int
+    histogram: NDArray[np.int64] | None
+    teacher_accuracies: NDArray[np.float64]
+    predictions: Mapping[str, Prediction]
+    aggregator: Aggregator
+    accountant: Callable[[], Accountant]
+    epsilon: float
+    target_delta: float
+    seed: int | None
+    student_curve: Sequence[Mapping[str, float]] = ()
+
+    def report(self, *, duration_s: float) -> Report:
+        """The values of report.json."""
+        scores = {name: self._scores(prediction) for name, prediction in self.predictions.items()}
+        return Report(
+            privacy=self._privacy(),
+            release=self._release_summary(),
+            teachers=TeacherSummary(
+                num_teachers=self.num_teachers,
+                mean_accuracy=float(self.teacher_accuracies.mean()) if len(self.teacher_accuracies) else None,
+                records_per_teacher=len(self.dataset.private) / self.num_teachers,
+            ),
+            student=scores["student"],
+            baselines=Baselines(
+                majority_vote_student=scores["majority_vote_student"],
+                non_private_student=scores["non_private_student"],
+                prior=self._scores(self._prior()),
+            ),
+            data=self._data_summary(),
+            seed=self.seed,
+            versions={package: version(package) for package in _PACKAGES},
+            duration_s=duration_s,
+        )
+
+    def figures(self, report: Report) -> RunFigures:
+        """The arrays behind the pictures."""
+        gaps = None
+        if self.histogram is not None:
+            gaps = Ranking.of(self.histogram).gaps(padded=True, num_teachers=self.num_teachers).max(axis=1)
+        student, true = self.predictions["student"], self.dataset.test.labels
+        test = self._stability_test
+        names = self.student_curve[0].keys() if self.student_curve else ()
+        return RunFigures(
+            label_names=self.dataset.label_names,
+            answered=self.release.answered,
+            labels=self.release.labels,
+            epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
+            gaps=gaps,
+            gap_name="largest gap",
+            histogram=self.histogram,
+            num_teachers=self.num_teachers,
+            pass_gaps=None if test is None else np.arange(test.num_teachers + 1),
+            pass_probability=None if test is None else np.array(test.pass_probs),
+            student_per_label=per_label_metrics(student.labels, student.probabilities, true),
+            student_curve={name: np.array([values[name] for values in self.student_curve]) for name in names},
+        )
+
+    @cached_property
+    def _stability_test(self) -> Any:
+        if isinstance(self.aggregator, (StableTopK, StableFixedTopK, BoundaryTopK, NotPriorTopK)):
+            return self.aggregator.stability_test(num_teachers=self.num_teachers)
+        return None
+
+    def _privacy(self) -> Privacy:
+        test = self._stability_test
+        plain = (str, int, float, bool)
+        parameters = {
+            name: value
+            for name, value in vars(self.aggregator).items()
+            if isinstance(value, plain) and name != "adjacency"
+        }
+        return Privacy(
+            epsilon=self.epsilon,
+            delta=self.target_delta,
+            adjacency=str(self.release.adjacency),
+            unit=_UNITS[self.release.adjacency],
+            accountant=self.accountant().name,
+            mechanism=type(self.aggregator).__name__,
+            num_queries=self.release.num_queries,
+            paper_epsilon=self.aggregator.paper_epsilon(
+                num_queries=self.release.num_queries, target_delta=self.target_delta
+            ),
+            noise_seeded=self.seed is not None,
+            failure_prob=failure_probability(self.release.event),
+            gap_at_50=None if test is None else test.gap_to_pass(0.5),
+            gap_at_95=None if test is None else test.gap_to_pass(0.95),
+            parameters=parameters,
+            **self._charging(),
+        )
+
+    def _charging(self) -> dict[str, Any]:
+        """What a charged aggregator's price is compared with."""
+        if not isinstance(self.aggregator, TargetChargedAggregator) or not isinstance(self.release, ChargedRelease):
+            return {}
+        event = self.aggregator.plain_event(
+            num_queries=self.release.num_asked,
+            num_labels=self.release.labels.shape[1],
+            num_teachers=self.num_teachers,
+        )
+        possible = failure_probability(event) < self.target_delta
+        plain = self.accountant().compose(event).get_epsilon(self.target_delta) if possible else math.inf
+        return {"target_hits": self.aggregator.target_hits, "plain_epsilon": plain}
+
+    def _release_summary(self) -> ReleaseSummary:
+        answered = self.release.answered
+        labels, true = self.release.labels[answered], self.queries.labels[answered]
+        metrics = multilabel_metrics(labels, labels.astype(float), true) if answered.any() else None
+        return ReleaseSummary(
+            num_queries=self.release.num_queries,
+            num_answered=self.release.num_answered,
+            answer_rate=self.release.num_answered / self.release.num_queries,
+            label_accuracy=metrics["accuracy"] if metrics else None,
+            micro_f1=metrics["micro_f1"] if metrics else None,
+            **self._hits(),
+        )
+
+    def _hits(self) -> dict[str, int]:
+        if not isinstance(self.release, ChargedRelease):
+            return {}
+        names = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
+        return {name: getattr(self.release, name) for name in names}
+
+    def _data_summary(self) -> DataSummary:
+        data = self.dataset
+        return DataSummary(
+            name=data.name,
+            real=data.real,
+            num_private=len(data.private),
+            num_public=len(data.public),
+            num_test=len(data.test),
+            num_labels=data.num_labels,
+            label_cardinality=float(data.private.labels.sum(axis=1).mean()),
+        )
+
+    def _prior(self) -> Prediction:
+        """Each label's majority among the private records, whatever the sample."""
+        prevalence = self.dataset.private.labels.mean(axis=0)
+        shape = (len(self.dataset.test), 1)
+        return Prediction(np.tile(prevalence > 0.5, shape), np.tile(prevalence.astype(np.float32), shape))
+
+    def _scores(self, prediction: Prediction) -> Scores:
+        return Scores(**multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels))
+
+    def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
+        """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""
+        num_queries, num_labels = self.release.labels.shape
+        if isinstance(self.aggregator, TargetChargedAggregator):
+            return np.full(num_queries, total)  # the whole session was charged before its first query
+        points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
+        values = []
+        for count in points.tolist():
+            event = self.aggregator.event_for(num_queries=count, num_labels=num_labels, num_teachers=self.num_teachers)
+            values.append(self.accountant().compose(event).get_epsilon(self.target_delta))
+        values[-1] = max(values[-1], total) if math.isfinite(total) else total
+        return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]

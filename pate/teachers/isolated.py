@@ -1,0 +1,59 @@
+"""Teachers that are trained one by one, whatever company an engine offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.teachers.cnn import CNNTeacher
+from pate.teachers.teacher import OnStep, Shard, State, Teacher
+
+
+@dataclass(frozen=True)
+class IsolatedTeacher(Teacher):
+    """Another recipe, each of its teachers fitted in a call of its own.
+
+    Parts that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
+    length. Where one change can make a part longer or shorter, as where a group of many records takes the place of a
+    small one, rounding would carry it to other teachers, and now and then to their votes.
+
+    Formal guarantee: state i has the same bytes whatever the other parts of the call are.
+
+    Attributes:
+        teacher: the recipe.
+    """
+
+    teacher: Teacher
+
+    @property
+    def is_isolated(self) -> bool:
+        """True."""
+        return True
+
+    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+        """One call of the recipe for each part; `on_step` is told of each by itself."""
+        return [
+            state
+            for part, seed in zip(parts, seeds, strict=True)
+            for state in self.teacher.fit_many([part], [seed], on_step)
+        ]
+
+    def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The recipe's: its shapes are public."""
+        return self.teacher.predict_many(states, inputs)
+
+
+def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
+    """The recipe for records of these groups: apart where groups have several records, and so parts any length.
+
+    Convolutional teachers on a GPU stay side by side, as one by one they would take far too long.
+    """
+    sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
+    return (
+        teacher
+        if sizes_are_public or teacher.is_isolated or isinstance(teacher, CNNTeacher)
+        else IsolatedTeacher(teacher)
+    )

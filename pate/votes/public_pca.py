@@ -1,0 +1,84 @@
+"""Features that public inputs span: where votes of few records are cast, and what a student reads them by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import InvalidValue, require, require_count, require_positive
+
+Array = NDArray[np.float64]
+
+_SMALLEST_VARIANCE = 1e-9  # of the largest
+_NOISE_SHARE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class PublicPCA:
+    """Inputs to features of length 1: their leading principal directions in a public pool, each scaled to variance 1.
+
+    Formal guarantee: public inputs alone decide it.
+
+    Attributes:
+        center: `[d]`, the pool's mean.
+        projection: `[d, k]`.
+    """
+
+    center: Array
+    projection: Array
+
+    @classmethod
+    def of(cls, public_inputs: NDArray[np.floating], count: int) -> PublicPCA:
+        """The `count` directions of the greatest variance, or all that the pool has where those are fewer.
+
+        Raises:
+            InvalidValue: no two different inputs.
+        """
+        require_count("count", count)
+        rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
+        center = rows.mean(axis=0)
+        variances, vectors = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
+        variances, vectors = variances[::-1], vectors[:, ::-1]
+        kept = min(count, int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0))))
+        require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
+        vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
+        return cls(center, vectors / np.sqrt(variances[:kept]))
+
+    def features(self, inputs: NDArray[np.floating]) -> Array:
+        """Features `[n, k]` of length 1, or 0 for the pool's mean."""
+        rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
+        require(rows.shape[1] == len(self.center), "inputs.shape", rows.shape, f"[n, {len(self.center)}]")
+        found = (rows - self.center) @ self.projection
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all():
+            raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
+        return np.asarray(found / np.where(lengths > 0, lengths, 1))
+
+    def span(self, queries: NDArray[np.floating]) -> Array:
+        """The orthonormal `[Q, k]` nearest to the features of the queries, Q >= k.
+
+        A function with weights `w` on the features is `span @ w` there: as long as `w`, so nothing is lost on the way.
+        """
+        features = self.features(queries)
+        require(len(features) >= features.shape[1], "num_queries", len(features), f"at least {features.shape[1]}")
+        left, _, right = np.linalg.svd(features, full_matrices=False)
+        return np.asarray(left @ right)
+
+
+def affordable_directions(*, noise_multiplier: float, num_teachers: int, num_records: int, num_labels: int) -> int:
+    """How many directions to vote in: as many as make noise a quarter of what there is to explain.
+
+    With k directions, N teachers of n / N records each and clips of the length that labels drawn by their prevalence
+    would give, the noise in the scores is 4 k**2 L z**2 / (n N) of the labels' variance, z being noise std over
+    sensitivity. All of it is public.
+
+    >>> affordable_directions(noise_multiplier=5.0, num_teachers=400, num_records=62115, num_labels=40)
+    39
+    """
+    require_positive("noise_multiplier", noise_multiplier)
+    records = require_count("num_records", num_records) * require_count("num_teachers", num_teachers)
+    share = _NOISE_SHARE * records / (4 * require_count("num_labels", num_labels))
+    return max(1, math.floor(math.sqrt(share) / noise_multiplier))

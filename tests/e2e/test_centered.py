@@ -1,0 +1,140 @@
+"""Runs with centered votes: kernel and trained teachers, stopped and continued, charged once for each stage."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import ExactAccountant
+from pate.aggregators import CenteredVotes, ClippedVotes, GNMax
+from pate.pipeline import train
+from pate.report import Report
+from pate.run.plan import Plan
+from pate.student import LinearStudent, LowRankStudent, StudentModel
+from pate.teachers import KernelTeacher
+from pate.validation import InvalidValue
+from pate.votes import VoteStore
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, SilentMonitor, small_dataset, small_plan
+
+
+def centered_plan(**changes: Any) -> Plan:
+    values: dict[str, Any] = {
+        "teacher": KernelTeacher(),
+        "num_teachers": None,
+        "aggregator": CenteredVotes(noise_multiplier=1.0),
+        "student": LowRankStudent(),
+        "accountant": ExactAccountant,
+        "target_epsilon": 3.0,
+    }
+    return small_plan(**(values | changes))
+
+
+def charges(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()[1:]]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """A run that was never stopped."""
+    folder = tmp_path_factory.mktemp("centered") / "run"
+    return folder, train(centered_plan(), folder, SilentMonitor())
+
+
+def test_a_run_with_one_record_a_teacher(whole: tuple[Path, Report]) -> None:
+    folder, report = whole
+    assert report.teachers.num_teachers == 960
+    assert report.teachers.records_per_teacher == 1
+    assert report.teachers.mean_accuracy is None
+    assert 2.9 < report.privacy.epsilon <= 3.0
+    assert report.release.num_answered == NUM_QUERIES
+    assert report.student.micro_f1 > 0.8
+    assert report.student.micro_f1 > report.baselines.prior.micro_f1
+    with np.load(folder / "release" / "release.npz") as arrays:
+        assert arrays["scores"].shape == arrays["labels"].shape == (NUM_QUERIES, NUM_LABELS)
+        assert arrays["noise_std"] > 0
+    model = StudentModel.load(folder / "release" / "student")
+    assert model.predict(small_dataset().test.inputs).shape == (300, NUM_LABELS)
+    assert [charge["event"]["kind"] for charge in charges(folder)] == ["GaussianEvent", "GaussianEvent"]
+    assert charges(folder)[-1]["epsilon"] == pytest.approx(report.privacy.epsilon)
+
+
+def test_a_stopped_run_ends_with_the_same_bytes_and_charges(whole: tuple[Path, Report], tmp_path: Path) -> None:
+    """Killed after a charge and before its file: drawn again from the same noise, charged once."""
+    files = ("release/release.npz", "summary.npz", "prevalence.npz")
+    for count in (1, 2, 3):
+        with pytest.raises(KeyboardInterrupt):
+            train(centered_plan(), tmp_path / "run", SilentMonitor(stop_at="training the majority"))
+        for name in ("release/release.npz", "release/student/student.safetensors"):
+            assert (tmp_path / "run" / name).read_bytes() == (whole[0] / name).read_bytes()
+        assert charges(tmp_path / "run") == charges(whole[0])
+        for name in files[:count]:
+            (tmp_path / "run" / name).unlink()
+
+
+def student_f1(plan: Plan, folder: Path) -> float:
+    """Micro-F1 of a run's student, without the report that takes most of a run's time."""
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, folder, SilentMonitor(stop_at="training the majority"))
+    test = small_dataset().test
+    predicted = StudentModel.load(folder / "release" / "student").predict(test.inputs)
+    return float(2 * (predicted & test.labels).sum() / (predicted.sum() + test.labels.sum()))
+
+
+def test_few_kernel_teachers_and_trained_ones(tmp_path: Path) -> None:
+    settings = {"num_teachers": 40, "target_epsilon": 20.0}
+    assert student_f1(centered_plan(**settings), tmp_path / "few") > 0.7
+    assert student_f1(centered_plan(teacher=small_plan().teacher, **settings), tmp_path / "trained") > 0.7
+    assert (tmp_path / "trained" / "teachers").is_dir()
+
+
+def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(tmp_path: Path) -> None:
+    aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=0.4)
+    plan = centered_plan(aggregator=aggregator, student=LinearStudent())
+    assert student_f1(plan, tmp_path / "run") > 0.6
+    assert len(charges(tmp_path / "run")) == 1
+    assert not (tmp_path / "run" / "prevalence.npz").exists()
+
+
+def test_aggregators_that_read_bits_of_each_teacher_get_them(tmp_path: Path) -> None:
+    assert student_f1(small_plan(aggregator=ClippedVotes(noise_std=0.5, vote_clip=5)), tmp_path / "run") > 0.5
+
+
+def test_kernel_teachers_need_centered_votes_and_others_a_number() -> None:
+    with pytest.raises(InvalidValue, match="aggregator=StableTopK: expected centered_votes"):
+        replace(centered_plan(), aggregator=small_plan().aggregator)
+    with pytest.raises(InvalidValue, match=r"teacher\.num_teachers=0: expected a whole number >= 1"):
+        small_plan(num_teachers=None)
+
+
+@pytest.mark.parametrize("num_teachers", [None, 24])
+def test_add_remove_is_refused_because_the_number_of_groups_decides(num_teachers: int | None, tmp_path: Path) -> None:
+    plan = centered_plan(
+        aggregator=CenteredVotes(noise_multiplier=1.0, adjacency="add_remove"), num_teachers=num_teachers
+    )
+    with pytest.raises(InvalidValue, match=r"adjacency=add_remove: expected replace_one for centered_votes in a run"):
+        train(plan, tmp_path / "run", SilentMonitor())
+    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+
+
+def test_an_aggregator_of_one_vote_a_teacher_gets_no_more_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several labels a sample: each teacher keeps one of its votes, whatever the others say."""
+    seen: list[np.ndarray] = []
+    aggregate = GNMax.aggregate
+
+    def watched(self: GNMax, votes: Any, **options: Any) -> Any:
+        seen.append(np.array(votes))
+        return aggregate(self, votes, **options)
+
+    monkeypatch.setattr(GNMax, "aggregate", watched)
+    plan = small_plan(aggregator=GNMax(noise_std=5.0))
+    train(plan, tmp_path / "run", SilentMonitor())
+    votes = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
+    assert votes.sum(axis=2).max() > 1
+    assert (seen[0].sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()

@@ -1,0 +1,160 @@
+"""The three commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pate.validation import InvalidValue
+from reproductions.contender import FAMILIES
+from reproductions.counts import check_ins_look_alike, sparse_histogram
+from reproductions.recall import Plan, outcomes
+from scripts import reproduce_exp1, reproduce_exp2, topk_error_curves
+
+Command = Callable[[list[str]], None]
+
+MAINS = [reproduce_exp1.main, reproduce_exp2.main, topk_error_curves.main]
+
+
+def quick(folder: Path, *arguments: str) -> list[str]:
+    return [*arguments, "--repeats", "3", "--output-dir", str(folder)]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def check_ins(tmp_path: Path) -> Path:
+    path = tmp_path / "check_ins.txt"
+    visits = [(user, place) for place in range(6) for user in range(60 >> place)]
+    path.write_text("".join(f"{user}\t2010-10-17T01:48:53Z\t39.7\t-104.9\tp{place}\n" for user, place in visits))
+    return path
+
+
+def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--data", "brightkite", "--path", str(check_ins), "--k", "2", "--epsilon", "0.5", "900"]
+    reproduce_exp1.main(quick(tmp_path, *arguments))
+    shown = capsys.readouterr().out
+    assert "brightkite (real): 6 items; 60 users" in shown
+    assert "not stated" in shown
+    assert "no epsilon covers" in shown
+    rows = rows_of(tmp_path / "exp1.csv")
+    assert len(rows) == 2 * 2 * len(FAMILIES)
+    assert {float(row["recall_mean"]) for row in rows if row["epsilon"] == "900.0"} == {1.0}
+    assert all(float(row["sound_epsilon"]) <= float(row["epsilon"]) * (1 + 1e-9) for row in rows)
+    assert (tmp_path / "exp1.svg").read_text().startswith("<?xml")
+
+
+def test_exp2_prices_all_days_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        reproduce_exp2, "sparse_histogram", lambda least=0: sparse_histogram(40, 9, most=999, least=least)
+    )
+    arguments = [
+        "--num-days",
+        "2",
+        "--k",
+        "3",
+        "--epsilon",
+        "1",
+        "--sparse-k",
+        "5",
+        "--mechanisms",
+        "peeling",
+        "stable",
+    ]
+    reproduce_exp2.main(quick(tmp_path, *arguments))
+    shown = capsys.readouterr().out
+    assert "state cases look-alike (synthetic)" in shown
+    assert "2 days share epsilon" in shown
+    assert {row["releases"] for row in rows_of(tmp_path / "exp2_days.csv")} == {"2"}
+    stable = rows_of(tmp_path / "exp2_prices.csv")[1]
+    assert float(stable["paper"]) < float(stable["add_remove"]) <= 1 < float(stable["replace_one"])
+    assert stable["paper_is"] == "false"
+    assert len({row["data"] for row in rows_of(tmp_path / "exp2_sparse.csv")}) == 2
+
+
+def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
+    arguments = ["--data", "gowalla", "--path", str(check_ins), "--k", "1", "3", "--mechanisms", "joint", "canonical"]
+    topk_error_curves.main(quick(tmp_path, *arguments))
+    rows = rows_of(tmp_path / "error_curves.csv")
+    assert len(rows) == 2 * 2 * 2 * 3
+    assert all(float(row["lower"]) <= float(row["median"]) <= float(row["upper"]) for row in rows)
+
+
+def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
+    data, shared = check_ins_look_alike(30, num_users=900), {"epsilons": [1.0], "repeats": 20}
+    alone = list(outcomes(data, Plan(names=["joint"], ks=[6], **shared)))
+    many = list(outcomes(data, Plan(names=["peeling", "joint"], ks=[2, 6], **shared)))
+    assert all(row in many for row in alone)
+    other = list(outcomes(data, Plan(names=["joint"], ks=[6], seed=1, **shared)))
+    assert [row.recall_mean for row in other] != [row.recall_mean for row in alone]
+
+
+@pytest.mark.parametrize("main", MAINS)
+def test_help_helps(main: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert "--adjacency" in shown
+    assert "default: 1e-06" in shown
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "message"),
+    [
+        (
+            reproduce_exp1.main,
+            ["--data", "gowalla"],
+            "path=None: expected --path to your copy of the gowalla check-ins",
+        ),
+        (reproduce_exp1.main, ["--data", "brightkite", "--path", "no.txt"], "path=no.txt: expected a file"),
+        (reproduce_exp1.main, ["--data", "sparse", "--path", "no.txt"], "path=no.txt: expected none with data=sparse"),
+        (reproduce_exp1.main, ["--data", "look_alike", "--epsilon", "0"], "epsilon=0.0: expected a number > 0"),
+        (reproduce_exp1.main, ["--data", "look_alike", "--k", "99999"], "k=99999: expected below the number of items"),
+        (reproduce_exp1.main, ["--data", "look_alike", "--repeats", "0"], "repeats=0: expected a whole number >= 1"),
+        (reproduce_exp2.main, ["--path", "no.csv"], "path=no.csv: expected a file"),
+        (reproduce_exp2.main, ["--first-day", "2020-11-01"], "first_day=2020-11-01: expected a file, --path"),
+        (reproduce_exp2.main, ["--sparse-k", "15000"], "sparse_k=15000: expected below the number of items, 15000"),
+        (reproduce_exp2.main, ["--sparse-epsilon", "-1"], "epsilon=-1.0: expected a number > 0"),
+        (reproduce_exp2.main, ["--num-days", "0"], "num_days=0: expected a whole number >= 1"),
+        (topk_error_curves.main, ["--data", "foursquare", "--path", "no.txt"], "path=no.txt: expected a file"),
+    ],
+)
+def test_mistakes_are_one_line(
+    main: Command, arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*arguments, "--output-dir", str(tmp_path)])
+    error = capsys.readouterr().err
+    assert error.startswith(message)
+    assert error.count("\n") == 1
+
+
+def test_a_malformed_row_is_named_with_its_number(
+    tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_ins.write_text(check_ins.read_text() + "broken\n")
+    with pytest.raises(SystemExit, match="2"):
+        reproduce_exp1.main(quick(tmp_path, "--data", "brightkite", "--path", str(check_ins)))
+    assert f"path={check_ins}, line 117: expected 5 columns" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit, match="2"):
+        reproduce_exp1.main(["--data", "look_alike", "--output-dir", str(tmp_path / "file" / "out")])
+    assert "expected a folder that can be written" in capsys.readouterr().err
+
+
+def test_plans_are_checked() -> None:
+    with pytest.raises(InvalidValue, match="mechanisms=peel: expected one of"):
+        Plan(names=["peel"], ks=[1], epsilons=[1.0])
+    with pytest.raises(InvalidValue, match=r"ks=\(\): expected at least one"):
+        Plan(ks=[], epsilons=[1.0])

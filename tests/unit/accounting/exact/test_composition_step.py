@@ -1,0 +1,133 @@
+"""Single steps on a grid: upper bounds for every pair of a family, nearly attained."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import OneBitEvent, gaussian_delta
+from pate.accounting.exact.composition_step import step_of
+from pate.accounting.exact.dominating_pairs import Box, Family, ShiftedMaximum, Span, family, probabilities
+from pate.accounting.exact.loss_grid import Grid, rounded_spacing
+
+Array = NDArray[np.float64]
+
+
+def hockey_stick(grid: Grid) -> Array:
+    return np.asarray(-np.expm1(np.minimum(grid.points, 0.0)))
+
+
+def stepped(pairs: Family, grid: Grid, values: Array) -> Array:
+    return step_of(pairs, grid, negligible=1e-15)(values)
+
+
+def smooth(x: float, scale: float = 0.3) -> float:
+    """The hockey stick of a Gaussian pair: convex in exp(x), from 1 to 0."""
+    if x >= 0:
+        return gaussian_delta(scale, epsilon=x)
+    return -math.expm1(x) + math.exp(x) * gaussian_delta(scale, epsilon=-x)
+
+
+def expectation(up: float, down: float, x: float) -> float:
+    first, second = probabilities(up, down)
+    return first * smooth(x - up) + second * smooth(x - down)
+
+
+@pytest.mark.parametrize("spacing", [0.02, 0.2 / 7, 0.011])
+@pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
+def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length: float) -> None:
+    grid = Grid(first=-200, size=500, spacing=rounded_spacing(spacing))
+    made = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
+    for index in range(150, 260, 7):
+        x = float(grid.points[index])
+        best = max(expectation(t, t - length, x) for t in np.linspace(0, length, 200)[1:-1].tolist())
+        assert best * (1 - 1e-12) <= made[index] <= best * (1 + 1e-2) + 1e-4
+
+
+def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
+    """With whole cells for pieces the ends alone fall below the best pair in the middle."""
+    grid = Grid(first=-100, size=300, spacing=rounded_spacing(0.4))
+    values = hockey_stick(grid)
+    made = stepped(Span(0.4), grid, values)
+    at = int(np.flatnonzero(grid.points == 0)[0])
+    best = max(probabilities(t, t - 0.4)[0] * -math.expm1(-t) for t in np.linspace(0, 0.4, 400)[1:-1].tolist())
+    assert values[at] == 0
+    assert best <= made[at] <= 1.5 * best
+
+
+def test_pairs_are_above_every_member() -> None:
+    root = family(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
+    assert isinstance(root, Box)
+    grid = Grid(first=-300, size=700, spacing=rounded_spacing(0.01))
+    values = np.array([smooth(x) for x in grid.points.tolist()])
+    step = step_of(root, grid, negligible=1e-15)
+    made = [step(values) for _ in range(5)]  # the first splits boxes, later ones use the cover
+    pending, pairs = [root], []
+    while pending:
+        box = pending.pop()
+        pending.extend(box.halves)
+        pairs += [] if box.halves else [box]
+    for index in range(200, 500, 11):
+        best = max(expectation(pair.up, pair.down, float(grid.points[index])) for pair in pairs)
+        for new in made:
+            assert best * (1 - 1e-12) <= new[index] <= best * (1 + 1e-3) + 1e-6
+
+
+@pytest.mark.parametrize("shift", [0.01, 0.4, 2.5])
+@pytest.mark.parametrize("cells", [3, 40, 900])
+def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
+    spacing = rounded_spacing(shift / cells)
+    grid = Grid(first=-8 * cells, size=18 * cells, spacing=spacing)
+    made = stepped(ShiftedMaximum(1, shift), grid, hockey_stick(grid))
+    for multiple in range(0, 6 * cells, max(1, cells // 3)):
+        truth = gaussian_delta(shift, epsilon=multiple * spacing)
+        assert truth * (1 - 1e-9) <= made[multiple - grid.first] <= truth * (1 + 1e-4) + 1e-13
+
+
+@pytest.mark.parametrize("count", [1, 3, 38])
+def test_masses_of_a_maximum_add_up_and_favor_one_law(count: int) -> None:
+    grid = Grid(first=-500, size=3000, spacing=rounded_spacing(0.002))
+    ones = stepped(ShiftedMaximum(count, 0.2), grid, np.ones(grid.size))
+    assert ones == pytest.approx(1.0, abs=1e-12)
+    # E[exp(-loss)] = 1: on V(x) = exp(-x) times a constant the step changes nothing, away from the ends.
+    tilted = np.maximum(1 - np.exp(grid.points - 5), 0.0)
+    made = stepped(ShiftedMaximum(count, 0.2), grid, tilted)
+    inner = slice(600, 1500)
+    assert made[inner] == pytest.approx(tilted[inner], rel=1e-7)
+    assert (made[inner] >= tilted[inner] * (1 - 1e-15)).all()
+
+
+def test_rounding_is_covered_over_a_thousand_steps() -> None:
+    """Against the same sum in 60 digits: never below, and above by less than the stated factor a step."""
+    count, epsilon = 1000, 0.01
+    grid = Grid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
+    step, values = step_of(Box.pair(epsilon, -epsilon), grid, negligible=1e-300), hockey_stick(grid)
+    for _ in range(count):
+        values = step(values)
+    with mpmath.workdps(60):
+        loss = mpmath.mpf(grid.spacing)
+        truth = mpmath.exp(loss) / (1 + mpmath.exp(loss))
+        for target in (0, 40, 250, 700):
+            exact = mpmath.fsum(
+                mpmath.binomial(count, k)
+                * truth**k
+                * (1 - truth) ** (count - k)
+                * -mpmath.expm1((target - 2 * k + count) * loss)
+                for k in range(count + 1)
+                if 2 * k - count > target
+            )
+            excess = float(values[target - grid.first] / exact - 1)
+            assert 0 < excess < 2 * count * 2.0**-46 + 1e-12
+
+
+def test_losses_beyond_the_grid_count_as_certain() -> None:
+    grid = Grid(first=-10, size=30, spacing=rounded_spacing(0.1))
+    first, _ = probabilities(50.0, -0.3)
+    made = stepped(Box.pair(50.0, -0.3), grid, hockey_stick(grid))
+    assert made[-1] >= first * (1 - 1e-15)
+    assert stepped(Box.pair(1e305, -1e305), grid, hockey_stick(grid)) == pytest.approx(1.0)
+    assert (stepped(ShiftedMaximum(1, 1e4), grid, hockey_stick(grid)) == 1).all()

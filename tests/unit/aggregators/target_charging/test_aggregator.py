@@ -1,0 +1,340 @@
+"""Sessions: halting, rounds, continuing, priors, prices before the first call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import ApproximateEvent, Ledger, NoOpEvent, PureDpEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting.events import failure_probability, leaves
+from pate.accounting.target_charging import boundary, not_prior, tight_boundary
+from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, Round
+from pate.aggregators.target_charging.session_price import session_event
+from pate.aggregators.target_charging.top_k_call import bit_epsilon
+from pate.mechanisms.noise.softmax import draw_index
+from pate.validation import InvalidValue
+
+SHAPE = {"num_labels": 4, "num_teachers": 40}
+CLEAR, UNSURE = [40, 39, 0, 0], [20, 20, 20, 20]
+NOT_PRIOR = NotPriorTopK(
+    prior_scale=1.0,
+    selection_scale=2.0,
+    table_order=3.0,
+    table_budget=4.0,
+    first_queries=3,
+    target_hits=2,
+    round_size=4,
+    session_delta=1e-3,
+)
+
+
+def boundary_max(**changes: Any) -> BoundaryMax:
+    values = {"selection_scale": 3.0, "target_hits": 5, "round_size": 20, "session_delta": 1e-3}
+    return BoundaryMax(**(values | changes))
+
+
+def released(aggregator: Any, votes: Any, seed: int = 0, **options: Any) -> ChargedRelease:
+    release = aggregator.aggregate(votes, num_teachers=40, rng=np.random.default_rng(seed), **options)
+    assert isinstance(release, ChargedRelease)
+    return release
+
+
+def test_a_session_ends_with_its_last_hit() -> None:
+    release = released(boundary_max(), [UNSURE] * 200)
+    assert (release.num_hits, release.remaining_hits, release.num_abstained) == (5, 0, 5)
+    assert np.flatnonzero(release.hits)[-1] + 1 == release.num_asked < 200
+    assert not release.answered[release.num_asked :].any()
+    assert release.answered[: release.num_asked].sum() == release.num_asked - 5
+
+
+def test_a_session_without_a_hit_asks_all() -> None:
+    release = released(boundary_max(selection_scale=1.0), [[40, 0, 0, 0]] * 70)
+    assert (release.num_hits, release.remaining_hits, release.num_asked, release.num_answered) == (0, 5, 70, 70)
+
+
+@pytest.mark.parametrize("round_size", [1, 7, 500])
+def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
+    whole, parts = (released(boundary_max(round_size=size), [UNSURE] * 60) for size in (60, round_size))
+    np.testing.assert_array_equal(whole.labels, parts.labels)
+    np.testing.assert_array_equal(whole.hits, parts.hits)
+    assert whole.num_asked == parts.num_asked
+
+
+def test_a_continued_session_gives_what_it_would_have_given() -> None:
+    votes, kept = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100, list[Round]()
+    aggregator, ledger = boundary_max(target_hits=8), Ledger(target_delta=1e-3)
+
+    def stop(index: int, outcome: Round) -> None:
+        if index == 2:
+            raise KeyboardInterrupt
+        kept.append(outcome)
+
+    with pytest.raises(KeyboardInterrupt):
+        released(aggregator, votes, ledger=ledger, on_round=stop)
+    told = list[int]()
+    continued = released(
+        aggregator, votes, ledger=ledger, done=kept, on_round=lambda index, outcome: told.append(index)
+    )
+    straight = released(aggregator, votes)
+    np.testing.assert_array_equal(continued.labels, straight.labels)
+    np.testing.assert_array_equal(continued.hits, straight.hits)
+    assert told[0] == 2
+    assert len(ledger.entries) == 1
+
+
+def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
+    good = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
+    with pytest.raises(InvalidValue, match=r"done=\(19, 4\): expected a round of \(20, 4\)"):
+        released(boundary_max(), [UNSURE] * 40, done=[replace(good, labels=np.zeros((19, 4), bool))])
+    with pytest.raises(InvalidValue, match=r"done=20 hits: expected at most 5 hits"):
+        released(boundary_max(), [UNSURE] * 40, done=[replace(good, hits=np.ones(20, bool))])
+
+
+def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
+    ledger = Ledger(target_delta=1e-3)
+    seen: list[int] = []
+    released(boundary_max(), [UNSURE] * 60, ledger=ledger, on_round=lambda *_: seen.append(len(ledger.entries)))
+    assert set(seen) == {1}
+    assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
+
+
+def test_few_calls_are_composed_and_many_are_counted() -> None:
+    def event(num_calls: int) -> Any:
+        return session_event(not_prior, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
+
+    assert event(0) == NoOpEvent()
+    assert event(9) == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 9), 0.0)
+    for num_calls in (9, *range(20, 140, 2)):  # all, all though hits would be counted, as many as the hits allow
+        wrapped = session_event(tight_boundary, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
+        assert [leaf for leaf, _ in leaves(wrapped)] == [PureDpEvent(tight_boundary(0.1).epsilon)]
+    many, more = event(500), event(10**9)
+    assert many == more
+    assert 0 < failure_probability(many) < 1e-6
+    assert next(leaves(many))[1] < 100
+
+
+def test_more_calls_never_cost_less() -> None:
+    epsilons = [
+        RdpAccountant()
+        .compose(session_event(boundary, 0.1, target_hits=2, num_calls=count, session_delta=1e-5))
+        .get_epsilon(1e-5)
+        for count in (1, 5, 20, 40, 60, 80, 100, 1000)
+    ]
+    assert epsilons == sorted(epsilons)
+    assert epsilons[-1] == epsilons[-2]
+
+
+def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
+    aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
+    with pytest.raises(InvalidValue, match=r"failure_prob: 1e-06 over 1000 calls uses up session_delta=1e-06"):
+        aggregator.event_for(num_queries=1000, **SHAPE)
+    event = aggregator.event_for(num_queries=100, **SHAPE)
+    assert failure_probability(event) >= 1e-7
+
+
+def test_an_epsilon_beyond_counting_composes_all_calls() -> None:
+    event = session_event(boundary, 900.0, target_hits=1, num_calls=7, session_delta=1e-6)
+    assert event == ApproximateEvent(SelfComposedEvent(PureDpEvent(1800.0), 7), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target_hits": 0}, "target_hits=0: expected a whole number >= 1"),
+        ({"session_delta": 1.0}, r"session_delta=1\.0: expected a number in \(0, 1\)"),
+        ({"round_size": 0}, "round_size=0: expected a whole number >= 1"),
+        ({"selection_scale": 0.0}, r"selection_scale=0\.0: expected a number > 0"),
+    ],
+)
+def test_impossible_parameters_are_refused(changes: dict[str, Any], message: str) -> None:
+    for aggregator in (boundary_max(), NOT_PRIOR, BoundaryTopK(selection_scale=1.0, test_std=1.0)):
+        with pytest.raises(InvalidValue, match=message):
+            replace(aggregator, **changes)
+
+
+def test_impossible_checks_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"prior_scale=-1\.0: expected a number > 0"):
+        replace(NOT_PRIOR, prior_scale=-1.0)
+    with pytest.raises(InvalidValue, match=r"prior_margin=nan: expected a finite number"):
+        replace(NOT_PRIOR, prior_margin=float("nan"))
+    with pytest.raises(InvalidValue, match=r"first_queries=-1: expected a whole number >= 0"):
+        replace(NOT_PRIOR, first_queries=-1)
+    with pytest.raises(InvalidValue, match=r"test_std=0\.0: expected a number > 0"):
+        BoundaryTopK(selection_scale=1.0, test_std=0.0)
+
+
+def test_agreement_is_free_and_a_contradiction_is_released() -> None:
+    votes = np.array([CLEAR] * 3 + [CLEAR, [0, 0, 40, 39], CLEAR, [40, 39, 0, 0]])
+    prior = np.tile([True, True, False, False], (7, 1))
+    release = released(NOT_PRIOR, votes, prior=prior)
+    np.testing.assert_array_equal(release.hits, [False] * 4 + [True, False, False])
+    np.testing.assert_array_equal(release.labels[4], [False, False, True, True])
+    assert release.answered.all()
+    assert (release.num_hits, release.num_abstained, release.num_asked) == (1, 0, 7)
+
+
+def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
+    release = released(NOT_PRIOR, [CLEAR] * 9)
+    np.testing.assert_array_equal(np.flatnonzero(release.hits), [3, 4])
+    assert release.num_asked == 5
+    np.testing.assert_array_equal(release.answered, np.arange(9) < 5)
+
+
+def test_a_lenient_margin_keeps_a_prior_that_lags_behind() -> None:
+    votes, prior = [[20, 30, 0, 0]] * 20, np.tile([True, False, False, False], (20, 1))
+    strict, lenient = (replace(NOT_PRIOR, first_queries=0, prior_margin=margin) for margin in (0.0, -20.0))
+    assert released(strict, votes, prior=prior).num_hits == 2
+    assert released(lenient, votes, prior=prior).num_hits == 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A rule that remembers what it was shown."""
+
+    calls: list[tuple[int, int]]
+    name: str = "seen"
+
+    def __call__(self, labels: NDArray[np.bool_], answered: NDArray[np.bool_], num_queries: int) -> NDArray[np.bool_]:
+        assert len(labels) == len(answered)
+        self.calls.append((len(labels), num_queries))
+        return np.tile([True, True, False, False], (num_queries, 1))
+
+
+def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
+    rule = Seen([])
+    released(replace(NOT_PRIOR, round_size=50), [CLEAR] * 100, prior=rule)
+    assert rule.calls == [(0, 3), (3, 25), (28, 28), (56, 44)]
+
+
+def test_another_prior_with_the_same_noise_is_refused() -> None:
+    ledger, votes = Ledger(target_delta=1e-3), [CLEAR] * 9
+    prior = np.ones((9, 4), bool)
+    for _ in range(2):
+        released(NOT_PRIOR, votes, ledger=ledger, prior=prior)
+    assert len(ledger.entries) == 1
+    for other in (~prior, Seen([]), None):
+        with pytest.raises(InvalidValue, match=r"noise=\w+: expected fresh noise"):
+            released(NOT_PRIOR, votes, ledger=ledger, prior=other)
+
+
+def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
+    ledger = Ledger(target_delta=1e-3)
+    with pytest.raises(InvalidValue, match=r"prior\.shape=\(8, 4\): expected \(9, 4\), as the votes"):
+        released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((8, 4), bool))
+    with pytest.raises(InvalidValue, match=r"prior\.dtype=int64: expected bool"):
+        released(NOT_PRIOR, [CLEAR] * 9, ledger=ledger, prior=np.ones((9, 4), np.int64))
+    assert ledger.entries == []
+    with pytest.raises(InvalidValue, match=r"prior=bool \(1, 4\): expected bool \[3, 4\]"):
+        released(NOT_PRIOR, [CLEAR] * 9, prior=Wrong())
+
+
+class Wrong:
+    """A rule that answers for one query only."""
+
+    name = "wrong"
+
+    def __call__(self, labels: NDArray[np.bool_], answered: NDArray[np.bool_], num_queries: int) -> NDArray[np.bool_]:
+        return np.ones((1, labels.shape[1]), dtype=np.bool_)
+
+
+def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
+    event = NOT_PRIOR.event_for(num_queries=1000, **SHAPE)
+    counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
+    assert counts["BoundedRangeEvent"] == counts["OneBitEvent"] == 5
+    assert counts["PureDpEvent"] > 2
+    alone = NOT_PRIOR.event_for(num_queries=3, **SHAPE)
+    assert {type(leaf).__name__: count for leaf, count in leaves(alone)} == {
+        "BoundedRangeEvent": 3,
+        "OneBitEvent": 3,
+        "NoOpEvent": 1,
+    }
+
+
+def test_calibration_of_first_queries_alone() -> None:
+    calibrated = NOT_PRIOR.calibrated(target_epsilon=3.0, target_delta=1e-6, num_queries=3, **SHAPE)
+    epsilon = RdpAccountant().compose(calibrated.event_for(num_queries=3, **SHAPE)).get_epsilon(1e-6)
+    assert 2.9 < epsilon <= 3.0
+
+
+def test_hit_probabilities_are_frequencies() -> None:
+    for aggregator in (boundary_max(target_hits=10**6), BoundaryTopK(selection_scale=3.0, test_std=1.0)):
+        votes = np.tile([30, 14, 12, 2], (4000, 1))
+        chance = aggregator.hit_probabilities(votes, num_teachers=40)[0]
+        one_session = replace(aggregator, target_hits=4000, session_delta=1e-2, round_size=4000)
+        found = released(one_session, votes).hits.mean()
+        assert abs(found - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000)
+
+
+def test_a_hit_that_is_refused_is_paid_for() -> None:
+    """Nothing is expected, so each query hits, and no set of equal counts is stable."""
+    expected = np.zeros((10, 4), dtype=np.bool_)
+    release = released(replace(NOT_PRIOR, first_queries=0), [UNSURE] * 10, prior=expected)
+    assert not release.answered.any()
+    assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
+
+
+def test_what_a_hit_releases_is_independent_of_its_check() -> None:
+    """Hits have the law of stable top-k, though their check has failed: each draw has a random number of its own."""
+    prior_and_scale: dict[str, Any] = {"prior_scale": 5.0, "prior_margin": 6.0, "selection_scale": 4.0}
+    sizes = {"first_queries": 0, "target_hits": 20_000, "round_size": 20_000}
+    aggregator = replace(NOT_PRIOR, **prior_and_scale, table_budget=1.0, failure_prob=0.01, **sizes)
+    counts, prior = np.array([22, 14, 8, 0]), np.array([True, True, False, False])
+    release = released(aggregator, np.tile(counts, (20_000, 1)), prior=np.tile(prior, (20_000, 1)))
+    labels, answered = release.labels[release.hits], release.answered[release.hits]
+    assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
+    law = aggregator.release_step.distribution(counts, num_teachers=40)
+    assert law.pop(None) == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered)))
+    for chosen, probability in law.items():
+        found = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
+        assert abs(found - probability) < 5 * np.sqrt(probability * (1 - probability) / len(answered))
+
+
+def test_draws_follow_the_law() -> None:
+    law = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
+    counts = np.bincount(draw_index(law, np.random.default_rng(0).random(100_000)), minlength=4)
+    np.testing.assert_allclose(counts / 100_000, law[0], atol=5 * 0.5 / np.sqrt(100_000))
+    assert counts[1] == 0
+    np.testing.assert_array_equal(draw_index(law[:2], np.array([0.0, 1 - 2.0**-53])), [0, 3])
+
+
+def test_epsilon_of_a_bit_by_hand() -> None:
+    probabilities = np.array([0.1, 0.2, 0.6])
+    assert bit_epsilon(probabilities, 1) == pytest.approx(np.log(3))
+    assert bit_epsilon(probabilities, 2) == pytest.approx(np.log(6))
+    assert bit_epsilon(np.zeros(3), 1) == 0.0
+    assert bit_epsilon(np.array([0.0, 0.5]), 1) == np.inf
+
+
+def frequencies(aggregator: NotPriorTopK, counts: list[int], num_queries: int) -> dict[object, float]:
+    """How often a query was kept, or what was released for it."""
+    votes, prior = np.tile(counts, (num_queries, 1)), np.tile([True, True, False, False], (num_queries, 1))
+    endless = replace(aggregator, first_queries=0, target_hits=num_queries, session_delta=1e-2, round_size=num_queries)
+    release = released(endless, votes, prior=prior)
+    outcomes: list[object] = [
+        "kept" if not hit else tuple(np.flatnonzero(row).tolist()) if answered else None
+        for row, answered, hit in zip(release.labels, release.answered, release.hits, strict=True)
+    ]
+    return {outcome: outcomes.count(outcome) / num_queries for outcome in set(outcomes)}
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_a_checked_query_follows_its_law_and_no_other(factor: float) -> None:
+    """Kept with the table's probability, else released as stable top-k would; noise of another scale is told apart."""
+    counts, num_queries, num_teachers = [22, 20, 18, 3], 20_000, 40
+    aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
+    assumed = aggregator.scaled(factor)
+    kept = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
+    law: dict[object, float] = {"kept": kept}
+    for outcome, mass in assumed.release_step.distribution(np.array(counts), num_teachers=num_teachers).items():
+        law[outcome] = (1 - kept) * mass
+    found = frequencies(aggregator, counts, num_queries)
+    deviations = [
+        abs(found.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
+        for outcome, mass in law.items()
+        if mass > 1e-3
+    ]
+    assert bool(max(deviations) < 5) is (factor == 1.0)

@@ -1,0 +1,186 @@
+"""What all top-k mechanisms share: shapes, refusals, and draws that follow the exact law."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from pate.accounting import Adjacency, RdpAccountant
+from pate.mechanisms import (
+    CanonicalTopK,
+    GammaTopK,
+    JointTopK,
+    LaplaceTopK,
+    LimitedDomainTopK,
+    LipschitzTopK,
+    OneShotTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+    TopStableTopK,
+)
+from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.top_k.top_k import TopKMechanism, bounded_range_of
+from pate.validation import InvalidValue
+
+PURE: list[tuple[type[Any], dict[str, Any]]] = [
+    (PeelingTopK, {}),
+    (PermuteAndFlipTopK, {}),
+    (OneShotTopK, {}),
+    *((LipschitzTopK, {"noise": noise}) for noise in NOISES),
+    (LaplaceTopK, {}),
+    (LaplaceTopK, {"max_labels": 1}),
+    (GammaTopK, {}),
+    (JointTopK, {}),
+    (PermuteAndFlipJointTopK, {}),
+    *((CanonicalTopK, {"noise": noise}) for noise in NOISES),
+]
+
+
+def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
+    return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
+
+
+def of_a_domain(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
+    shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": 0.01}
+    return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]
+
+
+def name(mechanism: TopKMechanism) -> str:
+    return f"{type(mechanism).__name__}-{vars(mechanism).get('noise', '')}"
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+def test_draws_follow_the_exact_law(mechanism: TopKMechanism) -> None:
+    counts, draws = np.array([2, 5, 4, 1]), 20_000
+    outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
+    law = mechanism.distribution(counts)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    seen = Counter(map(tuple, outcome.indices.tolist()))
+    assert seen.keys() <= law.keys()
+    expected = np.array(list(law.values())) * draws
+    assert chisquare([seen[key] for key in law], expected / expected.sum() * draws).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(k=3, epsilon=1e6), ids=name)
+def test_with_little_noise_the_largest_counts_come_back(mechanism: TopKMechanism) -> None:
+    counts = np.array([[1000, 0, 3000, 2000, 7], [4, 3000, 10**12, 2000, 9]])
+    batch = mechanism(counts, rng=np.random.default_rng(0))
+    assert batch.indices.shape == (2, 3)
+    assert batch.indices.dtype == np.int64
+    assert [set(row) for row in batch.indices.tolist()] == [{2, 3, 0}, {2, 1, 3}]
+    assert batch.answered.tolist() == [True, True]
+    one = mechanism(counts[0], rng=np.random.default_rng(0))
+    assert one.indices.shape == (3,)
+    assert one.answered.shape == ()
+    assert set(one.indices.tolist()) == {2, 3, 0}
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(k=3), ids=name)
+def test_all_indices_may_be_asked_for(mechanism: TopKMechanism) -> None:
+    outcome = mechanism(np.array([5, 0, 2]), rng=np.random.default_rng(3))
+    assert sorted(outcome.indices.tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain()], ids=name)
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (np.array([1, -1, 2]), r"counts=-1: expected counts in 0\.\.1099511627776"),
+        (np.array([1.0, np.nan, 2.0]), r"counts\.dtype=float64: expected integer vote counts"),
+        (np.array([1.5, 2.0]), r"counts\.dtype=float64: expected integer vote counts, found 1\.5"),
+        (np.array([2.0, 1.0, 0.0]), r"counts\.dtype=float64: expected integer vote counts, found 2\.0"),
+        (np.array([True, False, True]), r"counts\.dtype=bool: expected integer vote counts"),
+        (np.array([], dtype=int), r"counts\.shape=\(0,\): expected at least one query and one label"),
+        ([[1, 2], [3]], r"counts: expected rows of equal length"),
+        (np.array([4]), r"k=2: expected at most the number of counts, 1"),
+        (np.zeros((2, 2, 2), dtype=int), r"counts\.shape=\(2, 2, 2\): expected"),
+        (np.array([2**60, 0]), r"counts=1152921504606846976: expected counts in 0\.\.1099511627776"),
+    ],
+)
+def test_impossible_counts_are_refused_in_one_line(mechanism: TopKMechanism, counts: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message) as caught:
+        mechanism(counts, rng=np.random.default_rng(0))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+@pytest.mark.parametrize("count", [0, 7, 2**40])
+def test_where_all_counts_are_equal_no_index_is_preferred(mechanism: TopKMechanism, count: int) -> None:
+    law = mechanism.distribution(np.full(4, count))
+    assert list(law.values()) == pytest.approx([1 / len(law)] * len(law), rel=1e-6)
+    picks = mechanism(np.full((4000, 4), count), rng=np.random.default_rng(5)).indices
+    assert all(len(set(row)) == 2 for row in picks.tolist())
+    assert chisquare(np.bincount(picks.ravel(), minlength=4)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("mechanism", of_a_domain(), ids=name)
+def test_equal_counts_seldom_pass_a_bottom_or_a_threshold(mechanism: TopKMechanism) -> None:
+    outcome = mechanism(np.full((20_000, 5), 7), rng=np.random.default_rng(5))
+    assert outcome.answered.mean() <= 0.01 + 5 * (0.01 / 20_000) ** 0.5
+
+
+def many(k: int = 1000) -> list[TopKMechanism]:
+    """One of each kind; none goes through all counts k times."""
+    plain = [kind(k=k, epsilon=1e5, **options) for kind, options in PURE if not options]
+    return [*plain, CanonicalTopK(k=k, epsilon=1e5, gamma=1.0), *of_a_domain(k, 1e6)]
+
+
+@pytest.mark.parametrize("mechanism", many(), ids=name)
+def test_a_thousand_of_a_million_counts(mechanism: TopKMechanism) -> None:
+    counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
+    outcome = mechanism(counts, rng=np.random.default_rng(0))
+    picked = outcome.indices[outcome.indices >= 0]
+    assert len(np.unique(picked)) == len(picked)
+    if not isinstance(mechanism, (GammaTopK, TopStableTopK)):  # noise that grows with d; gaps of 7 are not stable
+        assert counts[picked].min() >= 998_900
+        assert len(picked) >= 990
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+def test_a_seed_is_not_a_generator(mechanism: TopKMechanism) -> None:
+    with pytest.raises(InvalidValue, match=r"rng=3: expected a numpy\.random\.Generator"):
+        mechanism(np.array([1, 2, 3]), rng=3)
+
+
+def test_laws_are_for_one_small_histogram() -> None:
+    with pytest.raises(InvalidValue, match=r"counts\.shape=\(1, 3\): expected \[num_labels\]"):
+        PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
+    with pytest.raises(InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"):
+        LaplaceTopK(k=1, epsilon=1e6).distribution(np.array([1, 2, 3]))
+    with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
+        PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
+
+
+@pytest.mark.parametrize(("kind", "options"), PURE)
+def test_parameters_are_checked(kind: type[Any], options: dict[str, Any]) -> None:
+    for epsilon in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InvalidValue, match=r"epsilon=.*: expected a number > 0"):
+            kind(k=1, epsilon=epsilon, **options)
+    with pytest.raises(InvalidValue, match=r"k=0: expected a whole number >= 1"):
+        kind(k=0, epsilon=1.0, **options)
+    with pytest.raises(InvalidValue, match=r"adjacency=zero_out: expected one of replace_one, add_remove"):
+        kind(k=1, epsilon=1.0, adjacency="zero_out", **options)
+    assert kind(k=1, epsilon=1.0, **options).adjacency is Adjacency.REPLACE_ONE
+
+
+@pytest.mark.parametrize(("kind", "options"), PURE)
+def test_the_accountant_never_charges_more_than_epsilon(kind: type[Any], options: dict[str, Any]) -> None:
+    event = kind(k=3, epsilon=0.6, **options).event
+    printed = RdpAccountant().compose(event).get_epsilon(1e-12)
+    assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
+
+
+def test_a_price_is_either_epsilon_or_rho() -> None:
+    assert bounded_range_of(6.0, None, rounds=3) == 2.0
+    assert bounded_range_of(None, 4.0, rounds=2) == 4.0
+    with pytest.raises(InvalidValue, match="epsilon=None: expected epsilon or rho"):
+        bounded_range_of(None, None)
+    with pytest.raises(InvalidValue, match=r"rho=1\.0: expected epsilon or rho, not both"):
+        bounded_range_of(1.0, 1.0)
+    with pytest.raises(InvalidValue, match=r"rho=0\.0: expected a number > 0"):
+        PeelingTopK(k=1, rho=0.0)

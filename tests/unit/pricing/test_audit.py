@@ -1,0 +1,110 @@
+"""Findings of an audit: sound prices by both adjacencies, the claims beside them, parameters of the release."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, GaussianEvent, RdpAccountant
+from pate.aggregators import Aggregator, ClippedVotes, GNMax, StableTopK
+from pate.pricing.audit import Finding, Settings, findings, printable
+from pate.validation import InvalidValue
+from pate.votes.vote_files import ImportedVotes
+
+COUNTS = np.tile(np.arange(40) * 20, (600, 1))
+VOTES = ImportedVotes("teacher_votes", COUNTS, 800, 9)
+SINGLE = ImportedVotes("classes", np.tile([240, 6, 4], (500, 1)), 250, 1)
+
+
+def found(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> dict[str, Finding]:
+    settings = Settings(given=given, parameters=parameters, target_delta=1e-6, accountant=RdpAccountant)
+    return {each.name: each for each in findings(votes, settings)}
+
+
+def classic(event: GaussianEvent, count: int) -> float:
+    """rdp + log(1 / delta) / (a - 1) at the best order, in closed form for Gaussians."""
+    rho = count / (2 * event.noise_multiplier**2)
+    return rho + 2 * math.sqrt(rho * math.log(1e6))
+
+
+def test_all_rivals_of_each_layout() -> None:
+    names = ["gaussian_votes", "confident_votes", "clipped_votes", "powerset_gnmax", "stable_top_k"]
+    assert list(found(VOTES)) == names
+    assert list(found(SINGLE)) == ["gnmax", "confident_gnmax"]
+    one_label = ImportedVotes("histogram", COUNTS[:, :1], 800, None)
+    assert list(found(one_label)) == names[:-1]
+
+
+def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
+    findings_by_name = found(VOTES, noise_std=40.0, vote_clip=3)
+    for adjacency in Adjacency:
+        aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
+        event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
+        expected = RdpAccountant().compose(event).get_epsilon(1e-6)
+        assert findings_by_name["clipped_votes"].epsilon[adjacency] == expected
+
+
+@pytest.mark.parametrize(("name", "moved"), [("gaussian_votes", 2), ("powerset_gnmax", 2), ("clipped_votes", 3)])
+def test_claims_by_hand(name: str, moved: int) -> None:
+    finding = found(VOTES, noise_std=40.0, vote_clip=3)[name]
+    assert finding.claimed == pytest.approx(classic(GaussianEvent(40.0 / moved**0.5), 600), rel=1e-3)
+    if name != "powerset_gnmax":
+        assert finding.epsilon["replace_one"] > finding.claimed
+
+
+def test_the_papers_claim_and_its_true_price() -> None:
+    """Spec: claimed 3.66 under add/remove, bounded by 13 and, under replace-one, 31."""
+    finding = found(VOTES, noise_std=50.0, screening_std=60.0)["stable_top_k"]
+    assert finding.claimed == pytest.approx(3.66, abs=0.01)
+    assert finding.epsilon["add_remove"] == pytest.approx(13.0, abs=0.2)
+    assert finding.epsilon["replace_one"] == pytest.approx(31, abs=0.8)
+
+
+def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
+    gnmax, confident = found(SINGLE, noise_std=20.0, screening_std=100.0, threshold_share=0.95).values()
+    for finding in (gnmax, confident):
+        assert finding.claimed is not None
+        assert finding.claimed < finding.epsilon["replace_one"]
+        assert "private" in finding.claim
+
+
+def test_no_noise_is_infinite_whatever_is_claimed() -> None:
+    for finding in found(VOTES, noise_std=0.0).values():
+        assert set(finding.epsilon.values()) == {math.inf}
+        assert finding.claimed == 0
+    checked = found(VOTES, screening_std=0.0)
+    assert checked["confident_votes"].epsilon["replace_one"] == math.inf
+    assert checked["gaussian_votes"].epsilon["replace_one"] < math.inf
+
+
+def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
+    given = StableTopK(selection_scale=39.0, test_std=60.0)
+    first = next(iter(found(VOTES, given=given).values()))
+    assert (first.name, first.claimed) == ("stable_top_k", None)
+    assert first.epsilon["replace_one"] == pytest.approx(8.02, abs=0.03)
+    assert list(found(VOTES, given=given)).count("stable_top_k") == 1
+
+
+@pytest.mark.parametrize(
+    ("votes", "given", "message"),
+    [
+        (VOTES, GNMax(noise_std=1.0), "aggregator=gnmax: expected one that releases several labels"),
+        (SINGLE, ClippedVotes(noise_std=1.0, vote_clip=1), "aggregator=clipped_votes: expected one that releases one"),
+    ],
+)
+def test_an_aggregator_for_other_votes_is_refused(votes: ImportedVotes, given: Aggregator, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        found(votes, given=given)
+
+
+@pytest.mark.parametrize("name", ["noise_std", "screening_std"])
+def test_negative_noise_is_refused(name: str) -> None:
+    with pytest.raises(InvalidValue, match=f"{name}=-1.0: expected a number >= 0"):
+        found(VOTES, **{name: -1.0})
+
+
+def test_json_has_no_infinity() -> None:
+    assert [printable(value) for value in (1.5, None, math.inf)] == [1.5, None, "inf"]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency
+from pate.validation import InvalidValue
+from pate.verification import Neighbors, all_histograms, largest_renyi, neighbors
+
+ADJACENCIES = tuple(Adjacency)
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def found(pairs: Neighbors) -> list[Pair]:
+    return [
+        (tuple(first), tuple(second)) for first, second in zip(*(side.tolist() for side in pairs.pairs), strict=True)
+    ]
+
+
+def by_definition(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool) -> set[Pair]:
+    """Every vote matrix, every change of one teacher."""
+    bits = [np.array(row) for row in product((0, 1), repeat=num_labels)]
+    ballots = [row for row in bits if row.sum() == 1] if one_vote else bits
+    pairs = set()
+    for teachers in product(ballots, repeat=num_teachers):
+        votes = np.array(teachers)
+        for new in ballots if adjacency == Adjacency.REPLACE_ONE else bits[:1]:
+            changed = np.vstack([new, votes[1:]])
+            pair = tuple(votes.sum(axis=0).tolist()), tuple(changed.sum(axis=0).tolist())
+            pairs |= {pair, pair[::-1]} if pair[0] != pair[1] else set()
+    return pairs
+
+
+@pytest.mark.parametrize("one_vote", [False, True])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(("num_labels", "num_teachers"), [(1, 1), (1, 3), (2, 3), (3, 2), (3, 3)])
+def test_pairs_are_those_of_the_definition(
+    adjacency: Adjacency, num_labels: int, num_teachers: int, one_vote: bool
+) -> None:
+    pairs = found(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
+
+
+def test_one_label_with_one_vote_each_has_no_neighbors_under_replace_one() -> None:
+    assert len(neighbors(1, 4, Adjacency.REPLACE_ONE, one_vote=True)) == 0
+
+
+def ranks_law(histogram: np.ndarray) -> np.ndarray:
+    """A law over labels that depends on the sorted counts and on the tie-break."""
+    order = np.argsort(-histogram, kind="stable")
+    falling = histogram[order]
+    weights = np.exp(0.7 * falling) * (1 + 0.3 * np.arange(len(falling)))
+    law = np.zeros(len(falling))
+    law[order] = weights / weights.sum()
+    return law
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
+    pairs = neighbors(3, 4, adjacency)
+    kinds = pairs.up_to_names()
+    assert 2 * len(kinds) < len(pairs)
+    assert set(found(kinds)) <= set(found(pairs))
+
+    def divergences(some: Neighbors) -> set[float]:
+        laws = np.array([ranks_law(histogram) for histogram in some.histograms])
+        return {
+            round(float(largest_renyi(laws[[i]], laws[[j]], [2.0])[0]), 10)
+            for i, j in zip(some.first, some.second, strict=True)
+        }
+
+    assert divergences(kinds) == divergences(pairs)
+
+
+def test_all_histograms() -> None:
+    assert all_histograms(2, 1).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "teachers", "match"),
+    [(0, 3, "num_labels=0"), (2, 0, "num_teachers=0"), (9, 9, r"num_labels, num_teachers=9, 9: expected a smaller")],
+)
+def test_impossible_instances(labels: int, teachers: int, match: str) -> None:
+    with pytest.raises(InvalidValue, match=match):
+        neighbors(labels, teachers, Adjacency.REPLACE_ONE)
+
+
+def test_an_unknown_adjacency() -> None:
+    with pytest.raises(InvalidValue, match="adjacency=zero_out"):
+        neighbors(2, 2, "zero_out")

@@ -1,0 +1,90 @@
+"""Public directions: what they keep, and how many of them noise leaves worth while."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pate.validation import InvalidValue
+from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.shrinkage import shrink_singular_values
+
+RNG = np.random.default_rng(0)
+POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
+
+
+def test_features_have_length_one_and_equal_weight() -> None:
+    features = PublicPCA.of(POOL, 4).features(POOL)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
+    np.testing.assert_allclose(features.T @ features / len(POOL), np.eye(4) / 4, atol=0.03)
+    assert not PublicPCA.of(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
+
+
+def test_directions_are_those_of_the_greatest_variance() -> None:
+    projection = PublicPCA.of(POOL, 2).projection
+    assert np.abs(projection[2:]).max() < 0.1 * np.abs(projection[:2]).max()
+
+
+def test_constant_inputs_span_nothing() -> None:
+    wide = np.concatenate([POOL, np.ones((400, 3)), POOL[:, :1]], axis=1)
+    assert PublicPCA.of(wide, 9).projection.shape == (10, 6)
+    with pytest.raises(InvalidValue, match="public_inputs=all alike: expected at least two different inputs"):
+        PublicPCA.of(np.ones((5, 3)), 2)
+
+
+def test_the_span_keeps_lengths() -> None:
+    directions = PublicPCA.of(POOL, 5)
+    span = directions.span(POOL[:30])
+    np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
+    np.testing.assert_allclose(span @ (span.T @ directions.features(POOL[:30])), directions.features(POOL[:30]))
+    with pytest.raises(InvalidValue, match="num_queries=3: expected at least 5"):
+        directions.span(POOL[:3])
+
+
+def test_impossible_inputs_are_refused() -> None:
+    directions = PublicPCA.of(POOL, 2)
+    with pytest.raises(InvalidValue, match=r"inputs\.shape=\(2, 5\): expected \[n, 6\]"):
+        directions.features(np.zeros((2, 5)))
+    with pytest.raises(InvalidValue, match="inputs=NaN or infinity: expected finite numbers"):
+        directions.features(np.full((2, 6), np.nan))
+
+
+def test_more_directions_for_less_noise_and_more_records() -> None:
+    """The noise is 4 k**2 L z**2 / (n N) of the labels' variance: at most a quarter."""
+    settings = {"num_teachers": 400, "num_records": 62_115, "num_labels": 40}
+    for multiplier in (1.0, 5.0, 30.0):
+        count = affordable_directions(noise_multiplier=multiplier, **settings)
+        for directions, enough in ((count, True), (count + 1, False)):
+            share = 4 * directions**2 * 40 * multiplier**2 / (62_115 * 400)
+            assert (share <= 0.25) == enough
+    assert affordable_directions(noise_multiplier=1e9, **settings) == 1
+
+
+def test_the_noise_share_is_that_of_a_simulation() -> None:
+    """Noise in scores of unit features over the labels' variance, with clips at the length of labels by chance."""
+    rng, k, num_labels, num_teachers, each, multiplier = np.random.default_rng(1), 8, 5, 50, 20, 3.0
+    variance = num_labels * 0.25  # of labels with prevalence 1/2
+    clip = np.sqrt(variance / each)
+    noise = rng.normal(0, 2 * clip * multiplier / num_teachers, size=(4000, k, num_labels))
+    weights = k * noise  # regression on features of covariance 1 / k
+    found = np.square(weights).sum(axis=(1, 2)).mean() / k / variance
+    records = num_teachers * each
+    assert found == pytest.approx(4 * k**2 * num_labels * multiplier**2 / (records * num_teachers), rel=0.02)
+
+
+def test_shrinkage_removes_noise_and_keeps_signal() -> None:
+    rng = np.random.default_rng(2)
+    assert not shrink_singular_values(rng.normal(size=(60, 20)) * 0.9, noise_std=1.0).any()
+    signal = 40.0 * np.outer(rng.normal(size=60), rng.normal(size=20)) / np.sqrt(1200)
+    noisy = signal + rng.normal(size=signal.shape)
+    found = shrink_singular_values(noisy, noise_std=1.0)
+    assert np.linalg.matrix_rank(found) == 1
+    assert np.linalg.norm(found - signal) < 0.4 * np.linalg.norm(noisy - signal)
+    np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), found.T)
+    np.testing.assert_array_equal(shrink_singular_values(noisy, noise_std=0.0), noisy)
+
+
+def test_shrinkage_is_that_of_the_source() -> None:
+    """sqrt((y**2 - b - 1)**2 - 4 b) / y at y = 3, b = 1: sqrt(49 - 4) / 3."""
+    found = shrink_singular_values(np.diag([3.0 * np.sqrt(2), 0.0]), noise_std=1.0)
+    assert found[0, 0] == pytest.approx(np.sqrt(45) / 3 * np.sqrt(2))

@@ -1,0 +1,121 @@
+"""Vote files of others: every layout, what is guessed, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.validation import InvalidValue
+from pate.votes import VoteStore
+from pate.votes.vote_files import ImportedVotes
+
+BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
+COUNTS = BITS.sum(axis=0)
+CLASSES = np.array([[7, 2, 0], [3, 3, 3]])
+
+
+def saved(folder: Path, array: Any, name: str = "votes.npy") -> Path:
+    path = folder / name
+    if path.suffix == ".npz":
+        np.savez(path, **array)
+    else:
+        np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("array", "layout", "num_teachers", "max_votes"),
+    [
+        (BITS, "teacher_votes", None, int(BITS.sum(axis=2).max())),
+        (BITS.astype(np.int8), "teacher_votes", None, int(BITS.sum(axis=2).max())),
+        (np.where(BITS, 0.5, 0.49), "teacher_votes", None, int(BITS.sum(axis=2).max())),
+        (COUNTS, "histogram", 9, None),
+        (COUNTS.astype(float), "histogram", 9, None),
+        (np.stack([9 - COUNTS, COUNTS], axis=-1), "pairs", None, None),
+        (np.stack([9.0 - COUNTS, COUNTS], axis=-1), "pairs", 9, None),
+    ],
+)
+def test_layouts_are_recognized_and_give_the_same_counts(
+    tmp_path: Path, array: Any, layout: str, num_teachers: int | None, max_votes: int | None
+) -> None:
+    for asked in ("auto", layout):
+        votes = ImportedVotes.read(saved(tmp_path, array), layout=asked, num_teachers=num_teachers)
+        assert (votes.layout, votes.num_teachers, votes.max_votes) == (layout, 9, max_votes)
+        np.testing.assert_array_equal(votes.counts, COUNTS)
+        assert votes.counts.dtype == np.int64
+
+
+def test_one_vote_a_teacher_as_pate_2018_keeps_it(tmp_path: Path) -> None:
+    votes = ImportedVotes.read(saved(tmp_path, CLASSES.astype(float)))
+    assert (votes.layout, votes.num_teachers, votes.max_votes) == ("classes", 9, 1)
+    as_histogram = ImportedVotes.read(saved(tmp_path, CLASSES), num_teachers=12)
+    assert (as_histogram.layout, as_histogram.num_teachers) == ("histogram", 12)
+
+
+def test_a_vote_file_of_this_package(tmp_path: Path) -> None:
+    path = tmp_path / "votes.npz"
+    VoteStore.write(path, [BITS], num_teachers=9, num_queries=5, num_labels=4)
+    votes = ImportedVotes.read(path)
+    assert votes.layout == "teacher_votes"
+    np.testing.assert_array_equal(votes.counts, COUNTS)
+
+
+def test_archives_are_searched_by_name(tmp_path: Path) -> None:
+    assert ImportedVotes.read(saved(tmp_path, {"x": CLASSES, "votes": BITS}, "a.npz")).layout == "teacher_votes"
+    assert ImportedVotes.read(saved(tmp_path, {"x": CLASSES}, "a.npz")).layout == "classes"
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "message"),
+    [
+        (COUNTS, {}, "num_teachers=None: expected a number, counts of votes do not say how many teachers there were"),
+        (COUNTS, {"num_teachers": 2}, r"votes=\d: expected counts in 0\.\.2"),
+        (BITS, {"num_teachers": 8}, "num_teachers=8: expected 9, in votes"),
+        (BITS, {"num_teachers": 0}, "num_teachers=0: expected a whole number >= 1"),
+        (BITS, {"layout": "table"}, "layout=table: expected one of auto, teacher_votes, histogram, classes, pairs"),
+        (BITS, {"layout": "classes"}, r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_classes\]"),
+        (BITS, {"layout": "pairs"}, r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_labels, 2\]"),
+        (CLASSES, {"layout": "teacher_votes"}, r"votes\.shape=\(2, 3\): expected \[num_teachers, num_queries"),
+        (BITS * 2.5, {}, r"votes=\[2\.5\]: expected confidences in \[0, 1\]"),
+        (BITS * 3, {}, r"votes=\[3\]: expected votes 0 or 1"),
+        (np.where(BITS, np.nan, 0.2), {}, r"votes=\[nan\]: expected confidences in \[0, 1\]"),
+        (COUNTS + 0.5, {"num_teachers": 20}, r"votes=\[\d\.5\]: expected whole numbers"),
+        (COUNTS.astype(str), {"num_teachers": 20, "layout": "histogram"}, r"votes\.dtype=<U.*: expected counts of"),
+        (CLASSES * [[1], [2]], {"layout": "classes"}, "votes=…: expected rows with one sum, the number of teachers"),
+        (np.zeros((2, 3)), {"layout": "classes"}, "num_teachers=0: expected a whole number >= 1"),
+        (np.zeros(3), {}, r"votes\.shape=\(3,\): expected \[N, Q, L\], \[Q, L\] or \[Q, L, 2\]"),
+        (np.zeros((0, 3)), {}, r"votes\.shape=\(0, 3\): expected at least one teacher, query and label"),
+    ],
+)
+def test_impossible_files_are_refused_in_one_line(
+    tmp_path: Path, array: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidValue, match=message) as caught:
+        ImportedVotes.read(saved(tmp_path, array), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"votes=.*none\.npy: expected an existing \.npy or \.npz file"):
+        ImportedVotes.read(tmp_path / "none.npy")
+    text = tmp_path / "votes.csv"
+    for content in (b"1,2,3", b"", b"PK\x03\x04broken"):
+        text.write_bytes(content)
+        with pytest.raises(InvalidValue, match=r"votes=.*votes\.csv: expected an \.npy or \.npz file of numbers"):
+            ImportedVotes.read(text)
+    objects = tmp_path / "objects.npy"
+    np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidValue, match="of numbers"):
+        ImportedVotes.read(objects)
+
+
+def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "votes.npz"
+    np.savez(path, BITS, CLASSES)
+    with pytest.raises(
+        InvalidValue, match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one called"
+    ):
+        ImportedVotes.read(path)
