@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -18,6 +19,7 @@ from pate.files.atomic import replacing, write_text
 from pate.validation import InvalidValue, require, require_choice
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
+_NEED_TORCH = ("pate.student.cnn", "pate.student.mlp", "pate.student.resnet50")  # loaded for their kinds alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,9 @@ class StudentModel(ABC):
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             found = f"{type(error).__name__}: {error}".replace("\n", " ")
             raise InvalidValue(f"folder={folder}: expected a published student ({found})") from error
+        if kind not in StudentModel._kinds:
+            for module in _NEED_TORCH:
+                import_module(module)
         require_choice("kind", kind, tuple(sorted(StudentModel._kinds)))
         return StudentModel._kinds[kind](arrays, threshold, input_shape, num_rows, choices)
 

@@ -1,19 +1,43 @@
-"""The ensemble: kinds of teachers, engines that train many of them, and their checkpoints."""
+"""The ensemble: kinds of teachers, engines that train many of them, and their checkpoints.
+
+What needs torch is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.cnn import CNNTeacher
-from pate.teachers.engine import Engine
-from pate.teachers.ensemble import cast_votes, train_ensemble
 from pate.teachers.kernel import KernelTeacher
-from pate.teachers.linear import LinearTeacher
-from pate.teachers.mlp import MLPTeacher
-from pate.teachers.processes import ProcessesEngine
-from pate.teachers.ray import RayEngine
-from pate.teachers.resnet50 import ResNet50Teacher
-from pate.teachers.sequential import SequentialEngine
 from pate.teachers.sklearn import SklearnTeacher
-from pate.teachers.stacked import StackedEngine
 from pate.teachers.teacher import Shard, State, Teacher
+
+if TYPE_CHECKING:
+    from pate.teachers.cnn import CNNTeacher
+    from pate.teachers.engine import Engine
+    from pate.teachers.ensemble import cast_votes, train_ensemble
+    from pate.teachers.linear import LinearTeacher
+    from pate.teachers.mlp import MLPTeacher
+    from pate.teachers.processes import ProcessesEngine
+    from pate.teachers.ray import RayEngine
+    from pate.teachers.resnet50 import ResNet50Teacher
+    from pate.teachers.sequential import SequentialEngine
+    from pate.teachers.stacked import StackedEngine
+
+_NEED_TORCH = {
+    "CNNTeacher": "cnn",
+    "Engine": "engine",
+    "LinearTeacher": "linear",
+    "MLPTeacher": "mlp",
+    "ProcessesEngine": "processes",
+    "RayEngine": "ray",
+    "ResNet50Teacher": "resnet50",
+    "SequentialEngine": "sequential",
+    "StackedEngine": "stacked",
+    "cast_votes": "ensemble",
+    "train_ensemble": "ensemble",
+}
 
 __all__ = [
     "CNNTeacher",
@@ -34,3 +58,9 @@ __all__ = [
     "cast_votes",
     "train_ensemble",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NEED_TORCH:
+        return getattr(import_module(f"pate.teachers.{_NEED_TORCH[name]}"), name)
+    raise AttributeError(f"module 'pate.teachers' has no attribute '{name}'")

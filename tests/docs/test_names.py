@@ -52,7 +52,8 @@ def written(group: str, python: str) -> Any:
     """What the page's Python makes; an accountant is given by its class."""
     from sklearn.linear_model import LogisticRegression
 
-    made = eval(python, {**vars(PACKAGES[group]), "LogisticRegression": LogisticRegression})
+    named = {name: getattr(PACKAGES[group], name) for name in PACKAGES[group].__all__}
+    made = eval(python, {**named, "LogisticRegression": LogisticRegression})
     return made() if group == "accountant" else made
 
 

@@ -84,8 +84,8 @@ def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_i
     for capability, wanted in (((7, 5), torch.float32), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)):
         with pretended_gpu(capability):
             assert Recipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == wanted
-            assert not CNNTeacher().alone
-    assert CNNTeacher().alone
+            assert not CNNTeacher().is_isolated
+    assert CNNTeacher().is_isolated
 
 
 @pretended
