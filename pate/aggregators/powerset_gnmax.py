@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.aggregator import InputForm
 from pate.aggregators.histogram import Bits
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
-from pate.aggregators.vote_limit import limited, vote_blocks
 from pate.validation import require_count, require_positive
+from pate.votes.vote_limit import limited, vote_blocks
 
 Array = NDArray[np.float64]
 Summary = NDArray[np.void]
@@ -51,6 +52,8 @@ class PowersetGNMax(TeacherVotesAggregator):
     >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
     array([[ True,  True, False]])
     """
+
+    input_form: ClassVar[InputForm] = "confidences"
 
     noise_std: float
     max_size: int | None = None

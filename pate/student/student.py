@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.aggregators.release import TrainingSet
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, require, require_count
 
@@ -48,6 +49,24 @@ class Student(ABC):
         Raises:
             InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
         """
+
+    def learn(
+        self,
+        training: TrainingSet,
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """Trains on all that was released: on labels, or on scores where a student knows what to do with them.
+
+        Args:
+            training: public inputs, and what was released for them.
+            pool: as in `fit_with_pool`.
+            seed: as in `fit`.
+            on_epoch: as in `fit`.
+        """
+        return self.fit_with_pool(training.inputs, training.labels, pool=pool, seed=seed, on_epoch=on_epoch)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
         """Raises `InvalidValue` where such inputs are not for this student: asked before anything is spent."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import require, require_count
+from pate.teachers.voter import Voter
+from pate.validation import InvalidValue, require, require_count
 from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.public_pca import PublicPCA
+from pate.votes.source import VoteSource
+
+if TYPE_CHECKING:
+    from pate.run.ensemble import Ensemble
 
 Array = NDArray[np.float64]
 
@@ -19,7 +25,7 @@ _BLOCK_RECORDS = 4096
 
 
 @dataclass(frozen=True)
-class KernelTeacher:
+class KernelTeacher(Voter):
     """Votes in the directions of the public pool, without any training; any number of teachers, streamed.
 
     Rule: teacher t's votes on the queries, minus the prevalence p, are
@@ -37,11 +43,34 @@ class KernelTeacher:
             numbers of teachers, records and labels.
     """
 
+    is_trained: ClassVar[bool] = False
+
     num_directions: int | None = None
 
     def __post_init__(self) -> None:
         if self.num_directions is not None:
             require_count("num_directions", self.num_directions)
+
+    def votes_of(self, ensemble: Ensemble) -> VoteSource:
+        """See `Voter.votes_of`."""
+        from pate.teachers.kernel_votes import KernelVotes  # which knows this class
+
+        private = ensemble.dataset.private
+        return KernelVotes(
+            self,
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=ensemble.partition.teacher_of,
+            num_teachers=ensemble.num_teachers,
+            num_groups=ensemble.num_groups,
+            public_inputs=ensemble.dataset.public.inputs,
+            num_queries=ensemble.num_queries,
+        )
+
+    def require_reader(self, aggregator: str, input_form: str) -> None:
+        """See `Voter.require_reader`."""
+        if input_form != "centered":
+            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes: kernel teachers say more than bits")
 
     def votes(
         self,

@@ -12,7 +12,8 @@ from scipy.special import softmax
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.histogram import Bits
-from pate.aggregators.target_charging.aggregator import Round, TargetChargedAggregator
+from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
+from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.mechanisms.noise.softmax import draw_index
 from pate.validation import require_count, require_positive

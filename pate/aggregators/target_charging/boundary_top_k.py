@@ -12,7 +12,8 @@ from pate.accounting import Event
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.histogram import Bits
 from pate.aggregators.stable.stable_top_k import StableTopK
-from pate.aggregators.target_charging.aggregator import Round, TargetChargedAggregator
+from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
+from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import TopKCall
 from pate.mechanisms.noise.softmax import draw_index

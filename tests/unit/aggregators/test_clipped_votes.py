@@ -11,7 +11,7 @@ import pytest
 
 from pate.accounting import Adjacency, RdpAccountant
 from pate.aggregators import ClippedVotes, GaussianVotes
-from pate.aggregators.vote_limit import limited
+from pate.votes.vote_limit import limited
 from pate.validation import InvalidValue
 
 L1 = ClippedVotes(noise_std=3.0, vote_clip=2)

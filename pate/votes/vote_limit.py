@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.aggregators.histogram import Bits
 from pate.validation import require
+
+Bits = NDArray[np.bool_]
 
 _VOTES_AT_ONCE = 2**22  # so that working copies stay small
 
