@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,30 @@ from pate.validation import InvalidValue, require, require_count
 
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Called with an epoch's number and its losses."""
+
+
+class Predictor(Protocol):
+    """A fitted model of L labels."""
+
+    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """The labels of inputs `[m, …]`, `[m, L]`."""
+
+    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
+        """The probability of each label, `[m, L]`."""
+
+
+class Learner(Protocol):
+    """Whatever can be trained on a release: every `Student`, and scikit-learn's estimators in `PATEClassifier`."""
+
+    def learn(
+        self,
+        training: TrainingSet,
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> Predictor:
+        """See `Student.learn`."""
 
 
 class Student(ABC):

@@ -36,6 +36,9 @@ class VoteSource(ABC):
     records_per_teacher: float
     gives_bits: bool = True
 
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Does whatever takes long and is done once, such as training, before votes are read."""
+
     @abstractmethod
     def bits(self) -> Iterator[Bits]:
         """Votes of teachers 0, 1, …, bool `[c, Q, L]` per block."""
@@ -67,7 +70,14 @@ class VoteSource(ABC):
         Args:
             max_votes: labels per query that a teacher may vote for; chosen from its own votes alone. None for all.
         """
-        return self.remembered(("counts", max_votes), lambda: self._counted(max_votes))
+        counts: NDArray[np.int64] = self.remembered(("counts", max_votes), lambda: self._counted(max_votes))
+        return counts
+
+    def accuracies(self, true: Bits) -> Array:
+        """Each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`; `[0]` without bits."""
+        if not self.gives_bits:
+            return np.zeros(0)
+        return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.bits()])
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make` gave the first time that it was asked for under this key."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pate.teachers import KernelTeacher, kernel
+from pate.teachers import kernel_votes as kernel
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
 
@@ -16,7 +16,7 @@ DIRECTIONS = PublicPCA.of(PUBLIC, 4)
 
 
 def votes(teacher_of, num_teachers):
-    blocks = KernelTeacher().votes(
+    blocks = kernel.kernel_votes(
         INPUTS,
         LABELS,
         teacher_of,
@@ -101,6 +101,6 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     (whole,) = votes(np.arange(50) % 7, 7)
     monkeypatch.setattr(kernel, "_BLOCK_RECORDS", 20)
     how = {"num_teachers": 7, "directions": DIRECTIONS, "queries": PUBLIC[:20], "prevalence": PREVALENCE}
-    (found,) = KernelTeacher().votes(Rows(), LABELS, np.arange(50) % 7, **how)
+    (found,) = kernel.kernel_votes(Rows(), LABELS, np.arange(50) % 7, **how)
     assert asked == [20, 20, 10]
     np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
