@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pate.data import Dataset, Split
+from pate.data import Dataset
 from pate.validation import require
 
 _READ: dict[str, Dataset] = {}
@@ -13,26 +13,24 @@ _READ: dict[str, Dataset] = {}
 
 
 @dataclass(frozen=True)
-class Source:
+class SharedData:
     """A data set that each process reads for itself.
 
     Attributes:
         load_dataset: reads it.
-        digest: of what it read first; another process that reads something else stops.
-        num_queries: the first ones of the public pool are asked.
+        digest: of what was read first; another process that reads something else stops.
     """
 
     load_dataset: Callable[[], Dataset]
     digest: str
-    num_queries: int
 
     @classmethod
-    def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset, num_queries: int) -> Source:
-        """The source of a data set that this process has read."""
+    def of(cls, load_dataset: Callable[[], Dataset], dataset: Dataset) -> SharedData:
+        """That of a data set that this process has read."""
         digest = dataset.digest()
         _READ.clear()
         _READ[digest] = dataset
-        return cls(load_dataset, digest, num_queries)
+        return cls(load_dataset, digest)
 
     @property
     def dataset(self) -> Dataset:
@@ -43,13 +41,3 @@ class Source:
             require(found == self.digest, "data", found[:12], "the data that this comparison began with")
             _READ[found] = read
         return _READ[self.digest]
-
-    @property
-    def queries(self) -> Split:
-        """The public samples that are asked."""
-        return self.dataset.public.take(slice(0, self.num_queries))
-
-    @property
-    def test(self) -> Split:
-        """What students are scored on."""
-        return self.dataset.test
