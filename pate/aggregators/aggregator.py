@@ -17,6 +17,7 @@ from pate.aggregators.release import Release
 from pate.files.fingerprint import full_text
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.validation import require
 from pate.votes.source import VoteSource
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
@@ -197,3 +198,9 @@ class Aggregator(ABC):
         An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
         """
         return full_text(self)
+
+
+def require_aggregator(given: Any) -> None:
+    """Raises `InvalidValue` where this is no aggregator."""
+    shown = given if isinstance(given, (str, type)) else type(given).__name__
+    require(isinstance(given, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")

@@ -58,7 +58,7 @@ class Plan:
         for name, kind in _KINDS.items():
             given = getattr(self, name)
             shown = given if isinstance(given, str) else type(given).__name__
-            require(isinstance(given, kind), name, shown, f"an object of a subclass of {kind.__name__}")
+            require(isinstance(given, kind), name, shown, f"an object of a subclass of {name.title()}")
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         self.teacher.require_reader(type(self.aggregator).__name__, self.aggregator.input_form)

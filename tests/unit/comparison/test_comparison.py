@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pate.aggregators import Aggregator, CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
-from pate.comparison import ComparisonPlan, PATEMethod, Frontier, compare, read_runs
+from pate.comparison import ComparisonPlan, Frontier, PATEMethod, compare, read_runs
 from pate.comparison.trial import CachedRun
 from pate.pipeline import train
 from pate.student import LinearStudent, LowRankStudent

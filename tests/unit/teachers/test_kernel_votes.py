@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pate.teachers import KernelTeacher
 from pate.teachers import kernel_votes as kernel
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
