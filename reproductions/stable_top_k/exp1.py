@@ -9,7 +9,7 @@ from rich.console import Console
 from pate.files.atomic import write_text
 from reproductions.command import csv_text, folder, followed, run
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
-from reproductions.top_k.outcome import recall_row
+from reproductions.top_k.outcome import RecallRow
 from reproductions.top_k.picture import recall_picture
 from reproductions.top_k.table import recall_table
 
@@ -25,7 +25,7 @@ def _experiment(chosen: argparse.Namespace) -> None:
     grid, data = grid_of(chosen), load(chosen.data, chosen.path)
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
-    rows = [recall_row(data, grid, cell) for cell in followed(grid.cells(data), total=grid.size)]
+    rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
     console.print(recall_table(rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"))
     console.print(WARNING)
     write_text(output / "exp1.csv", csv_text(rows))

@@ -17,7 +17,7 @@ from reproductions.command import csv_text, folder, followed, run
 from reproductions.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike
 from reproductions.top_k.arguments import WARNING, describe, grid_of, parser_of
 from reproductions.top_k.grid import SelectionGrid
-from reproductions.top_k.outcome import RecallRow, recall_row
+from reproductions.top_k.outcome import RecallRow
 from reproductions.top_k.picture import recall_picture
 from reproductions.top_k.price import SharedBudget, price_row
 from reproductions.top_k.table import price_table, recall_table
@@ -69,7 +69,7 @@ def _days(chosen: argparse.Namespace) -> CountData:
 def _recall(data: CountData, grid: SelectionGrid, title: str, console: Console) -> list[RecallRow]:
     """Draws all cells and prints them."""
     describe(console, data)
-    rows = [recall_row(data, grid, cell) for cell in followed(grid.cells(data), total=grid.size)]
+    rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
     console.print(recall_table(rows, title))
     return rows
 

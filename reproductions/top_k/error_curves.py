@@ -10,7 +10,7 @@ from pate.files.atomic import write_text
 from pate.validation import require
 from reproductions.command import csv_text, folder, followed, run
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
-from reproductions.top_k.outcome import error_rows
+from reproductions.top_k.outcome import ErrorRow
 from reproductions.top_k.picture import error_picture
 from reproductions.top_k.table import error_table
 
@@ -32,7 +32,7 @@ def _curves(chosen: argparse.Namespace) -> None:
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
     cells = followed(grid.cells(data), total=grid.size)
-    rows = [row for cell in cells for row in error_rows(data, grid, cell)]
+    rows = [row for cell, (scores,) in cells for row in ErrorRow.of(cell, scores)]
     console.print(error_table(rows))
     console.print(WARNING)
     write_text(output / "error_curves.csv", csv_text(rows))

@@ -11,35 +11,38 @@ import numpy as np
 from pate.accounting import Adjacency
 from pate.validation import require, require_choice, require_count
 from reproductions.counts import CountData
-from reproductions.top_k.contender import FAMILIES, MechanismFamily
+from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.price import SharedBudget, fit
 from reproductions.top_k.score import SelectionScores, repeated
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One mechanism at one k and one price, drawn and scored.
+    """One mechanism at one k and one price; the order of the fields is that of the columns.
 
     Attributes:
-        name: the family's in `FAMILIES`.
+        data: name of the counts.
+        kind: "real" or "synthetic".
         k: how many items were asked for.
-        epsilon: what was allowed for all histograms together.
         adjacency: what one change means.
-        sound_epsilon: what is spent, at most `epsilon`.
-        scores: of the repeated draws, one for each histogram.
+        mechanism: the contender's label.
+        epsilon: what was allowed for all histograms together.
+        sound_epsilon: what is spent, at most that.
+        delta: for both.
+        releases: how many histograms.
+        repeats: independent draws.
     """
 
-    name: str
+    data: str
+    kind: str
     k: int
+    adjacency: str
+    mechanism: str
     epsilon: float
-    adjacency: Adjacency
     sound_epsilon: float
-    scores: tuple[SelectionScores, ...]
-
-    @property
-    def family(self) -> MechanismFamily:
-        """What competes here."""
-        return FAMILIES[self.name]
+    delta: float
+    releases: int
+    repeats: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +84,8 @@ class SelectionGrid:
         """How many cells there are."""
         return len(self.names) * len(self.ks) * len(self.epsilons) * len(self.adjacencies)
 
-    def cells(self, data: CountData) -> Iterator[Cell]:
-        """All cells, one after the other; a day of `data` is a histogram of its own, and all days share epsilon.
+    def cells(self, data: CountData) -> Iterator[tuple[Cell, list[SelectionScores]]]:
+        """All cells with the scores of their draws; a day of `data` is a histogram of its own, all days share epsilon.
 
         Raises:
             InvalidValue: before any draw, where k does not fit the data.
@@ -93,18 +96,20 @@ class SelectionGrid:
             for k in self.ks:
                 for epsilon in self.epsilons:
                     for name in self.names:
-                        yield self._cell(data, name=name, k=k, epsilon=epsilon, adjacency=adjacency)
+                        yield self._drawn(data, name=name, k=k, epsilon=epsilon, adjacency=adjacency)
 
-    def _cell(self, data: CountData, *, name: str, k: int, epsilon: float, adjacency: Adjacency) -> Cell:
-        days = np.atleast_2d(data.counts)
+    def _drawn(
+        self, data: CountData, *, name: str, k: int, epsilon: float, adjacency: Adjacency
+    ) -> tuple[Cell, list[SelectionScores]]:
+        days, family, where = np.atleast_2d(data.counts), FAMILIES[name], str(adjacency)
         budget = SharedBudget(epsilon=epsilon, delta=self.delta, releases=len(days))
         found = fit(name, budget.task(data, k=k, adjacency=adjacency), budget)
-        rng = self._rng(name, k, epsilon, str(adjacency))
-        scores = tuple(
-            repeated(found.contender, day, k=k, ordered=FAMILIES[name].ordered, repeats=self.repeats, rng=rng)
-            for day in days
-        )
-        return Cell(name, k, epsilon, adjacency, found.epsilon, scores)
+        rng = self._rng(name, k, epsilon, where)
+        scores = [
+            repeated(found.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng) for day in days
+        ]
+        price = (epsilon, found.epsilon, self.delta)
+        return Cell(data.name, data.kind, k, where, family.label, *price, len(days), self.repeats), scores
 
     def _rng(self, *cell: object) -> np.random.Generator:
         """The generator of one cell."""

@@ -13,25 +13,11 @@ from matplotlib.figure import Figure
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.outcome import ErrorRow, RecallRow
 
-_COLORS = (
-    "#1f6f8b",
-    "#7fb3c8",
-    "#0b3c49",
-    "#c0392b",
-    "#e08e0b",
-    "#2e7d32",
-    "#8bc34a",
-    "#6a3d9a",
-    "#b39ddb",
-    "#8d6e63",
-    "#d81b60",
-    "#607d8b",
-    "#9e9d24",
-)
+_COLORS = "#1f6f8b #7fb3c8 #0b3c49 #c0392b #e08e0b #2e7d32 #8bc34a #6a3d9a #b39ddb #8d6e63 #d81b60 #607d8b #9e9d24"
 _MARKERS = "oHsv^DdPX<>*h"
 _LOOKS: dict[str, dict[str, Any]] = {
     family.label: {"color": color, "marker": marker}
-    for family, color, marker in zip(FAMILIES.values(), _COLORS, _MARKERS, strict=True)
+    for family, color, marker in zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True)
 }
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",

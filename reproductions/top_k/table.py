@@ -19,13 +19,12 @@ def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
         table.add_column(f"recall at\nepsilon {epsilon:g}", justify="right")
     table.add_column("precision at\nthe last", justify="right")
     table.add_column("sound epsilon\nat the last", justify="right")
-    table.add_column("paper's\nrecall", justify="right")
     cells = {(row.adjacency, row.k, row.mechanism, row.epsilon): row for row in rows}
     for line in _lines(table, rows):
         found = [cells[(*line, epsilon)] for epsilon in epsilons]
         last = found[-1]
         shown = [f"{row.recall_mean:.3f} ± {row.recall_std:.3f}" for row in found]
-        tail = (f"{last.precision_mean:.3f}", round_up(last.sound_epsilon, 4), last.paper_recall)
+        tail = (f"{last.precision_mean:.3f}", round_up(last.sound_epsilon, 4))
         table.add_row(line[0], str(line[1]), line[2], *shown, *tail)
     return table
 

@@ -17,7 +17,7 @@ from reproductions.target_charging import sessions
 from reproductions.top_k import error_curves
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.grid import SelectionGrid
-from reproductions.top_k.outcome import RecallRow, recall_row
+from reproductions.top_k.outcome import RecallRow
 
 Command = Callable[[list[str]], None]
 
@@ -48,7 +48,6 @@ def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: 
     exp1.main(quick(tmp_path, *arguments))
     shown = capsys.readouterr().out
     assert "brightkite (real): 6 items; 60 users" in shown
-    assert "not stated" in shown
     assert "no epsilon covers" in shown
     rows = rows_of(tmp_path / "exp1.csv")
     assert len(rows) == 2 * 2 * len(FAMILIES)
@@ -98,7 +97,7 @@ def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
 
     def rows(**chosen: object) -> list[RecallRow]:
         grid = SelectionGrid(**shared, **chosen)
-        return [recall_row(data, grid, cell) for cell in grid.cells(data)]
+        return [RecallRow.of(*drawn) for drawn in grid.cells(data)]
 
     alone, many = rows(names=["joint"], ks=[6]), rows(names=["peeling", "joint"], ks=[2, 6])
     assert all(row in many for row in alone)
