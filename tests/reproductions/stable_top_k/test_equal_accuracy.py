@@ -14,14 +14,15 @@ from pate.accounting import Adjacency, RdpAccountant
 from pate.data import DigitsGrid, Split
 from pate.student import LinearStudent
 from pate.votes import VoteStore
-from reproductions.equal_accuracy import Task, aligned, families
-from scripts import reproduce_table2
+from reproductions.stable_top_k import table2
+from reproductions.stable_top_k.equal_accuracy import aligned, families, within_reach
+from reproductions.stable_top_k.students import StudentExperiment
 
 NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 60, 80, 6
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
+def experiment(tmp_path: Path) -> StudentExperiment:
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((NUM_QUERIES + 200, 5)).astype(np.float32)
     labels = inputs @ rng.standard_normal((5, NUM_LABELS)) > 0.7
@@ -31,15 +32,16 @@ def task(tmp_path: Path) -> Task:
     store = VoteStore.write(tmp_path / "votes.npz", [votes], **shape)
     ids = np.arange(200)
     test = Split(inputs[NUM_QUERIES:], labels[NUM_QUERIES:], ids, ids)
-    return Task(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
+    return StudentExperiment(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
 
 
-def test_noise_is_found_and_priced_for_its_adjacency(task: Task) -> None:
+def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
     compared = families()
-    accuracy = task.prior_accuracy() + 0.5 * (task.within_reach(compared) - task.prior_accuracy())
+    accuracy = experiment.prior_accuracy()
+    accuracy += 0.5 * (within_reach(experiment, compared) - accuracy)
     for family in compared:
         for adjacency in Adjacency:
-            found = aligned(family, task, accuracy, adjacency)
+            found = aligned(family, experiment, accuracy, adjacency)
             assert found.noise is not None
             assert np.mean(found.accuracies) >= accuracy
             event = family.make(found.noise, adjacency).event_for(
@@ -49,21 +51,19 @@ def test_noise_is_found_and_priced_for_its_adjacency(task: Task) -> None:
             assert (found.paper_epsilon is None) == ("ours" in family.name)
 
 
-def test_an_accuracy_out_of_reach_costs_infinity(task: Task) -> None:
-    found = aligned(families()[0], task, 1.0, Adjacency.REPLACE_ONE)
+def test_an_accuracy_out_of_reach_costs_infinity(experiment: StudentExperiment) -> None:
+    found = aligned(families()[0], experiment, 1.0, Adjacency.REPLACE_ONE)
     assert (found.noise, found.epsilon) == (None, math.inf)
 
 
 def test_plain_pate_as_its_paper_accounts() -> None:
     """20.0 at sigma 50 for 600 queries of 40 labels, by the classic conversion of rho = 600 * 40 / (2 * 50**2)."""
-    family = families()[0]
+    how = {"num_queries": 600, "num_labels": 40, "target_delta": 1e-6}
     rho = 600 * 40 / (2 * 50.0**2)
     wanted = rho + 2 * math.sqrt(rho * math.log(1e6))
-    aggregator = family.make(50.0, Adjacency.ADD_REMOVE)
-    assert family.paper_epsilon(aggregator, 50.0, 600, 40, 1e-6) == pytest.approx(wanted, rel=1e-3)
-    stable = families()[2]
-    paper = stable.paper_epsilon(stable.make(50.0, Adjacency.ADD_REMOVE), 50.0, 600, 40, 1e-6)
-    assert paper == pytest.approx(3.66, abs=0.02)
+    assert families()[0].paper_epsilon(50.0, **how) == pytest.approx(wanted, rel=1e-3)
+    assert families()[2].paper_epsilon(50.0, **how) == pytest.approx(3.66, abs=0.02)
+    assert families()[3].paper_epsilon(50.0, **how) is None
 
 
 def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFi
         "allowed_targets": [],
     }
     (tmp_path / "run.json").write_text(json.dumps(plan))
-    reproduce_table2.main([str(tmp_path), "--seeds", "2", "--directions", "20"])
+    table2.main([str(tmp_path), "--seeds", "2", "--directions", "20"])
     printed = capsys.readouterr().out
     assert "digits_grid (synthetic): 30 teachers, 40 queries" in printed
     assert "no bound" in printed
@@ -92,5 +92,5 @@ def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_folder_of_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        reproduce_table2.main([str(tmp_path)])
+        table2.main([str(tmp_path)])
     assert "expected a folder of pate-train, with run.json and votes.npz in it" in capsys.readouterr().err

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from pate.accounting import NoOpEvent
-from reproductions.contender import Contender
-from reproductions.score import scores
-from reproductions.trial import repeated
+from reproductions.top_k.contender import Contender
+from reproductions.top_k.score import repeated, scores
 
 COUNTS = np.array([5, 0, 9, 7, 7, 0])
 
@@ -48,7 +47,7 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append(len(counts))
         return rng.integers(0, 2, (len(counts), 1))
 
-    monkeypatch.setattr("reproductions.trial._NUMBERS_AT_ONCE", 12)
+    monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
     found = repeated(
         Contender(NoOpEvent(), pick), np.array([1, 0, 0]), k=1, ordered=True, repeats=10, rng=np.random.default_rng(0)
     )

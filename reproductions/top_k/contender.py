@@ -1,4 +1,4 @@
-"""What competes in an experiment: a top-k mechanism as a function of how precise it is, and its price."""
+"""What competes: a top-k mechanism as a function of how precise it is, and its price."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SCALES_OFF_BY_K = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class SelectionTask:
     """What is asked of every contender, all of it public.
 
     Attributes:
@@ -81,7 +81,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Family:
+class MechanismFamily:
     """A contender for every precision.
 
     Attributes:
@@ -92,7 +92,7 @@ class Family:
     """
 
     label: str
-    make: Callable[[Task, float], Contender]
+    make: Callable[[SelectionTask, float], Contender]
     ordered: bool = True
 
 
@@ -101,30 +101,30 @@ def of_mechanism(mechanism: TopKMechanism) -> Contender:
     return Contender(mechanism.event, lambda counts, rng: mechanism(counts, rng=rng).indices)
 
 
-def _pure(kind: Callable[..., TopKMechanism], **options: object) -> Callable[[Task, float], Contender]:
+def _pure(kind: Callable[..., TopKMechanism], **options: object) -> Callable[[SelectionTask, float], Contender]:
     """A mechanism whose epsilon is the precision times the sensitivity of a difference."""
 
-    def make(task: Task, precision: float) -> Contender:
+    def make(task: SelectionTask, precision: float) -> Contender:
         epsilon = require_positive("precision", precision) * task.adjacency.gap_sensitivity
         return of_mechanism(kind(k=task.k, epsilon=epsilon, adjacency=task.adjacency, **options))
 
     return make
 
 
-def _limited_domain(task: Task, precision: float) -> Contender:
+def _limited_domain(task: SelectionTask, precision: float) -> Contender:
     """The whole failure probability goes to the bottom."""
     parts = {"domain_size": task.domain_size, "failure_prob": task.failure_prob}
     return _pure(LimitedDomainTopK, **parts)(task, precision)
 
 
-def _stable(*, near: bool) -> Callable[[Task, float], Contender]:
+def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
     """Zhu & Wang's Algorithm 3, split as there: a quarter of rho each for selection and test, a half for the peel.
 
     Its regularizer is not fixed there. Near: a size that is wrong by k loses the largest count, so that no gap far
     from k wins. Otherwise it loses ten noise scales, and a large gap wins wherever it is.
     """
 
-    def make(task: Task, precision: float) -> Contender:
+    def make(task: SelectionTask, precision: float) -> Contender:
         scale = 1 / require_positive("precision", precision)
         aggregator = StableFixedTopK(
             k=task.k,
@@ -142,7 +142,7 @@ def _stable(*, near: bool) -> Callable[[Task, float], Contender]:
     return make
 
 
-def _picks_of(aggregator: StableFixedTopK, task: Task) -> Pick:
+def _picks_of(aggregator: StableFixedTopK, task: SelectionTask) -> Pick:
     """The k labels of each row as indices, in rising order."""
 
     def pick(counts: Counts, rng: np.random.Generator) -> Counts:
@@ -152,7 +152,7 @@ def _picks_of(aggregator: StableFixedTopK, task: Task) -> Pick:
     return pick
 
 
-def _top_stable(task: Task, precision: float) -> Contender:
+def _top_stable(task: SelectionTask, precision: float) -> Contender:
     """Half the precision for the search of a stable set; then a peel, inside the set or, if there is none, of all."""
     search = TopStableTopK(
         k=task.k,
@@ -174,19 +174,21 @@ def _top_stable(task: Task, precision: float) -> Contender:
     return Contender(ComposedEvent((search.event, peel.event)), pick)
 
 
-FAMILIES: Mapping[str, Family] = {
-    "stable": Family("stable top-k, near k", _stable(near=True), ordered=False),
-    "stable_loose": Family("stable top-k, any size", _stable(near=False), ordered=False),
-    "top_stable": Family("top-stable style, then a peel", _top_stable, ordered=False),
-    "limited_domain": Family("limited domain", _limited_domain),
-    "peeling": Family("peeling (CDP)", _pure(OneShotTopK)),
-    "joint": Family("joint", _pure(JointTopK)),
-    "pnf_joint": Family("permute-and-flip joint", _pure(PermuteAndFlipJointTopK)),
-    "canonical": Family("canonical, Gumbel", _pure(CanonicalTopK), ordered=False),
-    "canonical_exponential": Family("canonical, exponential", _pure(CanonicalTopK, noise="exponential"), ordered=False),
-    "pnf_peeling": Family("permute-and-flip peeling", _pure(PermuteAndFlipTopK)),
-    "lipschitz": Family("one shot, exponential", _pure(LipschitzTopK)),
-    "laplace": Family("Laplace", _pure(LaplaceTopK)),
-    "gamma": Family("Gamma", _pure(GammaTopK)),
+FAMILIES: Mapping[str, MechanismFamily] = {
+    "stable": MechanismFamily("stable top-k, near k", _stable(near=True), ordered=False),
+    "stable_loose": MechanismFamily("stable top-k, any size", _stable(near=False), ordered=False),
+    "top_stable": MechanismFamily("top-stable style, then a peel", _top_stable, ordered=False),
+    "limited_domain": MechanismFamily("limited domain", _limited_domain),
+    "peeling": MechanismFamily("peeling (CDP)", _pure(OneShotTopK)),
+    "joint": MechanismFamily("joint", _pure(JointTopK)),
+    "pnf_joint": MechanismFamily("permute-and-flip joint", _pure(PermuteAndFlipJointTopK)),
+    "canonical": MechanismFamily("canonical, Gumbel", _pure(CanonicalTopK), ordered=False),
+    "canonical_exponential": MechanismFamily(
+        "canonical, exponential", _pure(CanonicalTopK, noise="exponential"), ordered=False
+    ),
+    "pnf_peeling": MechanismFamily("permute-and-flip peeling", _pure(PermuteAndFlipTopK)),
+    "lipschitz": MechanismFamily("one shot, exponential", _pure(LipschitzTopK)),
+    "laplace": MechanismFamily("Laplace", _pure(LaplaceTopK)),
+    "gamma": MechanismFamily("Gamma", _pure(GammaTopK)),
 }
 """The contenders by the name that a command takes."""

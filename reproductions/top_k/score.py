@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reproductions.contender import Counts
+from reproductions.top_k.contender import Contender, Counts
 
 Array = NDArray[np.float64]
 
+_NUMBERS_AT_ONCE = 1 << 22
+
 
 @dataclass(frozen=True)
-class Scores:
+class SelectionScores:
     """One number a draw for each measure: `[Q]`.
 
     Attributes:
@@ -34,7 +36,7 @@ class Scores:
     k_relative: Array
 
 
-def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -> Scores:
+def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -> SelectionScores:
     """Compares picks `[Q, n]` from one histogram `[d]` with its true top k.
 
     Args:
@@ -53,10 +55,23 @@ def scores(counts: NDArray[np.int64], picks: Counts, *, k: int, ordered: bool) -
         values = -np.sort(-values, axis=1)
     values = np.pad(values, ((0, 0), (0, max(0, k - values.shape[1]))))[:, :k]
     differences = np.abs(best - values)
-    return Scores(
+    return SelectionScores(
         recall=correct / max(due, 1),
         precision=np.where(number > 0, correct / np.maximum(number, 1), 1.0),
         l_inf=differences.max(axis=1).astype(np.float64),
         l_1=differences.sum(axis=1).astype(np.float64),
         k_relative=(best[-1] - values).max(axis=1).astype(np.float64),
     )
+
+
+def repeated(
+    contender: Contender, counts: NDArray[np.int64], *, k: int, ordered: bool, repeats: int, rng: np.random.Generator
+) -> SelectionScores:
+    """Scores of `repeats` independent draws from counts `[d]`: `[repeats]` each."""
+    rows = max(1, _NUMBERS_AT_ONCE // len(counts))
+    parts = []
+    for start in range(0, repeats, rows):
+        tiled = np.tile(counts, (min(rows, repeats - start), 1))
+        parts.append(scores(counts, contender.pick(tiled, rng), k=k, ordered=ordered))
+    names = [field.name for field in fields(SelectionScores)]
+    return SelectionScores(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

@@ -1,11 +1,11 @@
-"""The tables of scripts/target_charging_tables.py, to the digits printed in the specification."""
+"""The tables of the target-charging sessions, to the digits printed in the specification."""
 
 from __future__ import annotations
 
 import pytest
 
 from pate.accounting.target_charging import Target, boundary, not_prior
-from scripts.target_charging_tables import (
+from reproductions.target_charging.sessions import (
     TOP_GAPS,
     access_table,
     boundary_hits,
@@ -62,7 +62,7 @@ def test_hit_probabilities() -> None:
 
 
 def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> None:
-    main()
+    main([])
     printed = capsys.readouterr().out
     assert "  50    309       378" in printed
     assert "not prior, 0.05 a call" in printed

@@ -6,7 +6,7 @@ noise is found for each adjacency by itself, since thresholds depend on it. Stud
 public pool. Accuracies are measured against true labels: no epsilon covers them, nor the choice of the noise.
 
   pate-train experiment=synth_faces_800 seed=0 output_dir=outputs/faces
-  python scripts/reproduce_table2.py outputs/faces
+  python -m reproductions.stable_top_k.table2 outputs/faces
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from rich.table import Table
 from pate.accounting import Adjacency
 from pate.config import build
 from pate.data import Dataset, Split
+from pate.files.atomic import write_text
 from pate.report import format_epsilon
 from pate.student import LinearStudent
 from pate.validation import InvalidValue, require_count, require_probability
 from pate.votes import VoteStore
 from pate.votes.public_pca import PublicPCA
-from reproductions.command import folder, followed, run
-from reproductions.equal_accuracy import Aligned, Task, aligned, families
-from reproductions.table import write_csv
+from reproductions.command import csv_text, followed, run
+from reproductions.stable_top_k.equal_accuracy import Aligned, aligned, families, within_reach
+from reproductions.stable_top_k.students import StudentExperiment
 
 ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
@@ -50,25 +51,23 @@ def main(arguments: list[str] | None = None) -> None:
 def _table(chosen: argparse.Namespace) -> None:
     require_count("seeds", chosen.seeds, minimum=2)
     require_probability("share", chosen.share)
-    task, name = _task(chosen)
+    experiment, name = _experiment(chosen)
     compared = families()
-    prior, reach = task.prior_accuracy(), task.within_reach(compared)
+    prior, reach = experiment.prior_accuracy(), within_reach(experiment, compared)
     accuracy = chosen.accuracy or prior + chosen.share * (reach - prior)
     pairs = [(family, adjacency) for family in compared for adjacency in ADJACENCIES]
-    found = list(followed((aligned(f, task, accuracy, a) for f, a in pairs), total=len(pairs)))
-    votes = task.votes
+    found = list(followed((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs)))
+    votes, delta = experiment.votes, experiment.target_delta
     console = Console(width=140)
-    console.print(
-        _printed(
-            found, f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta {task.target_delta:g}"
-        )
-    )
+    title = f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta {delta:g}"
+    console.print(_printed(found, title))
     console.print(f"students' accuracy: asked {accuracy:.4f}; prior {prior:.4f}, all without noise {reach:.4f}")
     console.print("no epsilon covers accuracies, nor noise chosen by them; the paper's column is no bound")
-    write_csv(folder(chosen.run) / "table2.csv", found)
+    write_text(chosen.run / "table2.csv", csv_text(found))
 
 
-def _task(chosen: argparse.Namespace) -> tuple[Task, str]:
+def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
+    """The run's votes and data, and what to call them."""
     settings = chosen.run / "run.json"
     if not settings.is_file():
         raise InvalidValue(f"run={chosen.run}: expected a folder of pate-train, with run.json and votes.npz in it")
@@ -87,7 +86,7 @@ def _task(chosen: argparse.Namespace) -> tuple[Task, str]:
     queries = seen(data.public.take(slice(0, votes.num_queries)))
     delta = float(plan["target_delta"])
     label = f"{data.name}{'' if data.real else ' (synthetic)'}"
-    return Task(votes, queries, test, LinearStudent(), range(chosen.seeds), delta), label
+    return StudentExperiment(votes, queries, test, LinearStudent(), range(chosen.seeds), delta), label
 
 
 def _printed(found: list[Aligned], title: str) -> Table:

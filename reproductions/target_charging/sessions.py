@@ -1,7 +1,8 @@
-"""Prints what sessions of target charging cost: python scripts/target_charging_tables.py."""
+"""Prints what sessions of target charging cost, and how many hits are to be expected in one."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 
@@ -94,7 +95,7 @@ def boundary_hits(top_gap: int, *, num_queries: int = 600) -> float:
 
 def target_table() -> list[tuple[float, ...]]:
     """(epsilon, q of not prior, of revise, t and q of the boundary, tight t and q, q of running twice)."""
-    rows = []
+    rows: list[tuple[float, ...]] = []
     for epsilon in (0.05, 0.1, 0.2, 0.5, 1.0):
         wide, tight = boundary(epsilon), tight_boundary(epsilon)
         plain = (not_prior(epsilon).hit_prob, revise(epsilon).hit_prob)
@@ -103,8 +104,9 @@ def target_table() -> list[tuple[float, ...]]:
     return rows
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """All tables, as text."""
+    argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     lines = ["epsilon  not prior  revise  boundary t      q  tight t      q  run twice"]
     lines += [
         f"{epsilon:7}  {prior:9.4f}  {again:6.4f}  {wide:10.4f} {q:6.4f}  {tight:7.4f} {tight_q:6.4f}  {twice:9.4f}"

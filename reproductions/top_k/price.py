@@ -1,4 +1,4 @@
-"""Prices of contenders: the most precise contender for a target, and sound prices beside those that papers print."""
+"""Prices of contenders: the most precise contender for a budget, and sound prices beside those that papers print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pate.accounting import (
     zcdp_to_epsilon_classic,
 )
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
-from reproductions.contender import FAMILIES, Contender, Task
+from reproductions.counts import CountData
+from reproductions.top_k.contender import FAMILIES, Contender, SelectionTask
 
 _SMALL_MOST = 4096
 """Beyond some gap a stability test passes all the same, so the search for its noise begins with a small largest gap."""
@@ -25,7 +26,7 @@ _SLACK = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class SharedBudget:
     """What all releases together may cost.
 
     Attributes:
@@ -48,15 +49,25 @@ class Target:
         """What one histogram may take from delta: all of them together half of it."""
         return self.delta / (2 * self.releases)
 
+    def task(self, data: CountData, *, k: int, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> SelectionTask:
+        """The k largest counts of each histogram, its failure probability taken from the delta."""
+        return SelectionTask(
+            k=k,
+            num_items=len(data.items),
+            most=data.most,
+            failure_prob=self.failure_prob,
+            adjacency=adjacency,
+        )
+
 
 @dataclass(frozen=True)
 class Fit:
-    """A contender with the least noise that a target allows.
+    """A contender with the least noise that a budget allows.
 
     Attributes:
         contender: ready to draw.
         precision: what it was made with.
-        epsilon: the sound price of all releases, at most the target.
+        epsilon: the sound price of all releases, at most the budget's epsilon.
     """
 
     contender: Contender
@@ -83,16 +94,16 @@ class PriceRow:
     replace_one: float
 
 
-def sound_epsilon(event: Event, target: Target) -> float:
+def sound_epsilon(event: Event, budget: SharedBudget) -> float:
     """What all releases cost: the smaller of two upper bounds, by Renyi divergences, and as pure DP where it is."""
-    return min(kind().compose(event, target.releases).get_epsilon(target.delta) for kind in _accountants(event))
+    return min(kind().compose(event, budget.releases).get_epsilon(budget.delta) for kind in _accountants(event))
 
 
-def fit(name: str, task: Task, target: Target) -> Fit:
-    """The most precise contender of a family that costs at most the target.
+def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
+    """The most precise contender of a family that costs at most the budget.
 
     Raises:
-        InvalidValue: no noise reaches the target.
+        InvalidValue: no noise reaches the budget.
     """
     family = FAMILIES[name]
 
@@ -100,21 +111,21 @@ def fit(name: str, task: Task, target: Target) -> Fit:
         return family.make(replace(task, most=most), precision).event
 
     for most in dict.fromkeys((min(task.most, _SMALL_MOST), task.most)):
-        precision = _largest_precision(partial(event_at, most), target)
+        precision = _largest_precision(partial(event_at, most), budget)
         contender = family.make(task, precision)
-        epsilon = sound_epsilon(contender.event, target)
-        if epsilon <= target.epsilon * _SLACK:
+        epsilon = sound_epsilon(contender.event, budget)
+        if epsilon <= budget.epsilon * _SLACK:
             return Fit(contender, precision, epsilon)
-    raise InvalidValue(f"epsilon={target.epsilon}: expected an epsilon that {family.label} can reach")
+    raise InvalidValue(f"epsilon={budget.epsilon}: expected an epsilon that {family.label} can reach")
 
 
-def price_row(name: str, task: Task, target: Target) -> PriceRow:
-    """The noise that add/remove needs for the target, priced by the paper and soundly under both adjacencies."""
+def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
+    """The noise that add/remove needs for the budget, priced by the paper and soundly under both adjacencies."""
     family = FAMILIES[name]
     add_remove, replace_one = (replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
-    found = fit(name, add_remove, target)
-    paper, paper_is = _paper(name, task, target, found.precision)
-    doubled = sound_epsilon(family.make(replace_one, found.precision).event, target)
+    found = fit(name, add_remove, budget)
+    paper, paper_is = _paper(name, task, budget, found.precision)
+    doubled = sound_epsilon(family.make(replace_one, found.precision).event, budget)
     return PriceRow(family.label, paper, paper_is, found.epsilon, doubled)
 
 
@@ -123,25 +134,25 @@ def theorem_11(rho: float, *, target_delta: float) -> float:
     return rho + math.sqrt(2 * rho * math.log(1 / target_delta))
 
 
-def _paper(name: str, task: Task, target: Target, precision: float) -> tuple[float | None, str]:
+def _paper(name: str, task: SelectionTask, budget: SharedBudget, precision: float) -> tuple[float | None, str]:
     """The paper's formula for add/remove and what it is; the precision is one over a scale of noise."""
     if name in ("stable", "stable_loose"):
-        left = target.delta - target.releases * task.failure_prob
-        return theorem_11(2 * precision**2 * target.releases, target_delta=left), "false"
+        left = budget.delta - budget.releases * task.failure_prob
+        return theorem_11(2 * precision**2 * budget.releases, target_delta=left), "false"
     if name == "peeling":
-        rho = target.releases * precision**2 / (8 * task.k)
-        return zcdp_to_epsilon_classic(rho, target_delta=target.delta), "a bound"
+        rho = budget.releases * precision**2 / (8 * task.k)
+        return zcdp_to_epsilon_classic(rho, target_delta=budget.delta), "a bound"
     return None, "not stated"
 
 
-def _largest_precision(event_for: Callable[[float], Event], target: Target) -> float:
+def _largest_precision(event_for: Callable[[float], Event], budget: SharedBudget) -> float:
     """The largest precision by the better of the accountants."""
 
     def by(accountant: type[RdpAccountant] | type[PureDpAccountant]) -> float:
         return 1 / calibrate(
-            lambda noise: SelfComposedEvent(event_for(1 / noise), target.releases),
-            target_epsilon=target.epsilon,
-            target_delta=target.delta,
+            lambda noise: SelfComposedEvent(event_for(1 / noise), budget.releases),
+            target_epsilon=budget.epsilon,
+            target_delta=budget.delta,
             accountant=accountant,
         )
 

@@ -6,19 +6,21 @@ The ten days share epsilon; the 15,000 items are synthetic, and so are the days 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
+from pate.files.atomic import write_text
 from pate.validation import require
-from reproductions.command import WARNING, describe, folder, followed, parser_of, plan_of, run
-from reproductions.contender import Task
+from reproductions.command import csv_text, folder, followed, run
 from reproductions.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike
-from reproductions.picture import recall_picture
-from reproductions.price import Target, price_row
-from reproductions.recall import Outcome, Plan, outcomes
-from reproductions.table import price_table, recall_table, write_csv
+from reproductions.top_k.arguments import WARNING, describe, grid_of, parser_of
+from reproductions.top_k.grid import SelectionGrid
+from reproductions.top_k.outcome import RecallRow
+from reproductions.top_k.picture import recall_picture
+from reproductions.top_k.price import SharedBudget, price_row
+from reproductions.top_k.table import price_table, recall_table
 
 SPARSE_KS = (10, 30, 100, 300, 700, 1500)
 LEAST_COUNT = 500
@@ -38,38 +40,22 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _experiment(chosen: argparse.Namespace) -> None:
-    plan, days = plan_of(chosen), _days(chosen)
+    grid, days = grid_of(chosen), _days(chosen)
     shapes = (sparse_histogram(), sparse_histogram(least=LEAST_COUNT))
     for k in chosen.sparse_k:
         require(k < len(shapes[0].items), "sparse_k", k, f"below the number of items, {len(shapes[0].items)}")
-    sparse_plan = replace(plan, ks=chosen.sparse_k or SPARSE_KS, epsilons=[chosen.sparse_epsilon])
+    sparse_grid = replace(grid, ks=chosen.sparse_k or SPARSE_KS, epsilons=[chosen.sparse_epsilon])
     output, console = folder(chosen.output_dir), Console(width=160)
-    describe(console, days)
-    rows = list(followed(outcomes(days, plan), total=plan.size))
-    title = f"EXP2 on {days.name} ({days.kind}): {len(days.counts)} days share epsilon, delta {plan.delta:g}"
-    console.print(recall_table(rows, title))
-    write_csv(output / "exp2_days.csv", rows)
-    recall_picture(rows, output / "exp2_days.svg", over="epsilon", panels="k")
-    prices = [price_row(name, *_priced(days, plan, epsilon)) for epsilon in plan.epsilons for name in plan.names]
-    console.print(price_table(prices, f"What one noise costs on {len(days.counts)} days, k {plan.ks[0]}"))
-    write_csv(output / "exp2_prices.csv", prices)
+    title = f"EXP2 on {days.name} ({days.kind}): {len(days.counts)} days share epsilon, delta {grid.delta:g}"
+    rows = _recall(days, grid, title, console)
+    _save(rows, output / "exp2_days", over="epsilon", panels="k")
+    _prices(days, grid, output / "exp2_prices.csv", console)
     if chosen.sparse_k:
-        sparse = _sparse(shapes, sparse_plan, console)
-        write_csv(output / "exp2_sparse.csv", sparse)
-        recall_picture(sparse, output / "exp2_sparse.svg", over="k", panels="data")
+        title = "EXP2 on the {0.name} ({0.kind}), 700 counts, delta {1:g}"
+        found = [row for data in shapes for row in _recall(data, sparse_grid, title.format(data, grid.delta), console)]
+        _save(found, output / "exp2_sparse", over="k", panels="data")
     console.print(WARNING)
     console.print(f"saved in {output}", soft_wrap=True)
-
-
-def _sparse(shapes: Iterable[CountData], plan: Plan, console: Console) -> list[Outcome]:
-    """The second half: one release of many items, most of them without counts, for two shapes of the counts."""
-    found = []
-    for data in shapes:
-        describe(console, data)
-        rows = list(followed(outcomes(data, plan), total=plan.size))
-        console.print(recall_table(rows, f"EXP2 on the {data.name} ({data.kind}), 700 counts, delta {plan.delta:g}"))
-        found += rows
-    return found
 
 
 def _days(chosen: argparse.Namespace) -> CountData:
@@ -80,11 +66,26 @@ def _days(chosen: argparse.Namespace) -> CountData:
     return state_cases_look_alike(chosen.num_days)
 
 
-def _priced(days: CountData, plan: Plan, epsilon: float) -> tuple[Task, Target]:
-    """One price for all days."""
-    target = Target(epsilon=epsilon, delta=plan.delta, releases=len(days.counts))
-    task = Task(k=plan.ks[0], num_items=len(days.items), most=days.most, failure_prob=target.failure_prob)
-    return task, target
+def _recall(data: CountData, grid: SelectionGrid, title: str, console: Console) -> list[RecallRow]:
+    """Draws all cells and prints them."""
+    describe(console, data)
+    rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
+    console.print(recall_table(rows, title))
+    return rows
+
+
+def _save(rows: list[RecallRow], path: Path, *, over: str, panels: str) -> None:
+    """As CSV and as a picture."""
+    write_text(path.with_suffix(".csv"), csv_text(rows))
+    recall_picture(rows, path.with_suffix(".svg"), over=over, panels=panels)
+
+
+def _prices(days: CountData, grid: SelectionGrid, path: Path, console: Console) -> None:
+    """What each mechanism's noise costs on all days together, by its paper and soundly."""
+    budgets = [SharedBudget(epsilon=epsilon, delta=grid.delta, releases=len(days.counts)) for epsilon in grid.epsilons]
+    rows = [price_row(name, budget.task(days, k=grid.ks[0]), budget) for budget in budgets for name in grid.names]
+    console.print(price_table(rows, f"What one noise costs on {len(days.counts)} days, k {grid.ks[0]}"))
+    write_text(path, csv_text(rows))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import argparse
 
 from rich.console import Console
 
-from reproductions.command import WARNING, add_data, describe, folder, followed, load, parser_of, plan_of, run
-from reproductions.picture import recall_picture
-from reproductions.recall import outcomes
-from reproductions.table import recall_table, write_csv
+from pate.files.atomic import write_text
+from reproductions.command import csv_text, folder, followed, run
+from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
+from reproductions.top_k.outcome import RecallRow
+from reproductions.top_k.picture import recall_picture
+from reproductions.top_k.table import recall_table
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -20,13 +22,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _experiment(chosen: argparse.Namespace) -> None:
-    plan, data = plan_of(chosen), load(chosen.data, chosen.path)
+    grid, data = grid_of(chosen), load(chosen.data, chosen.path)
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
-    rows = list(followed(outcomes(data, plan), total=plan.size))
-    console.print(recall_table(rows, f"EXP1 on {data.name} ({data.kind}), delta {plan.delta:g}: true top k returned"))
+    rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
+    console.print(recall_table(rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"))
     console.print(WARNING)
-    write_csv(output / "exp1.csv", rows)
+    write_text(output / "exp1.csv", csv_text(rows))
     recall_picture(rows, output / "exp1.svg", over="epsilon", panels="k")
     console.print(f"saved: {output}/exp1.csv, .svg", soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Pictures of experiments: recall over epsilon or k, and errors over k."""
+"""Pictures of top-k selection: recall over epsilon or k, and errors over k."""
 
 from __future__ import annotations
 
@@ -10,29 +10,14 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reproductions.contender import FAMILIES
-from reproductions.error_curves import CurvePoint
-from reproductions.recall import Outcome
+from reproductions.top_k.contender import FAMILIES
+from reproductions.top_k.outcome import ErrorRow, RecallRow
 
-_COLORS = (
-    "#1f6f8b",
-    "#7fb3c8",
-    "#0b3c49",
-    "#c0392b",
-    "#e08e0b",
-    "#2e7d32",
-    "#8bc34a",
-    "#6a3d9a",
-    "#b39ddb",
-    "#8d6e63",
-    "#d81b60",
-    "#607d8b",
-    "#9e9d24",
-)
+_COLORS = "#1f6f8b #7fb3c8 #0b3c49 #c0392b #e08e0b #2e7d32 #8bc34a #6a3d9a #b39ddb #8d6e63 #d81b60 #607d8b #9e9d24"
 _MARKERS = "oHsv^DdPX<>*h"
 _LOOKS: dict[str, dict[str, Any]] = {
     family.label: {"color": color, "marker": marker}
-    for family, color, marker in zip(FAMILIES.values(), _COLORS, _MARKERS, strict=True)
+    for family, color, marker in zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True)
 }
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -47,7 +32,7 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def recall_picture(rows: Sequence[Outcome], path: Path, *, over: str, panels: str) -> None:
+def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: str) -> None:
     """Mean recall over a field of the rows: a column of panels for each value of another, a row for each adjacency."""
     columns = list(dict.fromkeys(getattr(row, panels) for row in rows))
     adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
@@ -70,18 +55,18 @@ def recall_picture(rows: Sequence[Outcome], path: Path, *, over: str, panels: st
     _save(path, adjacencies, columns, paint)
 
 
-def curve_picture(points: Sequence[CurvePoint], path: Path) -> None:
+def error_picture(rows: Sequence[ErrorRow], path: Path) -> None:
     """Medians over k with the quartiles as bands: a column of panels for each measure, a row for each adjacency."""
-    adjacencies = list(dict.fromkeys(point.adjacency for point in points))
-    measures = list(dict.fromkeys(point.measure for point in points))
+    adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
+    measures = list(dict.fromkeys(row.measure for row in rows))
 
     def paint(axes: Axes, adjacency: str, measure: str) -> None:
-        shown = [point for point in points if point.adjacency == adjacency and point.measure == measure]
-        for label in dict.fromkeys(point.mechanism for point in shown):
-            line = [point for point in shown if point.mechanism == label]
-            ks, look = [point.k for point in line], _LOOKS[label]
-            axes.plot(ks, [1 + point.median for point in line], label=label, **look)
-            low, high = [1 + point.lower for point in line], [1 + point.upper for point in line]
+        shown = [row for row in rows if row.adjacency == adjacency and row.measure == measure]
+        for label in dict.fromkeys(row.mechanism for row in shown):
+            line = [row for row in shown if row.mechanism == label]
+            ks, look = [row.k for row in line], _LOOKS[label]
+            axes.plot(ks, [1 + row.median for row in line], label=label, **look)
+            low, high = [1 + row.lower for row in line], [1 + row.upper for row in line]
             axes.fill_between(ks, low, high, color=look["color"], alpha=0.12, linewidth=0)
         title = f"{measure.replace('_', '-')}, {_words(adjacency)}"
         axes.set(title=title, xlabel="k", ylabel="1 + error in counts", yscale="log")

@@ -1,4 +1,4 @@
-"""scripts/reproduce_exp3.py against the specification's audit of the CelebA experiment, cell by cell."""
+"""EXP3 against the specification's audit of the CelebA experiment, cell by cell."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from scripts import reproduce_exp3
-from scripts.reproduce_exp3 import BOUND, FALSE, main
+from pate.accounting import Adjacency
+from reproductions.stable_top_k import exp3
+from reproductions.stable_top_k.celeba_prices import BOUND, FALSE, PricedAccounting
+from reproductions.stable_top_k.exp3 import main
+from reproductions.stable_top_k.floors import Floor
 
 Cells = tuple[float | None, float | None, float | None, float | None]
 COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "replace_one_tight")
@@ -76,10 +79,10 @@ def test_bounds_are_above_what_pairs_give_away_and_the_false_formula_is_below(pr
 def test_the_table_and_the_csv_say_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = reproduce_exp3.Row("some accounting", FALSE, 1.2341, None, 2.0, 3.0)
-    floor = reproduce_exp3.Floor("some pair", reproduce_exp3.Adjacency.REPLACE_ONE, 1.2349)
-    monkeypatch.setattr(reproduce_exp3, "rows", lambda: [row])
-    monkeypatch.setattr(reproduce_exp3, "floors", lambda: [floor])
+    row = PricedAccounting("some accounting", FALSE, 1.2341, None, 2.0, 3.0)
+    floor = Floor("some pair", Adjacency.REPLACE_ONE, 1.2349)
+    monkeypatch.setattr(exp3, "prices", lambda: [row])
+    monkeypatch.setattr(exp3, "floors", lambda: [floor])
     main(["--format", "csv"])
     [read] = csv.DictReader(capsys.readouterr().out.splitlines())
     assert (read["accounting"], read["holds"]) == ("some accounting", FALSE)
