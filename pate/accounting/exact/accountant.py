@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Self
@@ -89,6 +90,12 @@ class ExactAccountant(Accountant):
         self._steps += steps
         self._mu_squared += mu_squared
         return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = copy.copy(self)
+        made._steps, made._rdp = self._steps.copy(), self._rdp.copy()
+        return made
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon of the profile, at most that of the Renyi accountant."""
