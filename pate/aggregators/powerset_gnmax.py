@@ -31,8 +31,8 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
     a `max_size`. A teacher's larger set is cut down first, to its most confident labels (see `ClippedVotes`). The noise
-    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the law of
-    noise on each.
+    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the distribution
+    of noise on each.
 
     Formal guarantees:
         * A teacher votes for exactly one set. Replace-one moves two counts by 1 and costs a / noise_std**2 at order a,

@@ -11,8 +11,8 @@ import numpy as np
 from pate.accounting import BoundedRangeEvent, RdpAccountant
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
-    Target,
-    best_price,
+    QTarget,
+    best_session_price,
     boundary,
     min_accesses,
     not_prior,
@@ -47,7 +47,7 @@ def access_table() -> list[tuple[int, int, int]]:
     ]
 
 
-def coarse_epsilon(target: Target, target_hits: int, *, target_delta: float = TARGET_DELTA) -> float:
+def coarse_epsilon(target: QTarget, target_hits: int, *, target_delta: float = TARGET_DELTA) -> float:
     """The best of five splits of delta; what an overrun does not use of its share is lost."""
     return min(
         pure_dp_composition_epsilon(
@@ -59,13 +59,13 @@ def coarse_epsilon(target: Target, target_hits: int, *, target_delta: float = TA
     )
 
 
-def epsilon_table(target: Target) -> list[tuple[int, float, float]]:
+def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
     """(hits, epsilon of the coarse split, epsilon of the best split) at delta 1e-6."""
     return [
         (
             hits,
             coarse_epsilon(target, hits),
-            best_price(target, target_hits=hits, target_delta=TARGET_DELTA).epsilon,
+            best_session_price(target, target_hits=hits, target_delta=TARGET_DELTA).epsilon,
         )
         for hits in (1, 5, 10, 20, 40)
     ]

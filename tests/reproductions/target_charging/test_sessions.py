@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pate.accounting.target_charging import Target, boundary, not_prior
+from pate.accounting.target_charging import QTarget, boundary, not_prior
 from reproductions.target_charging.sessions import (
     TOP_GAPS,
     access_table,
@@ -30,7 +30,7 @@ def test_accesses() -> None:
         (not_prior(0.05), ["0.95", "1.33", "1.63", "2.08", "2.73"]),
     ],
 )
-def test_epsilons_of_the_coarse_split_and_a_better_one(target: Target, printed: list[str]) -> None:
+def test_epsilons_of_the_coarse_split_and_a_better_one(target: QTarget, printed: list[str]) -> None:
     table = epsilon_table(target)
     assert [hits for hits, _, _ in table] == [1, 5, 10, 20, 40]
     for (_, coarse, best), digits in zip(table, printed, strict=True):

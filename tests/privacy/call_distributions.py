@@ -1,4 +1,4 @@
-"""Exact laws of the calls of target charging for all small neighbors, written down a second time."""
+"""Exact distributions of the calls of target charging for all small neighbors, written down a second time."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
     return GapSelection(noise_scale=scale, noise=noise, num_labels=3, num_teachers=4, padded=True, adjacency=adjacency)
 
 
-def law_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
-    """The laws of a mechanism for all neighbors of 3 labels and 4 teachers, each pair of laws once."""
+def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
+    """The distributions of a mechanism for all neighbors of 3 labels and 4 teachers, each pair once."""
     histograms = all_histograms(3, 4)
     known = dict(zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True))
     sides = [np.array([known[tuple(row)] for row in side.tolist()]) for side in neighbors(3, 4, adjacency)]
-    laws = np.concatenate(sides, axis=1)
-    unique = laws[np.unique(laws.round(12), axis=0, return_index=True)[1]]
-    return unique[:, : laws.shape[1] // 2], unique[:, laws.shape[1] // 2 :]
+    distributions = np.concatenate(sides, axis=1)
+    unique = distributions[np.unique(distributions.round(12), axis=0, return_index=True)[1]]
+    return unique[:, : distributions.shape[1] // 2], unique[:, distributions.shape[1] // 2 :]

@@ -1,4 +1,4 @@
-"""Exact laws of the mechanisms, written down a second time: they share no code with the package."""
+"""Exact distributions of the mechanisms, written down a second time: they share no code with the package."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from scipy.special import log_ndtr
 Array = NDArray[np.float64]
 
 
-def selection_law(noise: str, utilities: NDArray[np.number], scale: float) -> Array:
-    """The law of the noisy argmax: `[N, n]`. Utilities are multiples of a half (kinks of the Laplace density)."""
+def selection_distribution(noise: str, utilities: NDArray[np.number], scale: float) -> Array:
+    """The noisy argmax's distribution: `[N, n]`. Utilities are multiples of a half (kinks of the Laplace density)."""
     kinds, rows = np.unique(utilities, axis=0, return_inverse=True)
-    return _law_of_kinds(noise, kinds.astype(np.float64).tobytes(), kinds.shape, scale)[rows.reshape(-1)]
+    return _distribution_of_kinds(noise, kinds.astype(np.float64).tobytes(), kinds.shape, scale)[rows.reshape(-1)]
 
 
 @lru_cache(maxsize=256)
-def _law_of_kinds(noise: str, kinds: bytes, shape: tuple[int, int], scale: float) -> Array:
-    return _LAWS[noise](np.frombuffer(kinds).reshape(shape), scale)
+def _distribution_of_kinds(noise: str, kinds: bytes, shape: tuple[int, int], scale: float) -> Array:
+    return _DISTRIBUTIONS[noise](np.frombuffer(kinds).reshape(shape), scale)
 
 
 def _gumbel(utilities: Array, scale: float) -> Array:
@@ -31,14 +31,14 @@ def _gumbel(utilities: Array, scale: float) -> Array:
 def _exponential(utilities: Array, scale: float) -> Array:
     """Inclusion and exclusion over the product in the permute-and-flip integral."""
     weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / scale)
-    law = np.zeros_like(weights)
+    distribution = np.zeros_like(weights)
     candidates = range(weights.shape[1])
     for i in candidates:
         others = [j for j in candidates if j != i]
         for size in range(len(others) + 1):
             for subset in combinations(others, size):
-                law[:, i] += (-1) ** size * weights[:, list(subset)].prod(axis=1) / (size + 1)
-    return law * weights
+                distribution[:, i] += (-1) ** size * weights[:, list(subset)].prod(axis=1) / (size + 1)
+    return distribution * weights
 
 
 def _gaussian(utilities: Array, scale: float) -> Array:
@@ -48,8 +48,8 @@ def _gaussian(utilities: Array, scale: float) -> Array:
     shifted = points - values[:, :, None]  # [N, n, G]
     logs = log_ndtr(shifted)
     others = np.exp(logs.sum(axis=1, keepdims=True) - logs)
-    law = (np.exp(-0.5 * shifted**2) * others).sum(axis=2)
-    return law / law.sum(axis=1, keepdims=True)
+    distribution = (np.exp(-0.5 * shifted**2) * others).sum(axis=2)
+    return distribution / distribution.sum(axis=1, keepdims=True)
 
 
 def _laplace(utilities: Array, scale: float) -> Array:
@@ -63,8 +63,8 @@ def _laplace(utilities: Array, scale: float) -> Array:
     cdf = np.where(shifted < 0, tail, 1 - tail)
     candidates = range(utilities.shape[1])
     others = np.stack([np.delete(cdf, i, axis=1).prod(axis=1) for i in candidates], axis=1)
-    law = (tail * others) @ np.tile(weights, len(edges))
-    return law / law.sum(axis=1, keepdims=True)
+    distribution = (tail * others) @ np.tile(weights, len(edges))
+    return distribution / distribution.sum(axis=1, keepdims=True)
 
 
-_LAWS = {"gumbel": _gumbel, "exponential": _exponential, "gaussian": _gaussian, "laplace": _laplace}
+_DISTRIBUTIONS = {"gumbel": _gumbel, "exponential": _exponential, "gaussian": _gaussian, "laplace": _laplace}

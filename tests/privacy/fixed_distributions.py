@@ -1,4 +1,4 @@
-"""The laws of a StableFixedTopK release for all small histograms, step by step, written down a second time."""
+"""The distributions of a StableFixedTopK release for all small histograms, step by step, written down a second time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.aggregators import StableFixedTopK
+from tests.privacy.distributions import selection_distribution
 from tests.privacy.histograms import all_histograms, gaps_of, neighbors, top_sets
-from tests.privacy.laws import selection_law
 
 Array = NDArray[np.float64]
 Outcome = tuple[int | None, int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Laws:
+class Distributions:
     """What every histogram of a small instance releases, written down a second time.
 
     An outcome is the size of the stable set (None for a refusal), the set as a bit mask, and the picks in their order.
 
     Attributes:
-        chosen: `[H, n]` the law of the size.
+        chosen: `[H, n]` the distribution of the size.
         passed: `[H, n]` the probability that its set passes.
         masks: `[H, n]` the set.
-        peels: the law of the picks, `[H]`, for each size, set and order of picks.
+        peels: the distribution of the picks, `[H]`, for each size, set and order of picks.
     """
 
     chosen: Array
@@ -36,7 +36,7 @@ class Laws:
     peels: dict[Outcome, Array]
 
     def steps(self, rows: NDArray[np.int64], same: NDArray[np.bool_] | None = None) -> Array:
-        """The laws of all steps `[P, outcomes]`; given `same`, outside the failure: where sets differ, a refusal."""
+        """All steps `[P, outcomes]`; given `same`, outside the failure: where sets differ, a refusal."""
         chosen, passed, masks = self.chosen[rows], self.passed[rows], self.masks[rows]
         passed = passed if same is None else np.where(same, passed, 0.0)
         columns = []
@@ -49,7 +49,7 @@ class Laws:
         return np.stack(columns, axis=1)
 
     def released(self, steps: Array, k: int) -> Array:
-        """The laws of the k labels alone: `[P, sets]`."""
+        """The distributions of the k labels alone: `[P, sets]`."""
         sets: dict[int, Array] = {}
         for (_, mask, picks), column in zip(self.peels, steps.T, strict=True):
             picked = sum(1 << label for label in picks)
@@ -59,14 +59,16 @@ class Laws:
         return np.stack(list(sets.values()), axis=1)
 
 
-def laws_of(aggregator: StableFixedTopK, num_labels: int, num_teachers: int, *, growth: float = 0.5) -> Laws:
-    """The exact laws; the noise of one of j picks is `peel_scale` * j**growth."""
+def distributions_of(
+    aggregator: StableFixedTopK, num_labels: int, num_teachers: int, *, growth: float = 0.5
+) -> Distributions:
+    """The exact distributions; the noise of one of j picks is `peel_scale` * j**growth."""
     counts, k = all_histograms(num_labels, num_teachers), aggregator.k
     sizes = np.arange(num_labels + 1) if aggregator.padded else np.arange(1, num_labels)
     sizes = sizes[sizes <= (aggregator.max_k or num_labels)]
     gaps = gaps_of(counts, num_teachers=num_teachers, padded=True)[:, sizes]
     utilities = gaps - aggregator.penalty * np.abs(sizes - k)
-    chosen = selection_law(aggregator.selection_noise, utilities, aggregator.selection_scale)
+    chosen = selection_distribution(aggregator.selection_noise, utilities, aggregator.selection_scale)
     test = np.array(aggregator.stability_test(num_teachers=num_teachers).pass_probs)
     passed = np.where((sizes == 0) | (sizes == num_labels), 1.0, test[gaps])
     masks = top_sets(counts)[:, sizes]
@@ -79,7 +81,7 @@ def laws_of(aggregator: StableFixedTopK, num_labels: int, num_teachers: int, *, 
             number = k if size > k else k - size
             for picks in permutations(part, number):
                 peels[place, mask, picks] = _peel(counts, part, picks, aggregator.peel_scale * number**growth)
-    return Laws(chosen, passed, masks, peels)
+    return Distributions(chosen, passed, masks, peels)
 
 
 def _peel(counts: NDArray[np.int64], part: list[int], picks: tuple[int, ...], scale: float) -> Array:

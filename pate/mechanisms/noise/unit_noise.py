@@ -1,4 +1,4 @@
-"""Noise whose survival function falls no faster than exp(-x): what one-shot and canonical top-k may use."""
+"""UnitNoise whose survival function falls no faster than exp(-x): what one-shot and canonical top-k may use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class Noise:
+class UnitNoise:
     """One kind of noise, at scale 1.
 
     Attributes:
@@ -78,24 +78,24 @@ def _laplace_cdf(x: Array) -> Array:
     return np.where(x < 0, tail, 1 - tail)
 
 
-NOISES = {
-    "exponential": Noise(
+UNIT_NOISES = {
+    "exponential": UnitNoise(
         density=_positive(lambda x: np.exp(-x)),
         cdf=_positive(lambda x: -np.expm1(-x)),
         quantile=lambda log_q: -_log_above(log_q),
         low=0.0,
     ),
-    "gumbel": Noise(density=_gumbel_density, cdf=_gumbel_cdf, quantile=np.negative, low=-7.0),
-    "half_logistic": Noise(
+    "gumbel": UnitNoise(density=_gumbel_density, cdf=_gumbel_cdf, quantile=np.negative, low=-7.0),
+    "half_logistic": UnitNoise(
         density=_positive(lambda x: 2 * expit(x) * expit(-x)),
         cdf=_positive(lambda x: np.tanh(x / 2)),
         quantile=lambda log_q: np.log1p(np.exp(-np.exp(log_q))) - _log_above(log_q),
         low=0.0,
     ),
-    "laplace": Noise(
+    "laplace": UnitNoise(
         density=lambda x: 0.5 * np.exp(-np.abs(x)), cdf=_laplace_cdf, quantile=_laplace_quantile, low=-42.0
     ),
-    "logistic": Noise(
+    "logistic": UnitNoise(
         density=lambda x: np.asarray(expit(x) * expit(-x)),
         cdf=lambda x: np.asarray(expit(x)),
         quantile=lambda log_q: -np.exp(log_q) - _log_above(log_q),
