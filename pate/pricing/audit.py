@@ -159,11 +159,15 @@ def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) ->
 
 
 def _require_layout(aggregator: Aggregator, layout: str) -> None:
-    """Votes for classes are for aggregators that release one label, all others for those that release several."""
-    if aggregator.single_label != (layout == "classes"):
-        rule = "several labels" if aggregator.single_label else "one label per query"
-        name = _configured_name(aggregator)
-        raise InvalidValue(f"aggregator={name}: expected one that releases {rule}, votes are of layout {layout}")
+    """Votes for classes are for aggregators that release one label; others may need that teachers vote for few."""
+    single, name = aggregator.single_label, _configured_name(aggregator)
+    if layout == "classes" and not single:
+        rule = "one label per query"
+    elif layout != "classes" and single and aggregator.max_votes_per_teacher is not None:
+        rule = "several labels"
+    else:
+        return
+    raise InvalidValue(f"aggregator={name}: expected one that releases {rule}, votes are of layout {layout}")
 
 
 def _configured_name(aggregator: Aggregator) -> str:

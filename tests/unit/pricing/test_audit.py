@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, RdpAccountant
-from pate.aggregators import Aggregator, ClippedVotes, GaussianVotes, GNMax, StableTopK
+from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.pricing.published_claims import published_claim
 from pate.validation import InvalidValue
@@ -103,6 +103,11 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
 def test_an_aggregator_for_other_votes_is_refused(votes: ImportedVotes, given: Aggregator, message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         found(votes, given=given)
+
+
+def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does() -> None:
+    given = BoundaryMax(selection_scale=20.0, target_hits=5)
+    assert next(iter(found(VOTES, given))) == next(iter(found(SINGLE, given))) == "boundary_max"
 
 
 @pytest.mark.parametrize("name", ["noise_std", "screening_std"])
