@@ -17,6 +17,7 @@ from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
 from pate.mechanisms import CertifiedTable
 from pate.pipeline import train
+from pate.pricing import Budget
 from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
@@ -47,6 +48,7 @@ def train_from_config(config: DictConfig) -> None:
     """Runs or continues the configured run and prints its report."""
     if _noise_is_given(HydraConfig.get().overrides.task):
         config.target_epsilon = None
+    _require_one_target(config)
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings))
     monitor = ConsoleMonitor()
@@ -124,6 +126,13 @@ def _noise_is_given(overrides: list[str]) -> bool:
     """Whether the command line names noise and no target: then the noise is taken as it is."""
     keys = {override.partition("=")[0].lstrip("+") for override in overrides}
     return "target_epsilon" not in keys and any(f"aggregator.{key}" in keys for key in _NOISE_KEYS)
+
+
+def _require_one_target(config: DictConfig) -> None:
+    """Refuses `target_epsilon` beside `max_epsilon`; one that is only the default, an interpolation, gives way."""
+    if config.max_epsilon is not None and OmegaConf.is_interpolation(config, "target_epsilon"):
+        config.target_epsilon = None
+    Budget(target_delta=config.target_delta, target_epsilon=config.target_epsilon, max_epsilon=config.max_epsilon)
 
 
 if __name__ == "__main__":

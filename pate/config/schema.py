@@ -71,7 +71,7 @@ class TrainConfig(SharedConfig):
     """pate-train.
 
     Attributes:
-        max_epsilon: ask only as many queries as this pays for.
+        max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from pate.accounting import Event
 from pate.aggregators import Aggregator
@@ -21,12 +22,14 @@ class PricedRelease:
         shape: with the number of queries that will be asked.
         event: what will be charged.
         epsilon: of that event, at the budget's delta.
+        solved_for: what the budget decided: fields of the aggregator, or num_queries.
     """
 
     aggregator: Aggregator
     shape: ReleaseShape
     event: Event
     epsilon: float
+    solved_for: dict[str, Any] = field(default_factory=dict)
 
 
 def plan_release(
@@ -55,13 +58,18 @@ def plan_release(
     >>> plan_release(aggregator, shape, Budget(target_delta=1e-6, max_epsilon=4.0)).shape.num_queries
     244
     """
+    solved: dict[str, Any] = {}
     if budget.target_epsilon is not None:
-        aggregator = aggregator.calibrated(
-            target_epsilon=budget.target_epsilon,
-            target_delta=budget.target_delta,
-            accountant=budget.accountant,
-            **shape.as_arguments,
+        start, aggregator = (
+            aggregator,
+            aggregator.calibrated(
+                target_epsilon=budget.target_epsilon,
+                target_delta=budget.target_delta,
+                accountant=budget.accountant,
+                **shape.as_arguments,
+            ),
         )
+        solved = _changes(start, aggregator)
     if budget.max_epsilon is not None:
         found = largest_num_queries(
             aggregator,
@@ -72,9 +80,15 @@ def plan_release(
             accountant=budget.accountant,
             at_most=None if more_queries else shape.num_queries,
         )
-        shape = shape.with_queries(found)
+        shape, solved = shape.with_queries(found), {"num_queries": found}
     require_achievable_delta(budget.target_delta, num_queries=shape.num_queries, num_labels=shape.num_labels)
     event = shape.event_of(aggregator)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
-    return PricedRelease(aggregator, shape, event, epsilon)
+    return PricedRelease(aggregator, shape, event, epsilon, solved)
+
+
+def _changes(before: Aggregator, after: Aggregator) -> dict[str, Any]:
+    """The fields that differ."""
+    names = [item.name for item in fields(after) if item.init]
+    return {name: getattr(after, name) for name in names if repr(getattr(after, name)) != repr(getattr(before, name))}

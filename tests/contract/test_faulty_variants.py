@@ -19,7 +19,7 @@ from pate.aggregators import ClippedVotes, ConfidentVotes, GaussianVotes, GNMax,
 from pate.data import Partition
 from pate.data.dataset import Split
 from pate.mechanisms import PermuteAndFlipTopK
-from pate.pricing.query_count import largest_num_queries
+from pate.pricing import largest_num_queries
 from pate.validation import InvalidValue
 from tests.contract import faulty
 from tests.privacy.case import Shape
