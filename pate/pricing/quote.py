@@ -11,7 +11,6 @@ from typing import Any
 from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, StableTopK, TargetChargedAggregator
-from pate.aggregators.stable.release_probability import gap_to_release
 from pate.mechanisms import CertifiedTable, StabilityTest
 from pate.pricing.hit_plan import HitPlan, plan_hits
 from pate.pricing.query_count import largest_num_queries, require_achievable_delta
@@ -217,7 +216,7 @@ class Request:
         test = _test(aggregator, self.num_teachers)
         gaps = {} if test is None else {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
         if isinstance(aggregator, StableTopK):
-            gaps["lone_gap_at_50"] = gap_to_release(aggregator, 0.5, **self._shape)
+            gaps["lone_gap_at_50"] = aggregator.steps(**self._shape).gap_to_release(0.5)
         return gaps
 
 
