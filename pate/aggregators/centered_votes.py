@@ -75,7 +75,7 @@ class CenteredVotes(TeacherVotesAggregator):
     ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
     """
 
-    noise_multiplier: float
+    noise_multiplier: float = field(metadata={"noise": True})
     prevalence_share: float = 0.1
     center: Any = field(default=None, repr=False)
     clip: float | None = None

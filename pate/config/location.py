@@ -26,3 +26,8 @@ def folders() -> tuple[Path, ...]:
 def members(group: str) -> tuple[str, ...]:
     """The names that a group can be set to."""
     return tuple(sorted({path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}))
+
+
+def file_of(group: str, name: str) -> Path | None:
+    """The file of a member, the first that is found; None where there is none."""
+    return next((path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file()), None)

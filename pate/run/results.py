@@ -25,6 +25,7 @@ from pate.aggregators import (
     TargetChargedAggregator,
 )
 from pate.data import Dataset, Split
+from pate.files.published_fields import published_fields
 from pate.mechanisms.ranking import Ranking
 from pate.report import (
     Baselines,
@@ -146,8 +147,8 @@ class Outcome:
         plain = (str, int, float, bool)
         parameters = {
             name: value
-            for name, value in vars(self.aggregator).items()
-            if isinstance(value, plain) and name != "adjacency"
+            for name, value in published_fields(type(self.aggregator), vars(self.aggregator)).items()
+            if isinstance(value, plain)
         }
         return Privacy(
             epsilon=self.epsilon,

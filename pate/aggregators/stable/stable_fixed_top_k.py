@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -76,14 +76,14 @@ class StableFixedTopK(PerQueryAggregator):
     """
 
     k: int
-    selection_scale: float
-    peel_scale: float
+    selection_scale: float = field(metadata={"noise": True})
+    peel_scale: float = field(metadata={"noise": True})
     penalty: float = 0.0
-    selection_noise: str = "gumbel"
-    test: str = "gaussian"
-    test_std: float | None = None
-    table_order: float | None = None
-    table_budget: float | None = None
+    selection_noise: str = field(default="gumbel", metadata={"public": True})
+    test: str = field(default="gaussian", metadata={"public": True})
+    test_std: float | None = field(default=None, metadata={"noise": True})
+    table_order: float | None = field(default=None, metadata={"noise": True})
+    table_budget: float | None = field(default=None, metadata={"noise": True})
     table: CertifiedTable | StabilityTable | str | None = None
     failure_prob: float = 1e-9
     padded: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,8 @@ class BoundaryTopK(TargetChargedAggregator):
     (array([ True,  True, False, False]), array([ True, False]), 0)
     """
 
-    selection_scale: float
-    test_std: float
+    selection_scale: float = field(metadata={"noise": True})
+    test_std: float = field(metadata={"noise": True})
     failure_prob: float = 1e-10
     padded: bool = False
 
