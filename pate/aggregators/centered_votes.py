@@ -67,7 +67,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     input_form: ClassVar[InputForm] = "centered"
 
-    noise_multiplier: float
+    noise_multiplier: float = field(metadata={"noise": True})
     prevalence_share: float = 0.1
     center: Any = field(default=None, repr=False)
     clip: float | None = None

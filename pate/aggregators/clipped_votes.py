@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,9 +55,9 @@ class ClippedVotes(TeacherVotesAggregator):
 
     input_form: ClassVar[InputForm] = "confidences"
 
-    noise_std: float
+    noise_std: float = field(metadata={"noise": True})
     vote_clip: int
-    norm: str = "l1"
+    norm: str = field(default="l1", metadata={"public": True})
     threshold_share: float = 0.5
 
     def __post_init__(self) -> None:

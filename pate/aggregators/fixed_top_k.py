@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,8 @@ class FixedTopK(PerQueryAggregator):
     """
 
     k: int
-    epsilon: float
-    mechanism: str = "peeling"
+    epsilon: float = field(metadata={"noise": True})
+    mechanism: str = field(default="peeling", metadata={"public": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()

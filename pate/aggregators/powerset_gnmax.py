@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +55,7 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     input_form: ClassVar[InputForm] = "confidences"
 
-    noise_std: float
+    noise_std: float = field(metadata={"noise": True})
     max_size: int | None = None
 
     def __post_init__(self) -> None:

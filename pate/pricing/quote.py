@@ -10,7 +10,6 @@ from typing import Any
 from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, StableTopK, TargetChargedAggregator
-from pate.aggregators.stable.release_probability import gap_to_release
 from pate.files.strict_json import to_json
 from pate.mechanisms import CertifiedTable
 from pate.pricing.budget import Budget
@@ -163,7 +162,7 @@ def _gaps(release: PricedRelease) -> dict[str, Any]:
     gaps = {} if test is None else {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
     if isinstance(aggregator, StableTopK):
         size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
-        gaps["lone_gap_at_50"] = gap_to_release(aggregator, 0.5, **size)
+        gaps["lone_gap_at_50"] = aggregator.steps(**size).gap_to_release(0.5)
     return gaps
 
 

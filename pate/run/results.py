@@ -16,6 +16,7 @@ from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
+from pate.files.published_fields import published_fields
 from pate.mechanisms.ranking import Ranking
 from pate.pricing import Budget
 from pate.report import (
@@ -127,8 +128,8 @@ class Results:
         plain = (str, int, float, bool)
         parameters = {
             name: value
-            for name, value in vars(self.aggregator).items()
-            if isinstance(value, plain) and name != "adjacency"
+            for name, value in published_fields(type(self.aggregator), vars(self.aggregator)).items()
+            if isinstance(value, plain)
         }
         return Privacy(
             epsilon=self.epsilon,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class SklearnTeacher(Teacher):
         InvalidValue: no estimator, or a threshold outside its range.
     """
 
-    estimator: Any
+    estimator: Any = field(metadata={"public": True})
     threshold: float = 0.5
 
     def __post_init__(self) -> None:

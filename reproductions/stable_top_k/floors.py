@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from pate.accounting import Adjacency
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 from pate.verification import compose, largest_delta
-from pate.verification.exact import law_table
+from pate.verification.exact import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -83,7 +83,7 @@ def _released(counts: list[int], adjacency: Adjacency) -> Law:
 
 def _at_least(one: Law, two: Law) -> float:
     """The larger epsilon of the two directions; merging outcomes only lowers it."""
-    first, second = law_table((one, two), ("one", "two"))
+    first, second = distribution_table((one, two), ("one", "two"))
 
     def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
@@ -82,7 +82,7 @@ class TargetChargedAggregator(HistogramAggregator):
     """
 
     target_hits: int = 10
-    session_delta: float = 1e-6
+    session_delta: float = field(default=1e-6, metadata={"solved": True})
     round_size: int = 500
 
     pays_in_advance: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -44,7 +44,7 @@ class BoundaryMax(TargetChargedAggregator):
 
     single_label: ClassVar[bool] = True
 
-    selection_scale: float
+    selection_scale: float = field(metadata={"noise": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()

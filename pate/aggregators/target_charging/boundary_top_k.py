@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +53,8 @@ class BoundaryTopK(TargetChargedAggregator):
     (array([ True,  True, False, False]), array([ True, False]), 0)
     """
 
-    selection_scale: float
-    test_std: float
+    selection_scale: float = field(metadata={"noise": True})
+    test_std: float = field(metadata={"noise": True})
     failure_prob: float = 1e-10
     padded: bool = False
 
@@ -100,8 +99,14 @@ class BoundaryTopK(TargetChargedAggregator):
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test of every query, without the wrapper."""
-        plain: dict[str, Any] = {name: getattr(self, name) for name in ("padded", "failure_prob", "adjacency")}
-        aggregator = StableTopK(selection_scale=self.selection_scale, test="laplace", test_std=self.test_std, **plain)
+        aggregator = StableTopK(
+            selection_scale=self.selection_scale,
+            test="laplace",
+            test_std=self.test_std,
+            failure_prob=self.failure_prob,
+            padded=self.padded,
+            adjacency=self.adjacency,
+        )
         return aggregator.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
     def scaled(self, factor: float) -> BoundaryTopK:

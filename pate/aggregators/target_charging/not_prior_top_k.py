@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -67,12 +67,12 @@ class NotPriorTopK(TargetChargedAggregator):
            [ True,  True, False]]))
     """
 
-    prior_scale: float
+    prior_scale: float = field(metadata={"noise": True})
     prior_margin: float = 0.0
     first_queries: int = 50
-    selection_scale: float
-    table_order: float
-    table_budget: float
+    selection_scale: float = field(metadata={"noise": True})
+    table_order: float = field(metadata={"noise": True})
+    table_budget: float = field(metadata={"noise": True})
     failure_prob: float = 1e-9
     padded: bool = False
     release_share: float = 0.7
