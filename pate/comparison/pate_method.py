@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
-from pate.aggregators import Aggregator
+from pate.aggregators import Aggregator, Release
 from pate.comparison.bench import Bench
 from pate.comparison.kind import kind
 from pate.comparison.method import Contender, Method, Reference, Trained
@@ -165,9 +165,12 @@ class PATEContender(Contender):
 
     def train(self, seed: int) -> Trained:
         """See `Contender.train`."""
-        bench, student, inputs = self.bench, self.method.student, self.bench.queries.inputs
-        release = draw(self.priced, self._votes, streams=Streams(seed), student=student, inputs=inputs)
-        return trained(student, release, bench, seed=seed)
+        return trained(self.method.student, self.release(seed), self.bench, seed=seed)
+
+    def release(self, seed: int) -> Release:
+        """The release of `pate-train seed=…`; no ledger is charged, as nobody is shown it."""
+        inputs = self.bench.queries.inputs
+        return draw(self.priced, self._votes, streams=Streams(seed), student=self.method.student, inputs=inputs)
 
     @cached_property
     def _votes(self) -> VoteSource:
