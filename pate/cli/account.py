@@ -23,7 +23,7 @@ from pate.pricing import (
     PricedRelease,
     Quote,
     ReleaseShape,
-    certified_test,
+    certify_stability_test,
     plan_hits,
     plan_release,
     quote_release,
@@ -88,7 +88,7 @@ def _written_table(config: DictConfig, release: PricedRelease, budget: Budget) -
     """Writes the stability test where that is asked for, and says what it costs."""
     if config.write_table is None:
         return None
-    table = certified_test(release, budget)
+    table = certify_stability_test(release, budget)
     table.save(config.write_table)
     return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 

@@ -10,7 +10,7 @@ from pate.pricing.priced_release import PricedRelease
 from pate.validation import InvalidValue
 
 
-def certified_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
+def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
     """The table, priced at the order that the test was made for, or else at the release's best one.
 
     Raises:
