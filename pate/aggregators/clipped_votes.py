@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.aggregator import InputForm
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
-from pate.aggregators.vote_limit import Block, bits_of, limited, vote_blocks
 from pate.validation import require, require_choice, require_count, require_positive
+from pate.votes.vote_limit import Block, bits_of, limited, vote_blocks
 
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
@@ -51,6 +52,8 @@ class ClippedVotes(TeacherVotesAggregator):
     >>> aggregator.aggregate(votes, num_teachers=3, rng=np.random.default_rng(0)).labels
     array([[ True, False, False]])
     """
+
+    input_form: ClassVar[InputForm] = "confidences"
 
     noise_std: float
     vote_clip: int

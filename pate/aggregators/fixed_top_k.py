@@ -25,7 +25,7 @@ MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
     "canonical": CanonicalTopK,
     "joint": JointTopK,
     "lipschitz": LipschitzTopK,
-    "peeling": OneShotTopK,  # the law of `PeelingTopK` in one draw
+    "peeling": OneShotTopK,  # the distribution of `PeelingTopK` in one draw
     "permute_and_flip": PermuteAndFlipTopK,
     "permute_and_flip_joint": PermuteAndFlipJointTopK,
 }
@@ -84,12 +84,12 @@ class FixedTopK(PerQueryAggregator):
         return replace(self, epsilon=self.epsilon / factor)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
-        """The exact law for one histogram `[L]`: probability of each released set of labels."""
-        law: dict[tuple[int, ...] | None, float] = {}
+        """The exact distribution for one histogram `[L]`: probability of each released set of labels."""
+        distribution: dict[tuple[int, ...] | None, float] = {}
         for indices, probability in self.top_k.distribution(votes).items():
             labels = tuple(sorted(indices))
-            law[labels] = law.get(labels, 0.0) + probability
-        return law
+            distribution[labels] = distribution.get(labels, 0.0) + probability
+        return distribution
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         labels = np.zeros(votes.shape, dtype=np.bool_)

@@ -82,8 +82,3 @@ def _largest(affordable: Callable[[int], bool], *, guess: int, maximum: int) -> 
         while not affordable(low):
             low, high, step = max(low - 2 * step, 0), low, 2 * step
     return low + largest_count(lambda more: affordable(low + more), maximum=high - low - 1)
-
-
-def warning_of_one_label(aggregator: Aggregator) -> str:
-    """What an aggregator for one label a sample does to samples with several."""
-    return f"aggregator={type(aggregator).__name__}: names one label a query; any others that it has count as absent"

@@ -177,19 +177,19 @@ class StableFixedTopK(PerQueryAggregator):
         return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
-        """The exact law for one small histogram `[L]`: probability of each released set of k labels."""
+        """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
         counts, num_labels = np.asarray(votes, dtype=np.int64), len(votes)
         self.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
-        law: dict[tuple[int, ...], float] = {}
+        distribution: dict[tuple[int, ...], float] = {}
         for stable, weight in self.stable_top_k.distribution(counts, num_teachers=num_teachers).items():
             bits = np.isin(np.arange(num_labels), stable or ())
             kept, part, size = _plan(bits[None], self.k)
-            for picks, probability in self.peeling.law_of(counts, part[0], int(size[0])).items():
+            for picks, probability in self.peeling.distribution_of(counts, part[0], int(size[0])).items():
                 labels = tuple(sorted({*picks, *np.flatnonzero(kept[0]).tolist()}))
-                law[labels] = law.get(labels, 0.0) + weight * probability
-        return law
+                distribution[labels] = distribution.get(labels, 0.0) + weight * probability
+        return distribution
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         everyone = np.ones(len(votes), dtype=np.bool_)

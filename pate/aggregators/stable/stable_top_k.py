@@ -24,7 +24,7 @@ from pate.aggregators.stable.budget_split import best_split
 from pate.aggregators.stable.test_parameters import require_test, stability_test_of
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.certified_table import CertifiedTable
-from pate.mechanisms.stable.gap_selection import NOISES, GapSelection
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES, GapSelection
 from pate.mechanisms.stable.regularizer import Regularizer, checked_regularizer
 from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.mechanisms.stable.stability_test import StabilityTest
@@ -86,7 +86,7 @@ class StableTopK(PerQueryAggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
-        require_choice("selection_noise", self.selection_noise, NOISES)
+        require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
         if self.table is not None:
             self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
         require_test(self)
@@ -176,16 +176,16 @@ class StableTopK(PerQueryAggregator):
         return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
-        """The exact law for one histogram `[L]`: probability of each released set of labels, None for a refusal."""
+        """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
-        law: dict[tuple[int, ...] | None, float] = {None: 0.0}
+        distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
         for k, chosen in zip(selection.candidates, selection.probabilities(votes), strict=True):
             passed = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
             labels = tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())
-            law[labels] = law.get(labels, 0.0) + float(chosen) * passed
-            law[None] += float(chosen) * (1 - passed)
-        return law
+            distribution[labels] = distribution.get(labels, 0.0) + float(chosen) * passed
+            distribution[None] += float(chosen) * (1 - passed)
+        return distribution
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """The regularizer by its values: the text of a function says nothing about them."""

@@ -32,11 +32,13 @@ def test_release_probability_by_hand() -> None:
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
-def test_release_probability_is_that_of_the_exact_law(noise: str) -> None:
+def test_release_probability_is_that_of_the_exact_distribution(noise: str) -> None:
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
-    law = aggregator.distribution(votes, num_teachers=40)
-    assert release_probability(aggregator, 25, num_labels=4, num_teachers=40) == pytest.approx(law[0,], rel=1e-9)
+    distribution = aggregator.distribution(votes, num_teachers=40)
+    assert release_probability(aggregator, 25, num_labels=4, num_teachers=40) == pytest.approx(
+        distribution[0,], rel=1e-9
+    )
 
 
 def test_padding_adds_candidates_and_one_candidate_needs_no_choice() -> None:
