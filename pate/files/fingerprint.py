@@ -1,7 +1,9 @@
-"""Text that names a value: equal for equal values only."""
+"""Text and digests that name a value: equal for equal values only."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -20,3 +22,12 @@ def full_text(value: Any) -> str:
     if isinstance(value, dict):
         return f"dict({', '.join(f'{full_text(key)}: {full_text(item)}' for key, item in value.items())})"
     return repr(value)
+
+
+def digest(values: Any) -> str:
+    """A name for plain values, those of a configuration: SHA-256 of their JSON with sorted keys, in hexadecimal.
+
+    >>> digest({"a": 1, "b": [2.5]}) == digest({"b": [2.5], "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
