@@ -122,7 +122,7 @@ def test_what_cannot_be_set_before_a_class_is_known_is_told_the_plus() -> None:
 def test_no_member_or_two_of_a_group_are_told_how_to_sweep(override: str) -> None:
     with (
         initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
-        pytest.raises(ConfigCompositionException, match="Multiple values|Error resolving interpolation") as raised,
+        pytest.raises(ConfigCompositionException, match=r"Multiple values|Error resolving interpolation") as raised,
     ):
         register_configs()
         compose("train", [override])

@@ -1,7 +1,8 @@
-"""Everything that ships with a price and an exact law: one line each, run by `test_shipped.py`.
+"""Everything that ships with a price and an exact law, run by `test_shipped.py`.
 
-To add a mechanism or an aggregator, add a `Case`. A `subject` is made for an adjacency and the numbers of labels and
-teachers; `law` is its exact law for one histogram and `event` its price, by default `.distribution` and `.event`.
+To add a mechanism, add a `Case`; an aggregator brings its own in `tests/cases`. A `subject` is made for an adjacency
+and the numbers of labels and teachers; `law` is its exact law for one histogram and `event` its price, by default
+`.distribution` and `.event`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
-from pate.aggregators import (
-    BoundaryMax,
-    BoundaryTopK,
-    FixedTopK,
-    GaussianVotes,
-    StableFixedTopK,
-    StableTopK,
-)
 from pate.mechanisms import (
     AboveThreshold,
     BetweenThresholds,
@@ -43,6 +35,7 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise.kinds import NOISES
 from pate.mechanisms.ranking import Ranking
+from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (
     Case,
     Counts,
@@ -54,7 +47,6 @@ from tests.privacy.case import (
     rename_set,
     rename_short_set,
 )
-from tests.privacy.rival_laws import RIVALS
 
 
 def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
@@ -74,28 +66,6 @@ def _slow_law(mechanism: Any, histogram: Counts, _: Shape) -> Law:
 @cache
 def _law_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Law:
     return mechanism.distribution(np.array(counts))
-
-
-def _stable_top_k(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
-    settings = {"test_std": 1.0, "failure_prob": 0.05, "selection_scale": 1.0} | options
-    return Case(
-        "-".join(["StableTopK", noise, *map(str, options.values())]),
-        lambda shape: StableTopK(selection_noise=noise, adjacency=shape.adjacency, **settings),
-        tightness=tightness,
-        min_labels=1 if settings.get("padded") else 2,
-        rename=rename_set,
-    )
-
-
-def _fixed(**options: Any) -> Case:
-    settings = {"selection_scale": 2.0, "test_std": 1.0, "failure_prob": 0.05, "peel_scale": 2.0} | options
-    return Case(
-        "-".join(["StableFixedTopK", *map(str, options.values())]),
-        lambda shape: StableFixedTopK(k=min(2, shape.num_labels), adjacency=shape.adjacency, **settings),
-        tightness=0.4,
-        min_labels=2,
-        rename=rename_set,
-    )
 
 
 def _gaps(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
@@ -168,30 +138,11 @@ def _twice_law(twice: RunTwice, histogram: Counts, _: Shape) -> Law:
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 
-def _boundary_max_law(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Law:
-    law = aggregator.distribution(histogram).tolist()
-    return {(label,): p for label, p in enumerate(law[:-1])} | {(): law[-1]}
-
-
-def _boundary_set(outcome: Any, order: list[int]) -> Any:
-    return outcome if isinstance(outcome, str) else rename_set(outcome, order)
-
-
 def _selection(shape: Shape) -> GapSelection:
     return GapSelection(
         noise_scale=2.0, num_labels=shape.num_labels, num_teachers=shape.num_teachers, adjacency=shape.adjacency
     )
 
-
-def _bits_law(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Law:
-    ones = ndtr((histogram - shape.num_teachers / 2) / aggregator.noise_std)
-    law = {(): 1.0}
-    for p in ones.tolist():
-        law = {(*bits, bit): mass * (p if bit else 1 - p) for bits, mass in law.items() for bit in (0, 1)}
-    return law
-
-
-_BOUNDARY = {"selection_scale": 2.0, "test_std": 2.0, "failure_prob": 0.01, "target_hits": 1, "session_delta": 0.05}
 
 CASES = (
     _top_k(PeelingTopK, epsilon=2.0),
@@ -219,12 +170,6 @@ CASES = (
     _gaps("gaussian", tightness=0.4),
     _gaps("gumbel", tightness=0.85, padded=True, regularizer=lambda k: -1.5 * k),
     *(_test_of_size(kind, k) for kind in ("gaussian", "laplace") for k in (1, 2)),
-    _stable_top_k("gumbel"),
-    _stable_top_k("gaussian"),
-    _stable_top_k("exponential", test="laplace"),
-    _stable_top_k("gumbel", test="table", table_order=4.0, table_budget=0.2),
-    _stable_top_k("gumbel", tightness=0.7, padded=True),
-    _fixed(),
     *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
     *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
     Case(
@@ -236,45 +181,13 @@ CASES = (
         rename=rename_number,
     ),
     Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_law, min_labels=3, rename=rename_number),
-    Case(
-        "BoundaryMax",
-        lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
-        _boundary_max_law,
-        tightness=0.7,
-        rename=rename_set,
-    ),
-    Case(
-        "BoundaryTopK",
-        lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_BOUNDARY),
-        tightness=0.3,
-        min_labels=3,
-        rename=_boundary_set,
-    ),
-    *(
-        Case(
-            f"FixedTopK-{mechanism}",
-            lambda s, m=mechanism: FixedTopK(k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency),
-            tightness=0.4,
-            rename=rename_set,
-        )
-        for mechanism in ("peeling", "joint")
-    ),
-    Case(
-        "GaussianVotes",
-        lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency),
-        _bits_law,
-        rename=rename_bits,
-    ),
-    *RIVALS,
+    *(law for file in CASE_FILES for law in file.laws),
 )
 
 WITHOUT_LAW = {
-    "CenteredVotes": "real numbers; its sum and its noise in test_centered_votes.py",
     "Prevalence": "real numbers; its steps in test_centered_votes.py",
-    "ClippedVotes": "reads each teacher's votes; all ensembles in test_clipped_votes.py",
-    "PowersetGNMax": "reads each teacher's votes; all ensembles in test_powerset_gnmax.py",
-    "NotPriorTopK": "a session over many queries; its calls in test_target_charging.py",
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",
+    **{file.kind.__name__: file.without_law for file in CASE_FILES if file.without_law},
 }
 """What has a price and no exact law of one histogram, and where else it is looked at."""
