@@ -13,6 +13,7 @@ import pytest
 from scripts import reproduce_exp3
 from scripts.reproduce_exp3 import BOUND, FALSE, main
 
+pytestmark = pytest.mark.slow  # one table, computed once for all tests here
 Cells = tuple[float | None, float | None, float | None, float | None]
 COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "replace_one_tight")
 PRINTED: dict[str, tuple[str, Cells]] = {

@@ -34,6 +34,7 @@ def task(tmp_path: Path) -> Task:
     return Task(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
 
 
+@pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(task: Task) -> None:
     compared = families()
     accuracy = task.prior_accuracy() + 0.5 * (task.within_reach(compared) - task.prior_accuracy())
@@ -66,6 +67,7 @@ def test_plain_pate_as_its_paper_accounts() -> None:
     assert paper == pytest.approx(3.66, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = {"num_private": 200, "num_public": 60, "num_test": 50}
     data = DigitsGrid(**sizes).load()

@@ -57,6 +57,7 @@ def test_gap_to_release_is_the_smallest() -> None:
         gap_to_release(GAUSSIAN, 1.5, **VOTES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) -> None:
@@ -74,6 +75,7 @@ def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) 
         assert smallest <= (gap_to_release(rival.calibrated(**goal), 0.5, **votes) or math.inf) + 1
 
 
+@pytest.mark.slow
 def test_an_open_split_beats_the_papers_ratio_by_far() -> None:
     """At 3.6 under replace-one 800 teachers need a gap of 736 with the paper's ratio of scales."""
     papers = GAUSSIAN.calibrated(**GOAL, **SHAPE)
@@ -93,6 +95,7 @@ def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
     assert released[0] > released[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
     ("base", "gaps"),
