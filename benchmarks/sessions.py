@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.jobs import Job
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
-from pate.accounting.target_charging import TargetCharging, best_price, boundary
+from pate.accounting.target_charging import TargetCharging, best_session_price, boundary
 from pate.mechanisms import DiscreteLaplace
 
 NUM_CALLS = 10_000
@@ -56,10 +56,10 @@ def _batch() -> Job:
 
 def _price() -> Job:
     target = boundary(0.05)
-    price = best_price(target, target_hits=NUM_CALLS, target_delta=1e-6)
+    price = best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6)
     return Job(
         name=f"price of a session of {NUM_CALLS:,} hits",
-        run=lambda: best_price(target, target_hits=NUM_CALLS, target_delta=1e-6),
+        run=lambda: best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6),
         floor=lambda: pure_dp_composition_epsilon(target.epsilon, count=price.num_accesses, target_delta=5e-7),
         floor_name="one optimal composition",
         rounds=5,

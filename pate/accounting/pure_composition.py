@@ -22,7 +22,7 @@ from pate.validation import require_count, require_non_negative, require_probabi
 
 Array = NDArray[np.float64]
 
-_CELLS = 4096
+_GRID_POINTS = 4096
 _DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
 _LOG_ROUNDING = 2.0**-50
 _DENORMAL = 1e-290
@@ -107,7 +107,7 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
         [(epsilon, count)] = counts.items()
         return _log_tails(epsilon, count)
     variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
-    spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _CELLS
+    spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
     lowest, mass, never = 0, np.ones(1), 0.0
     for epsilon, count in counts.items():
         first, group, beyond = _gridded(epsilon, count, spacing)
@@ -125,7 +125,8 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
 def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, float]:
     """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss.
 
-    A loss between two points is split so that both laws keep their mass; losses below the range move up to its end.
+    A loss between two points is split so that both distributions keep their mass; losses below the range move up to its
+    end.
     """
     k = np.arange(count + 1, dtype=np.float64)
     log_choices = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)

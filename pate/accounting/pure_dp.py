@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from functools import singledispatch
 from typing import Self
@@ -72,6 +73,12 @@ class PureDpAccountant(Accountant):
                 self._rdp.compose(PureDpEvent(epsilon), times)
         self.failure_prob += count * failure_probability(event)
         return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = copy.copy(self)
+        made._counts, made._rdp = self._counts.copy(), self._rdp.copy()
+        return made
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon; infinity where something was released without protection."""

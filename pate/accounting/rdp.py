@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -46,6 +47,7 @@ DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
 """Orders from 1.001 to a million, 4.6% apart in a - 1."""
 
 _REFINEMENT = 24
+_MOST_COUNTED = 1000  # different events of one composition that are looked up among those before
 
 
 class RdpAccountant(Accountant):
@@ -76,17 +78,22 @@ class RdpAccountant(Accountant):
         self.rdp: Array = np.zeros_like(self.orders)
         self.failure_prob = 0.0
         self._spent: LeafCounts = {}
+        self._places: dict[LeafEvent, int] = {}  # in the lists of `_spent`
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(spent, self.orders)
         self.failure_prob += count * failure_probability(event)
-        for kind, (events, times) in spent.items():
-            all_events, all_times = self._spent.setdefault(kind, ([], []))
-            all_events += events
-            all_times += times
+        self._count(spent)
         return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = copy.copy(self)
+        made._spent = {kind: (events.copy(), times.copy()) for kind, (events, times) in self._spent.items()}
+        made._places = self._places.copy()
+        return made
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon over the orders; infinity where something was released without noise."""
@@ -100,6 +107,23 @@ class RdpAccountant(Accountant):
     def best_order(self, target_delta: float) -> float:
         """The order at which `get_epsilon` attains its value."""
         return self._best_epsilon(target_delta)[1]
+
+    def _count(self, spent: LeafCounts) -> None:
+        """Keeps the events; one that an earlier composition had is counted there, not listed again."""
+        for kind, (events, times) in spent.items():
+            all_events, all_times = self._spent.setdefault(kind, ([], []))
+            if len(events) > _MOST_COUNTED:
+                all_events += events
+                all_times += times
+                continue
+            known = [self._places.get(event) for event in events]
+            for event, count, place in zip(events, times, known, strict=True):
+                if place is None:
+                    self._places[event] = len(all_events)
+                    all_events.append(event)
+                    all_times.append(count)
+                else:
+                    all_times[place] += count
 
     def _best_epsilon(self, target_delta: float) -> tuple[float, float]:
         left = self.remaining_delta(target_delta)

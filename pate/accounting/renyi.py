@@ -37,7 +37,7 @@ def _size(one: Array, other: Array) -> Array:
 
 
 def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
-    """The largest D_a between one bit's laws at two statistics that differ by at most `reach`.
+    """The largest D_a between one bit's distributions at two statistics that differ by at most `reach`.
 
     The logits never decrease, so the pairs exactly `reach` apart (or at the end) are the worst, either way round.
     """

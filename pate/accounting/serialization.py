@@ -12,11 +12,12 @@ from pate.accounting import events
 from pate.accounting.events import Event
 from pate.validation import InvalidValue, require
 
-_KINDS: dict[str, type[Event]] = {
+KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in vars(events).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, events.LeafEvent)
 }
+"""Every kind of event that a ledger may hold, by its class name."""
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
@@ -43,9 +44,9 @@ def event_from_json(data: dict[str, Any]) -> Event:
     """
     values = dict(data)
     kind = values.pop("kind", None)
-    if kind not in _KINDS:
-        raise InvalidValue(f"kind={kind}: expected one of {', '.join(sorted(_KINDS))}")
-    return _KINDS[kind](**{name: _value_from_json(value) for name, value in values.items()})
+    if kind not in KINDS:
+        raise InvalidValue(f"kind={kind}: expected one of {', '.join(sorted(KINDS))}")
+    return KINDS[kind](**{name: _value_from_json(value) for name, value in values.items()})
 
 
 def _value_to_json(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from functools import lru_cache, singledispatch
 from typing import Self
@@ -66,6 +67,10 @@ class ZCdpAccountant(Accountant):
         self.failure_prob += count * failure_probability(event)
         self.rho = math.fsum([self.rho, *rhos])
         return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        return copy.copy(self)
 
     def get_epsilon(self, target_delta: float) -> float:
         """The best epsilon over all real orders; infinity where rho is."""

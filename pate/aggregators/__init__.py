@@ -1,7 +1,8 @@
 """Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
 
-from pate.aggregators.aggregator import Aggregator
-from pate.aggregators.centered_votes import CenteredRelease, CenteredVotes
+from pate.aggregators.aggregator import Aggregator, PriorRule
+from pate.aggregators.centered_release import CenteredRelease
+from pate.aggregators.centered_votes import CenteredVotes
 from pate.aggregators.clipped_votes import ClippedVotes
 from pate.aggregators.confident_gnmax import ConfidentGNMax
 from pate.aggregators.confident_votes import ConfidentVotes
@@ -12,13 +13,14 @@ from pate.aggregators.histogram import HistogramAggregator, PerQueryAggregator
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.powerset_gnmax import PowersetGNMax
 from pate.aggregators.prevalence import Prevalence
-from pate.aggregators.release import Release
+from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.stable.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable.stable_top_k import StableTopK
-from pate.aggregators.target_charging.aggregator import ChargedRelease, PriorRule, Round, TargetChargedAggregator
+from pate.aggregators.target_charging.aggregator import ChargedRelease, TargetChargedAggregator
 from pate.aggregators.target_charging.boundary_max import BoundaryMax
 from pate.aggregators.target_charging.boundary_top_k import BoundaryTopK
 from pate.aggregators.target_charging.not_prior_top_k import NotPriorTopK
+from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.vote_counts import counts_for
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "GNMax",
     "GaussianVotes",
     "HistogramAggregator",
+    "NoisyScores",
     "NotPriorTopK",
     "PerQueryAggregator",
     "PowersetGNMax",
@@ -46,5 +49,6 @@ __all__ = [
     "StableTopK",
     "TargetChargedAggregator",
     "TeacherVotesAggregator",
+    "TrainingSet",
     "counts_for",
 ]

@@ -5,14 +5,51 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Adjacency, Event, Ledger, RdpAccountant, calibrate
+from pate.accounting import Accountant, Adjacency, Event, Ledger, NonPrivateEvent, RdpAccountant, calibrate
 from pate.accounting.ledger import charge_draw
 from pate.aggregators.release import Release
 from pate.files.fingerprint import full_text
+from pate.files.kept_arrays import KeptArrays
+from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.validation import require
+from pate.votes.source import VoteSource
+
+InputForm = Literal["counts", "bits", "confidences", "centered"]
+"""What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
+center."""
+
+Watch = Callable[[int, int, int], None]
+"""Told how far a session is: queries asked, hits among them, hits that are left."""
+
+Bits = NDArray[np.bool_]
+
+
+@runtime_checkable
+class PriorRule(Protocol):
+    """Says before each round what the next answers are expected to be, from what was released before it.
+
+    Attributes:
+        name: text that no two rules share which can say different things: it is a part of the release's identity.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
+
+        Args:
+            labels: `[start, L]` released in the rounds before.
+            answered: `[start]`.
+            num_queries: of the next round.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +61,14 @@ class Aggregator(ABC):
 
     Attributes:
         adjacency: what one change means; it sets thresholds and price alike.
-        reads: what `aggregate` takes, of the class: `histogram`, counts `[Q, L]` (`HistogramAggregator`), or
-            `teacher_votes`, each teacher's votes `[N, Q, L]` (`TeacherVotesAggregator`).
-        single_label: whether it is for one label a sample, of the class: every answer names exactly one.
+        input_form: what `aggregate` reads, of the class.
+        single_label: whether it is for one label per sample, of the class: every answer names exactly one.
+        pays_in_advance: whether a whole session is charged before its first query, of the class.
     """
 
-    reads: ClassVar[str]
+    input_form: ClassVar[InputForm]
     single_label: ClassVar[bool] = False
+    pays_in_advance: ClassVar[bool] = False
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -44,6 +82,27 @@ class Aggregator(ABC):
     @abstractmethod
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""
+
+    def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
+        """The test that an answer has to pass, for that many teachers; None where there is none."""
+        return None
+
+    def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event | None:
+        """What the same answers cost without a session; None where there is no session."""
+        return None
+
+    def check_run(self) -> None:  # noqa: B027 - most aggregators take any run
+        """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
+
+    @property
+    def expects_prior(self) -> bool:
+        """Whether a release goes by what a student expects."""
+        return False
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether an answer always names a label."""
+        return False
 
     @property
     def max_votes_per_teacher(self) -> int | None:
@@ -89,6 +148,46 @@ class Aggregator(ABC):
     ) -> Release:
         """Releases labels for all queries; `HistogramAggregator` and `TeacherVotesAggregator` say what they read."""
 
+    def release_from(
+        self,
+        source: VoteSource,
+        *,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
+        prior: PriorRule | None = None,
+        watch: Watch | None = None,
+    ) -> Release:
+        """Releases labels for all queries of an ensemble: reads its votes in the form that suits, then `aggregate`.
+
+        Args:
+            source: the votes.
+            rng: fresh noise comes from it.
+            ledger: charged, and on disk, before any noise is drawn.
+            kept: where intermediate results lie. What is there is neither drawn nor charged again.
+            prior: what a student expects; for aggregators that `expects_prior`.
+            watch: told how far a session is.
+
+        Raises:
+            InvalidValue: a source that does not give such votes; whatever `aggregate` refuses.
+        """
+        return self.aggregate(self._read(source), num_teachers=source.num_teachers, rng=rng, ledger=ledger)
+
+    def noiseless_from(self, source: VoteSource, kept: KeptArrays = KeptArrays()) -> Release:  # noqa: B008
+        """What the votes say by themselves: every label's majority. No epsilon covers it."""
+        majority = 2 * source.counts() > source.num_teachers
+        return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)
+
+    def load_release(self, path: Path, event: Event, source: VoteSource) -> Release:
+        """What `Release.save` wrote of a release of this aggregator from that source."""
+        return Release.load(path, event=event, adjacency=self.adjacency)
+
+    def _read(self, source: VoteSource) -> Any:
+        """The votes in the form that `aggregate` reads."""
+        if self.input_form == "counts":
+            return source.counts(self.max_votes_per_teacher)
+        return source.bits() if self.input_form == "bits" else source.confidences()
+
     def _pay(self, event: Event, ledger: Ledger | None, rng: np.random.Generator, name: Callable[[str], str]) -> None:
         """Charges the ledger; `name` digests all that the release is a function of, given a salt."""
         charge_draw(ledger, event, adjacency=self.adjacency, description=repr(self), rng=rng, key=name)
@@ -99,3 +198,9 @@ class Aggregator(ABC):
         An aggregator with a function among its fields must say what the function does, as `StableTopK` does.
         """
         return full_text(self)
+
+
+def require_aggregator(given: Any) -> None:
+    """Raises `InvalidValue` where this is no aggregator."""
+    shown = given if isinstance(given, (str, type)) else type(given).__name__
+    require(isinstance(given, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")

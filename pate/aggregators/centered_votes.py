@@ -5,40 +5,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate.aggregators.aggregator import InputForm, PriorRule, Watch
+from pate.aggregators.centered_release import CenteredRelease
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
+from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.shrinkage import shrink_singular_values
+from pate.votes.source import VoteSource
 
 Array = NDArray[np.float64]
 
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5
-
-
-@dataclass(frozen=True)
-class CenteredRelease(Release):
-    """A release of real numbers; all of it may be published.
-
-    Attributes:
-        scores: float64 `[Q, L]`, the center plus the noisy mean of clipped votes: on a grid, with independent noise.
-        noise_std: of each score.
-        center: float64 `[Q, L]`.
-    """
-
-    scores: Array
-    noise_std: float
-    center: Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,7 +65,9 @@ class CenteredVotes(TeacherVotesAggregator):
     ([[0.77, 0.15]], GaussianEvent(noise_multiplier=0.1))
     """
 
-    noise_multiplier: float
+    input_form: ClassVar[InputForm] = "centered"
+
+    noise_multiplier: float = field(metadata={"noise": True})
     prevalence_share: float = 0.1
     center: Any = field(default=None, repr=False)
     clip: float | None = None
@@ -151,6 +143,79 @@ class CenteredVotes(TeacherVotesAggregator):
         release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
         shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
+
+    def release_from(
+        self,
+        source: VoteSource,
+        *,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
+        prior: PriorRule | None = None,
+        watch: Watch | None = None,
+    ) -> CenteredRelease:
+        """See `Aggregator.release_from`. The prevalence is that of the teachers' records; both draws are charged."""
+        for_prevalence, for_votes = rng.spawn(2)
+        center = self._center_from(source, kept, rng=for_prevalence, ledger=ledger)
+        step, summary = self._gathered_around(center, source, kept)
+        release = step.aggregate_summary(summary, num_teachers=source.num_teachers, rng=for_votes, ledger=ledger)
+        if not isinstance(release, CenteredRelease):
+            raise TypeError("centered votes give a centered release")
+        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
+        event = self.event_for(num_teachers=source.num_teachers, **shape)
+        return replace(release, event=event, num_directions=self._num_directions(source))
+
+    def noiseless_from(self, source: VoteSource, kept: KeptArrays = KeptArrays()) -> CenteredRelease:  # noqa: B008
+        """See `Aggregator.noiseless_from`: around the center that was released, from the votes that were kept."""
+        prevalence = kept.read("prevalence")
+        center = self.center if prevalence is None else prevalence["prevalence"]
+        step, summary = self._gathered_around(center, source, kept)
+        release = step.noiseless(summary, num_teachers=source.num_teachers)
+        return replace(release, num_directions=self._num_directions(source))
+
+    def load_release(self, path: Path, event: Event, source: VoteSource) -> CenteredRelease:
+        """See `Aggregator.load_release`."""
+        num_directions = self._num_directions(source)
+        return CenteredRelease.load(path, event=event, adjacency=self.adjacency, num_directions=num_directions)
+
+    def check_run(self) -> None:
+        """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
+        rule = "replace_one for centered_votes in a run, which goes by the number of private groups"
+        require(self.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
+
+    def _center_from(
+        self, source: VoteSource, kept: KeptArrays, *, rng: np.random.Generator, ledger: Ledger | None
+    ) -> Any:
+        """The public center, or the prevalence, charged and released once."""
+        if self.prevalence_share == 0:
+            return self.center
+        return kept.once(
+            "prevalence",
+            lambda: self.prevalence.release(
+                source.label_shares(),
+                num_teachers=source.num_teachers,
+                rng=rng,
+                ledger=ledger,
+                records_per_teacher=source.records_per_teacher,
+            ),
+        )
+
+    def _gathered_around(
+        self, center: Any, source: VoteSource, kept: KeptArrays
+    ) -> tuple[CenteredVotes, NDArray[np.int64]]:
+        """What releases the votes around a center, and the sum that it releases."""
+        basis = {"noise_multiplier": self.votes_multiplier}
+        step = self.centered_at(center, span=source.span(**basis))
+        known = np.asarray(_HALF if center is None else center, dtype=np.float64)
+
+        def gather() -> NDArray[np.int64]:
+            return step.gather(source.votes_around(known, **basis), num_teachers=source.num_teachers)
+
+        return step, kept.once("summary", gather)
+
+    def _num_directions(self, source: VoteSource) -> int | None:
+        span = source.span(noise_multiplier=self.votes_multiplier)
+        return None if span is None else span.shape[1]
 
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[np.int64]:
         """The sum of clipped votes minus the center, `[Q, L]`, in steps of the grid; also of `LowRankVotes`."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.aggregator import InputForm
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
-from pate.aggregators.vote_limit import Block, bits_of, limited, vote_blocks
 from pate.validation import require, require_choice, require_count, require_positive
+from pate.votes.vote_limit import Block, bits_of, limited, vote_blocks
 
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
@@ -52,9 +53,11 @@ class ClippedVotes(TeacherVotesAggregator):
     array([[ True, False, False]])
     """
 
-    noise_std: float
+    input_form: ClassVar[InputForm] = "confidences"
+
+    noise_std: float = field(metadata={"noise": True})
     vote_clip: int
-    norm: str = "l1"
+    norm: str = field(default="l1", metadata={"public": True})
     threshold_share: float = 0.5
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,9 +32,9 @@ class ScreenedAggregator(PerQueryAggregator):
         max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
     """
 
-    screening_std: float
+    screening_std: float = field(metadata={"noise": True})
     threshold_share: float
-    noise_std: float
+    noise_std: float = field(metadata={"noise": True})
     max_answers: int | None = None
 
     def __post_init__(self) -> None:

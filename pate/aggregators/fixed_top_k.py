@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
     "canonical": CanonicalTopK,
     "joint": JointTopK,
     "lipschitz": LipschitzTopK,
-    "peeling": OneShotTopK,  # the law of `PeelingTopK` in one draw
+    "peeling": OneShotTopK,  # the distribution of `PeelingTopK` in one draw
     "permute_and_flip": PermuteAndFlipTopK,
     "permute_and_flip_joint": PermuteAndFlipJointTopK,
 }
@@ -56,8 +56,8 @@ class FixedTopK(PerQueryAggregator):
     """
 
     k: int
-    epsilon: float
-    mechanism: str = "peeling"
+    epsilon: float = field(metadata={"noise": True})
+    mechanism: str = field(default="peeling", metadata={"public": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,12 +84,12 @@ class FixedTopK(PerQueryAggregator):
         return replace(self, epsilon=self.epsilon / factor)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
-        """The exact law for one histogram `[L]`: probability of each released set of labels."""
-        law: dict[tuple[int, ...] | None, float] = {}
+        """The exact distribution for one histogram `[L]`: probability of each released set of labels."""
+        distribution: dict[tuple[int, ...] | None, float] = {}
         for indices, probability in self.top_k.distribution(votes).items():
             labels = tuple(sorted(indices))
-            law[labels] = law.get(labels, 0.0) + probability
-        return law
+            distribution[labels] = distribution.get(labels, 0.0) + probability
+        return distribution
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         labels = np.zeros(votes.shape, dtype=np.bool_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -42,7 +42,7 @@ class GaussianVotes(PerQueryAggregator):
     array([[ True, False,  True]])
     """
 
-    noise_std: float
+    noise_std: float = field(metadata={"noise": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()

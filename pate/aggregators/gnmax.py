@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -59,7 +59,7 @@ class GNMax(PerQueryAggregator):
 
     single_label: ClassVar[bool] = True
 
-    noise_std: float
+    noise_std: float = field(metadata={"noise": True})
     max_votes: int = 1
 
     def __post_init__(self) -> None:

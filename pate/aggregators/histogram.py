@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger
-from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.aggregator import Aggregator, InputForm
 from pate.aggregators.release import Release
 from pate.validation import require, require_count, require_generator, require_histogram
 
@@ -25,7 +25,7 @@ _QUERIES_AT_ONCE = 16384
 class HistogramAggregator(Aggregator):
     """Reads vote counts `[Q, L]`."""
 
-    reads: ClassVar[str] = "histogram"
+    input_form: ClassVar[InputForm] = "counts"
 
     def _charge(
         self,

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger
-from pate.aggregators.aggregator import Aggregator
+from pate.aggregators.aggregator import Aggregator, InputForm, PriorRule, Watch
 from pate.aggregators.release import Release
+from pate.files.kept_arrays import KeptArrays
 from pate.validation import require_count, require_generator
+from pate.votes.source import VoteSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class TeacherVotesAggregator(Aggregator):
         * Equal summaries with the generator in the same state give the same release, which is charged once.
     """
 
-    reads: ClassVar[str] = "teacher_votes"
+    input_form: ClassVar[InputForm] = "bits"
 
     @abstractmethod
     def gather(self, votes: Any, *, num_teachers: int) -> NDArray[Any]:
@@ -86,6 +88,28 @@ class TeacherVotesAggregator(Aggregator):
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         self._pay(event, ledger, rng, lambda salt: self._summary_key(summary, num_teachers, salt))
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
+
+    def release_from(
+        self,
+        source: VoteSource,
+        *,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
+        prior: PriorRule | None = None,
+        watch: Watch | None = None,
+    ) -> Release:
+        """See `Aggregator.release_from`. The summary is kept, as floats in another order would be another sum."""
+        summary = kept.once("summary", lambda: self._gathered(source))
+        return self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng, ledger=ledger)
+
+    def _gathered(self, source: VoteSource) -> NDArray[Any]:
+        """The summary of a source, gathered once."""
+        key = ("summary", self.identity(num_labels=source.num_labels, num_teachers=source.num_teachers))
+        gathered: NDArray[Any] = source.remembered(
+            key, lambda: self.gather(self._read(source), num_teachers=source.num_teachers)
+        )
+        return gathered
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""

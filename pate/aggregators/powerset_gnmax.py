@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
+from pate.aggregators.aggregator import InputForm
 from pate.aggregators.histogram import Bits
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
-from pate.aggregators.vote_limit import limited, vote_blocks
 from pate.validation import require_count, require_positive
+from pate.votes.vote_limit import limited, vote_blocks
 
 Array = NDArray[np.float64]
 Summary = NDArray[np.void]
@@ -30,8 +31,8 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
     a `max_size`. A teacher's larger set is cut down first, to its most confident labels (see `ClippedVotes`). The noise
-    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the law of
-    noise on each.
+    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the distribution
+    of noise on each.
 
     Formal guarantees:
         * A teacher votes for exactly one set. Replace-one moves two counts by 1 and costs a / noise_std**2 at order a,
@@ -52,7 +53,9 @@ class PowersetGNMax(TeacherVotesAggregator):
     array([[ True,  True, False]])
     """
 
-    noise_std: float
+    input_form: ClassVar[InputForm] = "confidences"
+
+    noise_std: float = field(metadata={"noise": True})
     max_size: int | None = None
 
     def __post_init__(self) -> None:

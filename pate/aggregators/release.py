@@ -3,11 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
+from pate.files.atomic import write_arrays
+
+if TYPE_CHECKING:
+    from pate.aggregators.target_charging.aggregator import ChargedRelease
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyScores:
+    """Real numbers that were released for queries, and the noise that they carry.
+
+    Attributes:
+        values: float64 `[Q, L]`, minus the center.
+        noise_std: of each.
+        prevalence: `[L]`, public or released.
+        num_directions: of the public basis that the votes lie in; None where they may be anything.
+    """
+
+    values: NDArray[np.float64]
+    noise_std: float
+    prevalence: NDArray[np.float64]
+    num_directions: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """All that a student learns from: public inputs, and what was released for them.
+
+    Attributes:
+        inputs: float32 `[n, …]`, the answered queries.
+        labels: bool `[n, L]`.
+        scores: of the same rows, where a release has them; a student may go by the labels alone.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+    scores: NoisyScores | None = None
 
 
 @dataclass(frozen=True)
@@ -35,3 +73,34 @@ class Release:
     def num_answered(self) -> int:
         """How many queries were answered."""
         return int(self.answered.sum())
+
+    @property
+    def session(self) -> ChargedRelease | None:
+        """The release as that of a session under target charging; None where each query was charged by itself."""
+        return None
+
+    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+        """What a student learns from, given the inputs of the queries `[Q, …]`."""
+        return TrainingSet(inputs[self.answered], self.labels[self.answered])
+
+    def save(self, path: Path) -> None:
+        """Writes all that was released to an .npz file; equal releases give equal bytes."""
+        write_arrays(path, **self._arrays())
+
+    @classmethod
+    def load(cls, path: Path, *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
+        """Reads what `save` wrote.
+
+        Args:
+            path: the file.
+            event: what it cost, which the file does not say.
+            adjacency: what the event is priced for.
+            **beside: other fields that the file does not hold.
+        """
+        with np.load(path) as arrays:
+            values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
+        return cls(event=event, adjacency=adjacency, **values, **beside)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """What the file holds, by the names of the fields."""
+        return {"labels": self.labels, "answered": self.answered}

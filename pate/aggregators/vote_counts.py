@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.aggregator import Aggregator
-from pate.aggregators.vote_limit import limited
 from pate.validation import InvalidValue
 from pate.votes.histogram import histogram
+from pate.votes.vote_limit import limited
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:

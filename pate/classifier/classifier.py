@@ -19,16 +19,20 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pate.accounting import Accountant, Adjacency, Ledger, RdpAccountant
-from pate.accounting.accountant import require_maker
 from pate.aggregators import Aggregator
-from pate.classifier.ensemble import release_votes, votes_of_teachers
+from pate.aggregators.aggregator import require_aggregator
+from pate.classifier.ensemble import FittedVotes
 from pate.classifier.pools import Pools, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
+from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, task_of
-from pate.pricing.query_count import require_achievable_delta, warning_of_one_label
+from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing.achievable_delta import require_achievable_delta
+from pate.run.release import draw
+from pate.run.warnings import warning_of_one_label
 from pate.teachers.fitted_labels import takes_nan
-from pate.validation import require, require_count, require_positive, require_probability
+from pate.validation import require, require_count, require_positive
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -138,38 +142,39 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
         pools = self._validated(X, y, X_public, groups)
-        aggregator = self._calibrated(num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
-        if aggregator.single_label and not isinstance(self._task, OneClass):
-            warnings.warn(warning_of_one_label(aggregator), stacklevel=2)
-        accountant, total = self.accountant or RdpAccountant, self.n_teachers
-        shape = {"num_labels": self._task.num_labels, "num_teachers": total}
-        event = aggregator.event_for(num_queries=len(pools.queries), **shape)
-        epsilon = accountant().compose(event).get_epsilon(self.target_delta)
-        how: dict[str, Any] = {"adjacency": aggregator.adjacency, "accountant": accountant}
-        ledger = Ledger(self.ledger, target_delta=self.target_delta, **how)
+        priced = self._priced(num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
+        if priced.aggregator.single_label and not isinstance(self._task, OneClass):
+            warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
+        ledger = Ledger(
+            self.ledger,
+            adjacency=priced.aggregator.adjacency,
+            target_delta=self.target_delta,
+            accountant=self.accountant or RdpAccountant,
+        )
         streams = streams_of(self.random_state)
         if self.ledger is None:
-            warn_of_repeats(pools.inputs, epsilon, None if self.random_state is None else int(self.random_state))
-        votes = votes_of_teachers(
-            self._task, self._teacher, pools, num_teachers=total, streams=streams, num_jobs=self.n_jobs
+            warn_of_repeats(pools.inputs, priced.epsilon, None if self.random_state is None else int(self.random_state))
+        votes = FittedVotes(
+            self._task, self._teacher, pools, num_teachers=self.n_teachers, streams=streams, num_jobs=self.n_jobs
         )
-        release = release_votes(aggregator, votes, num_teachers=total, streams=streams, ledger=ledger)
-        rows, seed = self._task.usable(release), streams.seeds("student", 1)[0]
-        self.student_ = self._task.fit(self._student, pools.queries[rows], release.labels[rows], seed=seed)
-        self.aggregator_, self.release_, self.adjacency_ = aggregator, release, release.adjacency
-        self.epsilon_, self.delta_, self.spent_epsilon_ = epsilon, self.target_delta, ledger.epsilon
+        student = EstimatorStudent(self._task, self._student)
+        release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, ledger=ledger)
+        training, seed = release.training_set(pools.queries), streams.seeds("student", 1)[0]
+        self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
+        self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
+        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.epsilon
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Classes `[m]`, or 0 and 1 `[m, L]`."""
         inputs = self._inputs(X)
-        return self._task.decode(self.student_.bits(inputs))
+        return self._task.decode(self.student_.predict(inputs))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the classes `[m, C]`, or of each label `[m, L]`; where the student has them."""
         inputs = self._inputs(X)
-        return np.asarray(self.student_.probabilities(inputs))
+        return np.asarray(self.student_.predict_proba(inputs))
 
     def __sklearn_tags__(self) -> Any:
         """Says that y may have several labels a sample, and whether inputs may be missing."""
@@ -218,34 +223,34 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(asked <= len(pools.queries), "n_queries", asked, f"at most {len(pools.queries)}, the public samples")
         return replace(pools, queries=pools.queries[:asked])
 
-    def _calibrated(self, *, num_queries: int, num_groups: int) -> Aggregator:
-        """The aggregator with its noise; every parameter of the price is checked here, before anything is fitted."""
+    def _priced(self, *, num_queries: int, num_groups: int) -> PricedRelease:
+        """The release and its price; every parameter of it is checked here, before anything is fitted."""
         require_count("n_teachers", self.n_teachers)
         rule = f"at most {num_groups}, the number of private groups"
         require(self.n_teachers <= num_groups, "n_teachers", self.n_teachers, rule)
-        require_probability("target_delta", self.target_delta)
-        adjacency, num_labels = Adjacency.parse(self.adjacency), self._task.num_labels
-        require_achievable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
-        require_maker(self.accountant or RdpAccountant)
         path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
         require(path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
-        aggregator = self.aggregator
-        if aggregator is None:
-            aggregator = self._task.default_aggregator(adjacency)
-            require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
-        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
-        require(isinstance(aggregator, Aggregator), "aggregator", shown, "an object such as GaussianVotes(noise_std=…)")
-        rule = f"{adjacency}, as the classifier's"
-        require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
-        if self.epsilon is None:
-            return aggregator
-        return aggregator.calibrated(
+        budget = Budget(
             target_epsilon=self.epsilon,
             target_delta=self.target_delta,
-            num_queries=num_queries,
-            num_labels=num_labels,
-            num_teachers=self.n_teachers,
             accountant=self.accountant or RdpAccountant,
         )
+        num_labels = self._task.num_labels
+        require_achievable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
+        aggregator = self._aggregator()
+        aggregator.check_run()
+        shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=self.n_teachers)
+        return plan_release(aggregator, shape, budget)
+
+    def _aggregator(self) -> Aggregator:
+        """The one that was given, or the task's own."""
+        adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
+        if aggregator is None:
+            require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
+            return self._task.default_aggregator(adjacency)
+        require_aggregator(aggregator)
+        rule = f"{adjacency}, as the classifier's"
+        require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)
+        return aggregator

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.aggregators import Aggregator, FixedTopK, GaussianVotes, Release
-from pate.teachers.fitted_labels import FittedLabels, seeded
+from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
+from pate.teachers.fitted_labels import FittedLabels, seeded, stretched
 from pate.validation import InvalidValue, require
 
 Bits = NDArray[np.bool_]
@@ -22,12 +22,16 @@ class FittedModel(ABC):
     """A teacher or a student."""
 
     @abstractmethod
-    def bits(self, inputs: Rows) -> Bits:
+    def predict(self, inputs: Rows) -> Bits:
         """What it says of each input, `[n, L]`."""
 
     @abstractmethod
-    def probabilities(self, inputs: Rows) -> NDArray[np.float64]:
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
         """Of each label or class, `[n, L]`."""
+
+    def confidences(self, inputs: Rows) -> NDArray[np.float32]:
+        """As a teacher's, `[n, L]`: a vote is a confidence of at least a half."""
+        return self.predict(inputs).astype(np.float32)
 
 
 class Task(ABC):
@@ -48,8 +52,8 @@ class Task(ABC):
         """What is used where nothing is chosen; its noise is still to be solved for."""
 
     @abstractmethod
-    def usable(self, release: Release) -> Bits:
-        """The queries that a student can learn from, `[Q]`."""
+    def usable(self, labels: Bits) -> Bits:
+        """The answers `[n, L]` that a student can learn from, `[n]`."""
 
     @abstractmethod
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
@@ -75,9 +79,9 @@ class ManyLabels(Task):
         """Every label's noisy majority, which also serves where teachers are few and disagree."""
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
-    def usable(self, release: Release) -> Bits:
+    def usable(self, labels: Bits) -> Bits:
         """All answers."""
-        return release.answered
+        return np.ones(len(labels), dtype=np.bool_)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
         """One model for each label, or one for all where the estimator takes several targets."""
@@ -105,9 +109,9 @@ class OneClass(Task):
         """The exponential mechanism: surer than GNMax where votes are close, and it needs no promise about teachers."""
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
-    def usable(self, release: Release) -> Bits:
+    def usable(self, labels: Bits) -> Bits:
         """Answers that name one class: an aggregator for many labels may name none or several."""
-        return np.asarray(release.answered & (release.labels.sum(axis=1) == 1))
+        return np.asarray(labels.sum(axis=1) == 1)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> FittedModel:
         """The estimator on the classes that occur; where one occurs, it is repeated."""
@@ -127,11 +131,14 @@ class _LabelModel(FittedModel):
 
     fitted: FittedLabels
 
-    def bits(self, inputs: Rows) -> Bits:
+    def predict(self, inputs: Rows) -> Bits:
         return np.asarray(self.fitted.confidences(inputs) >= 0.5)
 
-    def probabilities(self, inputs: Rows) -> NDArray[np.float64]:
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
         return self.fitted.confidences(inputs)
+
+    def confidences(self, inputs: Rows) -> NDArray[np.float32]:
+        return stretched(self.fitted.confidences(inputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +149,12 @@ class _ClassModel(FittedModel):
     present: NDArray[np.int64]
     model: Any
 
-    def bits(self, inputs: Rows) -> Bits:
+    def predict(self, inputs: Rows) -> Bits:
         first = self.present[0] if len(self.present) else 0
         codes = np.full(len(inputs), first) if self.model is None else self.model.predict(inputs)
         return np.asarray(np.asarray(codes)[:, None] == np.arange(self.num_classes))
 
-    def probabilities(self, inputs: Rows) -> NDArray[np.float64]:
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
         if not len(self.present):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
         probabilities = np.zeros((len(inputs), self.num_classes))

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hydra import compose
 from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 
-from pate.accounting import Accountant
+from pate.aggregators import Aggregator, TargetChargedAggregator
 from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import members
-from pate.pricing.quote import Maker, Request
-from pate.validation import InvalidValue, require_choice
+from pate.pricing import (
+    Budget,
+    HitPlan,
+    PricedRelease,
+    Quote,
+    ReleaseShape,
+    certified_test,
+    plan_hits,
+    plan_release,
+    quote_release,
+)
+from pate.validation import InvalidValue, require, require_choice
+from pate.votes.vote_files import ImportedVotes, read_sets
 
 
 def main() -> None:
@@ -26,41 +40,74 @@ def main() -> None:
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json"))
-    request = _request(config)
     with Console(stderr=True).status("pricing"):  # shown on a terminal only
-        quote = request.quote()
+        quote = _quote(config)
     if config.format == "json":
         print(json.dumps(quote.to_json(), allow_nan=False))  # noqa: T201 - the command's product
     else:
         print_quote(quote)
 
 
-def _request(config: DictConfig) -> Request:
+def _quote(config: DictConfig) -> Quote:
     allowed = list(config.allowed_targets)
-    return Request(
-        aggregator=build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed),
-        accountant=_maker(config.accountant, allowed),
-        others={
-            name: _maker(compose("account", [f"accountant={name}"]).accountant, allowed) for name in _others(config)
-        },
+    aggregator = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
+    budget = Budget(
         target_delta=config.target_delta,
-        num_queries=config.num_queries,
-        num_labels=config.num_labels,
-        num_teachers=config.num_teachers,
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
-        write_table=config.write_table,
-        votes=config.votes,
-        prior=config.prior,
+        accountant=partial(build, config.accountant, allowed_targets=allowed),
     )
+    shape = ReleaseShape(num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers)
+    _require_sensible_files(config, aggregator)
+    others = {name: compose("account", [f"accountant={name}"]).accountant for name in _others(config)}
+    release = plan_release(aggregator, shape, budget, more_queries=True)
+    quote = quote_release(
+        release,
+        budget,
+        others={name: partial(build, other, allowed_targets=allowed) for name, other in others.items()},
+    )
+    return replace(quote, table=_written_table(config, release, budget), hits=_hits(config, release, budget))
 
 
-def _maker(node: DictConfig, allowed: list[str]) -> Maker:
-    def make() -> Accountant:
-        made: Accountant = build(node, allowed_targets=allowed)
-        return made
+def _require_sensible_files(config: DictConfig, aggregator: Aggregator) -> None:
+    """Refuses what no file can be for, before anything is priced."""
+    name = type(aggregator).__name__
+    if (path := config.write_table) is not None:
+        require(not Path(path).is_dir(), "write_table", path, "a file, not a folder")
+        require(
+            hasattr(aggregator, "stability_test"),
+            "write_table",
+            path,
+            f"an aggregator with a stability test, not {name}",
+        )
+    charged = isinstance(aggregator, TargetChargedAggregator)
+    require(charged or config.votes is None, "votes", config.votes, f"none for {name}, which pays for every query")
 
-    return make
+
+def _written_table(config: DictConfig, release: PricedRelease, budget: Budget) -> dict[str, Any] | None:
+    """Writes the stability test where that is asked for, and says what it costs."""
+    if config.write_table is None:
+        return None
+    table = certified_test(release, budget)
+    table.save(config.write_table)
+    return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
+
+
+def _hits(config: DictConfig, release: PricedRelease, budget: Budget) -> HitPlan | None:
+    """What to expect of a session of charged calls on the votes of a file."""
+    if config.votes is None or not isinstance(release.aggregator, TargetChargedAggregator):
+        return None
+    votes = ImportedVotes.read(config.votes, num_teachers=release.shape.num_teachers)
+    found = votes.counts.shape[1]
+    require(found == release.shape.num_labels, "num_labels", release.shape.num_labels, f"{found}, as in {config.votes}")
+    return plan_hits(
+        release.aggregator,
+        votes.counts,
+        num_teachers=release.shape.num_teachers,
+        target_delta=budget.target_delta,
+        prior=None if config.prior is None else read_sets(config.prior),
+        accountant=budget.accountant,
+    )
 
 
 def _others(config: DictConfig) -> tuple[str, ...]:

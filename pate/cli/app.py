@@ -33,7 +33,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     exit code 1; Ctrl-C is one line and exit code 130; output that nobody reads any more, as behind `| head`, is the end
     without a word. Anything else is a fault of ours and keeps its traceback.
     """
-    register_configs(training=config_name not in ("account", "audit"))
+    register_configs(training=config_name not in ("account", "audit"), words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
     app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
-from pate.comparison import ComparisonPlan, Entrant, compare
+from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.comparison.console import print_frontier
 from pate.config import build, build_aggregator
 from pate.config.location import members
@@ -40,7 +40,7 @@ def compare_from_config(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     plan = ComparisonPlan(
         load_dataset=watched_load(build(config.data, allowed_targets=allowed), monitor),
-        entrants=tuple(_entrant(name, config, given) for name in names),
+        methods=tuple(_method(name, config, given) for name in names),
         engine=build(config.engine, allowed_targets=allowed),
         student=build(config.student, allowed_targets=allowed),
         num_queries=config.num_queries,
@@ -57,7 +57,7 @@ def compare_from_config(config: DictConfig) -> None:
 
 
 def _names(asked: Any) -> tuple[str, ...]:
-    """The entrants asked for: names of aggregators or experiments, or NAME@T for T teachers."""
+    """The methods asked for: names of aggregators or experiments, or NAME@T for T teachers."""
     names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
     if not names:
         raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
@@ -76,7 +76,7 @@ def _require_heard(given: list[str], names: tuple[str, ...]) -> None:
         raise InvalidValue(f"{number}: expected some name in aggregators= that has no @T and is no experiment's")
 
 
-def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
+def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     """An experiment with its own teachers and student, or an aggregator with those of the command line."""
     name, _, num_teachers = named.partition("@")
     chosen = [f"experiment={name}"] if name in members("experiment") else [f"aggregator={name}", *given]
@@ -86,7 +86,7 @@ def _entrant(named: str, config: DictConfig, given: list[str]) -> Entrant:
     made = compose("train", [*chosen, *number, *terms])
     allowed = list(config.allowed_targets)
     teacher = OmegaConf.masked_copy(made.teacher, [key for key in made.teacher if key != "num_teachers"])
-    return Entrant(
+    return PATEMethod(
         name=name,
         aggregator=build_aggregator(made.aggregator, adjacency=config.adjacency, allowed_targets=allowed),
         teacher=build(teacher, allowed_targets=allowed),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.pricing.quote import Price, Quote
+from pate.pricing import AccountantPrice, Quote
 from pate.report.privacy_coverage import PAPER_LABEL
 from pate.report.rounding import format_delta, round_up
 
@@ -129,7 +129,7 @@ def _grid(rows: list[tuple[str, Text]]) -> Table:
     return grid
 
 
-def _side_by_side(prices: tuple[Price, ...]) -> Table:
+def _side_by_side(prices: tuple[AccountantPrice, ...]) -> Table:
     """One row an accountant, the smallest epsilon in bold."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("accountant", no_wrap=True)
@@ -142,7 +142,7 @@ def _side_by_side(prices: tuple[Price, ...]) -> Table:
     return table
 
 
-def _cells(price: Price, best: float | None) -> list[Text]:
+def _cells(price: AccountantPrice, best: float | None) -> list[Text]:
     epsilon = "-" if price.epsilon is None else _epsilon(price.epsilon)
     orders = "-" if price.num_orders is None else str(price.num_orders)
     order = "-" if price.best_order is None else f"{price.best_order:.3f}"

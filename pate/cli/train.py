@@ -11,31 +11,16 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from pate.aggregators import Aggregator
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
-from pate.mechanisms import CertifiedTable
+from pate.config.noise import noise_is_given
+from pate.config.published import public_settings
 from pate.pipeline import train
+from pate.pricing import Budget
 from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
-
-_NOISE_KEYS = (
-    "selection_scale",
-    "test_std",
-    "table_order",
-    "table_budget",
-    "noise_std",
-    "screening_std",
-    "noise_multiplier",
-    "prior_scale",
-    "peel_scale",
-    "epsilon",
-)
-_SOLVED_KEYS = (*_NOISE_KEYS, "session_delta")
-_PRIVATE_KEYS = ("root", "path", "cache", "seed", "table", "weights", "address")
-_NOT_PUBLISHED = ("seed", "output_dir")
 
 
 def main() -> None:
@@ -45,8 +30,13 @@ def main() -> None:
 
 def train_from_config(config: DictConfig) -> None:
     """Runs or continues the configured run and prints its report."""
-    if _noise_is_given(HydraConfig.get().overrides.task):
+    aggregator = build_aggregator(
+        config.aggregator, adjacency=config.adjacency, allowed_targets=list(config.allowed_targets)
+    )
+    hydra = HydraConfig.get()
+    if noise_is_given(hydra.overrides.task, aggregator, hydra.runtime.choices.get("experiment")):
         config.target_epsilon = None
+    _require_one_target(config)
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings))
     monitor = ConsoleMonitor()
@@ -75,7 +65,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
         accountant=lambda: make("accountant"),
         seed=config.seed,
         settings=settings,
-        public_settings=partial(_public_settings, config),
+        public_settings=partial(public_settings, settings),
     )
 
 
@@ -89,30 +79,6 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in settings.items() if key != "output_dir"}
 
 
-def _public_settings(config: DictConfig, aggregator: Aggregator) -> str:
-    """The configuration as YAML with the noise that was used, without seeds and without the owner's paths."""
-    settings = {key: value for key, value in _settings(config).items() if key not in _NOT_PUBLISHED}
-    public = _without_private(settings)
-    public["aggregator"] |= {key: getattr(aggregator, key) for key in _SOLVED_KEYS if hasattr(aggregator, key)}
-    if isinstance(ready := getattr(aggregator, "table", None), CertifiedTable):
-        public["aggregator"]["table_sha256"] = ready.digest
-    return OmegaConf.to_yaml(OmegaConf.create(public))
-
-
-def _without_private(node: Any) -> Any:
-    """A tree without the keys that are private, and without whatever reads like a path, at any depth."""
-    if isinstance(node, dict):
-        kept = {key: value for key, value in node.items() if key not in _PRIVATE_KEYS and not _is_path(value)}
-        return {key: _without_private(value) for key, value in kept.items()}
-    if isinstance(node, list):
-        return [_without_private(value) for value in node if not _is_path(value)]
-    return node
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and (value.startswith("~") or "/" in value or "\\" in value)
-
-
 def _default_folder(settings: dict[str, Any]) -> str:
     """outputs/DATA-AGGREGATOR-HASH: the same settings find the same folder, so the same command continues."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
@@ -120,10 +86,11 @@ def _default_folder(settings: dict[str, Any]) -> str:
     return "outputs/" + "-".join([*names, digest])
 
 
-def _noise_is_given(overrides: list[str]) -> bool:
-    """Whether the command line names noise and no target: then the noise is taken as it is."""
-    keys = {override.partition("=")[0].lstrip("+") for override in overrides}
-    return "target_epsilon" not in keys and any(f"aggregator.{key}" in keys for key in _NOISE_KEYS)
+def _require_one_target(config: DictConfig) -> None:
+    """Refuses `target_epsilon` beside `max_epsilon`; one that is only the default, an interpolation, gives way."""
+    if config.max_epsilon is not None and OmegaConf.is_interpolation(config, "target_epsilon"):
+        config.target_epsilon = None
+    Budget(target_delta=config.target_delta, target_epsilon=config.target_epsilon, max_epsilon=config.max_epsilon)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a comparison says: each entrant's scores over epsilon, and the cheapest epsilon that reaches a goal."""
+"""What a comparison says: each method's scores over epsilon, and the cheapest epsilon that reaches a goal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pate.validation import InvalidValue
 
 @dataclass(frozen=True)
 class Point:
-    """An entrant at an epsilon.
+    """A method at an epsilon.
 
     Attributes:
         epsilon: asked for.
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """An entrant over all epsilons.
+    """A method over all epsilons.
 
     Attributes:
         name: the aggregator's.
@@ -52,7 +52,7 @@ class Line:
     @property
     def title(self) -> str:
         """With the number of teachers: the same aggregator may be there with others."""
-        return f"{self.name} ({self.num_teachers:,})"
+        return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Frontier:
     """All runs of a comparison, and what they say of one metric.
 
     Attributes:
-        runs: baselines first, then entrant by entrant.
+        runs: baselines first, then method by method.
         metric: one of `METRICS`.
         shares: the goals, shares of the non-private student's gain over the prior.
         dataset: its name.
@@ -92,11 +92,11 @@ class Frontier:
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """The entrants, in the order of the runs."""
+        """The methods, in the order of the runs."""
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        """The entrants by another metric."""
+        """The methods by another metric."""
         found: dict[tuple[Any, ...], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
@@ -122,7 +122,7 @@ class Frontier:
 
     @property
     def ranked(self) -> tuple[Line, ...]:
-        """The entrants by the cheapest epsilon of the goals, then by the best score: the best first."""
+        """The methods by the cheapest epsilon of the goals, then by the best score: the best first."""
 
         def rank(line: Line) -> tuple[float, ...]:
             cheapest = [self.cheapest(line, share) for share in sorted(self.shares, reverse=True)]

@@ -39,7 +39,7 @@ def write_page(path: Path, frontier: Frontier, parameters: dict[str, list[tuple[
     Args:
         path: the file.
         frontier: what is shown.
-        parameters: what the calibrator found, in words, by entrant and epsilon.
+        parameters: what the calibrator found, in words, by method and epsilon.
     """
     write_text(path, render_page(frontier, parameters))
 
@@ -93,7 +93,7 @@ def _notices(frontier: Frontier) -> str:
 
 
 def _terms(run: Run, frontier: Frontier) -> str:
-    """What all entrants have in common."""
+    """What all methods have in common."""
     count = len({item.seed for item in frontier.runs if item.seed is not None})
     seeds = "seed" if count == 1 else f"{count} seeds"
     meaning = ADJACENCY_NAMES.get(run.adjacency or "", "")

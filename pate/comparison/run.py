@@ -22,7 +22,7 @@ class Run:
     """One line of comparison.csv: one release and its student, or a baseline, or an epsilon that is out of reach.
 
     Attributes:
-        aggregator: the entrant's name, or that of a baseline.
+        aggregator: the method's name, or that of a baseline.
         adjacency: replace_one or add_remove; None for a baseline.
         epsilon: what was asked for, an upper bound on the price; None for a baseline.
         delta: of the guarantee; None for a baseline.

@@ -1,4 +1,4 @@
-"""Releases and the students that learn from them, scored; each on disk as soon as it is done."""
+"""Models that are trained and scored; each result on disk as soon as it is done."""
 
 from __future__ import annotations
 
@@ -9,29 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from pate.comparison.answers import Answers, answers
-from pate.comparison.ensemble import Ensemble
-from pate.comparison.entrant import Entrant
+from pate.comparison.bench import Bench
+from pate.comparison.calibration import Calibration, calibrated
+from pate.comparison.method import Method, Reference, Trained
 from pate.comparison.run import Run
-from pate.comparison.source import Source
-from pate.comparison.tuning import Target, read_tuning, tuned
 from pate.data import Split
 from pate.files.atomic import write_text
+from pate.pricing import Budget
 from pate.report import multilabel_metrics
-from pate.run.randomness import Randomness
-from pate.student import Student, StudentModel
 from pate.validation import InvalidValue
-
-SCRATCH = "scratch"
-"""The folder for what is there only while a release is made."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class CachedRun:
     """A seed, and the file with its result.
 
     Attributes:
-        seed: of the noise and of the student.
+        seed: of the noise and of the training.
         path: of the file.
     """
 
@@ -50,109 +44,92 @@ class Cell:
 
 @dataclass(frozen=True)
 class Trial:
-    """An entrant at an epsilon, for several seeds.
+    """A method at a budget, for several seeds.
 
     Attributes:
-        entrant: who.
-        target: what the release may cost.
-        ensemble: whom it asks; its votes are on disk.
-        tuning_path: where its parameters are kept.
-        cells: one a seed.
+        method: who.
+        budget: what it may cost.
+        bench: what all methods share.
+        calibration_path: where its parameters are kept.
+        cached: one per seed.
         blank: a run with what is known before.
     """
 
-    entrant: Entrant
-    target: Target
-    ensemble: Ensemble
-    tuning_path: Path
-    cells: tuple[Cell, ...]
+    method: Method
+    budget: Budget
+    bench: Bench
+    calibration_path: Path
+    cached: tuple[CachedRun, ...]
     blank: Run
 
     @property
     def num_steps(self) -> int:
         """How many results it gives, if it gives any."""
-        return len(self.cells)
+        return len(self.cached)
 
     def done(self) -> list[Run] | None:
         """The results, if all of them are on disk."""
-        if (kept := read_tuning(self.tuning_path)) is not None and kept.reason:
+        if (kept := Calibration.read(self.calibration_path)) is not None and kept.reason:
             return [replace(self.blank, note=kept.reason)]
-        runs = [run for run in map(self._kept, self.cells) if run is not None]
-        return runs if len(runs) == len(self.cells) else None
+        runs = [run for run in map(self._kept, self.cached) if run is not None]
+        return runs if len(runs) == len(self.cached) else None
 
-    def runs(self, source: Source) -> list[Run]:
-        """The results; where no noise reaches the epsilon, one that says so."""
+    def runs(self) -> list[Run]:
+        """The results; where nothing reaches the budget, one that says so."""
         if (done := self.done()) is not None:
             return done
-        tuning = tuned(self.entrant.aggregator, self.target, self.tuning_path)
-        if tuning.aggregator is None:
-            return [replace(self.blank, note=tuning.reason)]
-        blank = replace(self.blank, priced_epsilon=tuning.epsilon)
         try:
-            way = answers(
-                tuning.aggregator,
-                self.entrant.student,
-                self.ensemble,
-                source,
-                scratch=self.tuning_path.parents[1] / SCRATCH / self.tuning_path.stem,
-                target_delta=self.target.delta,
-                accountant=self.target.accountant,
-            )
-            return [self._kept(cell) or cell.write(_run(way, cell.seed, blank)) for cell in self.cells]
-        except InvalidValue as error:  # votes that it is not made for
-            return [cell.write(replace(blank, seed=cell.seed, note=str(error))) for cell in self.cells]
+            contender = calibrated(self.method, self.budget, self.bench, self.calibration_path)
+        except InvalidValue as error:
+            return [replace(self.blank, note=str(error))]
+        blank = replace(self.blank, priced_epsilon=contender.epsilon)
 
-    def _kept(self, cell: Cell) -> Run | None:
-        """A result on disk, under the name that the entrant has among those of this call."""
-        run = cell.read()
+        def run(cached: CachedRun) -> Run:
+            try:
+                return _scored(contender.train(cached.seed), self.bench.dataset.test, replace(blank, seed=cached.seed))
+            except InvalidValue as error:  # data that it is not made for
+                return replace(blank, seed=cached.seed, note=str(error))
+
+        return [self._kept(cached) or cached.write(run(cached)) for cached in self.cached]
+
+    def _kept(self, cached: CachedRun) -> Run | None:
+        """A result on disk, under the name that the method has among those of this call."""
+        run = cached.read()
         return None if run is None else replace(run, aggregator=self.blank.aggregator)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A student that no epsilon covers.
+    """A model that no epsilon covers.
 
     Attributes:
-        student: the recipe.
-        ensemble: whose majority it learns; None for the true labels.
-        cell: where its result is kept.
+        reference: how it is trained.
+        bench: what all methods share.
+        cached: where its result is kept.
         blank: a run with what is known before.
     """
 
-    student: Student
-    ensemble: Ensemble | None
-    cell: Cell
+    reference: Reference
+    bench: Bench
+    cached: CachedRun
     blank: Run
     num_steps: int = 1
 
     def done(self) -> list[Run] | None:
         """The result, if it is on disk."""
-        found = self.cell.read()
+        found = self.cached.read()
         return None if found is None else [found]
 
-    def runs(self, source: Source) -> list[Run]:
+    def runs(self) -> list[Run]:
         """Its result."""
         if (done := self.done()) is not None:
             return done
-        queries, ensemble = source.queries, self.ensemble
-        labels = queries.labels if ensemble is None else 2 * ensemble.histogram() > ensemble.num_teachers
-        seed = Randomness(self.cell.path.parent, self.cell.seed).seeds("student", 1)[0]
-        model = self.student.fit(queries.inputs, labels, seed=seed)
-        correct = float((labels == queries.labels).mean())
-        known: dict[str, Any] = {"num_answered": len(labels), "label_accuracy": correct}
-        return [self.cell.write(replace(self.blank, **known, **_scores(model, source.test)))]
+        trained = self.reference.train(self.cached.seed)
+        return [self.cached.write(_scored(trained, self.bench.dataset.test, self.blank))]
 
 
-def _run(way: Answers, seed: int, blank: Run) -> Run:
-    """One release and its student."""
-    release, model = way.learned(seed)
-    correct = release.labels == way.source.queries.labels
-    accuracy = float(correct[release.answered].mean()) if release.num_answered else None
-    known: dict[str, Any] = {"num_answered": release.num_answered, "label_accuracy": accuracy}
-    return replace(blank, seed=seed, **known, **_scores(model, way.source.test))
-
-
-def _scores(model: StudentModel, test: Split) -> dict[str, Any]:
-    """The five metrics of a student on the test split."""
-    bits, probabilities = model.predict(test.inputs), model.predict_proba(test.inputs)
-    return dict(multilabel_metrics(bits, probabilities.astype(np.float64), test.labels))
+def _scored(trained: Trained, test: Split, blank: Run) -> Run:
+    """With the five metrics on the test split."""
+    bits, probabilities = trained.model.predict(test.inputs), trained.model.predict_proba(test.inputs)
+    scores: dict[str, Any] = dict(multilabel_metrics(bits, probabilities.astype(np.float64), test.labels))
+    return replace(blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy, **scores)

@@ -12,9 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
+from pate.config.classes import TRUSTED_PREFIXES
 from pate.validation import InvalidValue
-
-TRUSTED_PREFIXES = ("pate.", "sklearn.")
 
 
 def build(node: DictConfig, *, allowed_targets: Iterable[str] = (), **arguments: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import wrap
 
-from pate.config.location import folders, members
+from pate.config.location import file_of, members
 
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _WIDTH = 116
@@ -30,7 +30,9 @@ def _paragraph(group: str) -> str:
 def _about(group: str, name: str) -> str:
     """The first sentence of the comment at the head of a file."""
     comment = []
-    file = next(path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file())
+    file = file_of(group, name)
+    if file is None:
+        raise TypeError("members are files")
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("# @package"):
             continue

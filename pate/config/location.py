@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.core.global_hydra import GlobalHydra
@@ -26,3 +27,9 @@ def folders() -> tuple[Path, ...]:
 def members(group: str) -> tuple[str, ...]:
     """The names that a group can be set to."""
     return tuple(sorted({path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}))
+
+
+def file_of(group: str, name: str, where: Sequence[Path] | None = None) -> Path | None:
+    """The file of a member, the first that is found in some folders; None where there is none."""
+    searched = folders() if where is None else where
+    return next((path for folder in searched if (path := folder / group / f"{name}.yaml").is_file()), None)

@@ -28,9 +28,9 @@ def explain(error: Exception) -> str:
         if group and known:
             hint = "; submitit's come with pip install 'pate[slurm]'" if name.startswith("submitit") else ""
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
-    repeated = re.search(r"Multiple values for (?:schema/)?(\w+)", text)
+    repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{one:\$\{(\w+)\}\}'", text)
     if repeated:
-        group = repeated.group(1)
+        group = repeated.group(1) or repeated.group(2)
         return f"{group}: expected one member, and no + before the name: {group}=NAME; -m {group}=A,B runs several"
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:

@@ -1,49 +1,19 @@
-"""Schemas: what each YAML may say and of which type, taken from the dataclasses that it configures."""
+"""Schemas of the commands, and how those of the classes behind the groups are found beside them."""
 
 from __future__ import annotations
 
-import dataclasses
-import types
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.aggregators import (
-    BoundaryMax,
-    BoundaryTopK,
-    CenteredVotes,
-    ClippedVotes,
-    ConfidentGNMax,
-    ConfidentVotes,
-    FixedTopK,
-    GaussianVotes,
-    GNMax,
-    NotPriorTopK,
-    PowersetGNMax,
-    StableFixedTopK,
-    StableTopK,
-)
 from pate.config.choices import choices
-
-_PLAIN = (str, int, float, bool)
-_AGGREGATORS: dict[str, type] = {
-    "stable_top_k": StableTopK,
-    "stable_top_k_fixed": StableFixedTopK,
-    "stable_top_k_boundary": BoundaryTopK,
-    "stable_top_k_not_prior": NotPriorTopK,
-    "boundary_max": BoundaryMax,
-    "peeling": FixedTopK,
-    "gaussian_votes": GaussianVotes,
-    "centered_votes": CenteredVotes,
-    "confident_votes": ConfidentVotes,
-    "clipped_votes": ClippedVotes,
-    "powerset_gnmax": PowersetGNMax,
-    "gnmax": GNMax,
-    "confident_gnmax": ConfidentGNMax,
-}
-_SET_ELSEWHERE = {"aggregator": ("adjacency", "span")}
+from pate.config.class_schema import store_schemas
+from pate.config.classes import TRUSTED_PREFIXES
+from pate.config.location import CONFIG_FOLDER
+from pate.config.overlay import allowed_prefixes, own_folders
 
 
 @dataclass
@@ -71,7 +41,7 @@ class TrainConfig(SharedConfig):
     """pate-train.
 
     Attributes:
-        max_epsilon: ask only as many queries as this pays for.
+        max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
     """
@@ -181,101 +151,26 @@ COMMANDS: dict[str, type] = {
 }
 
 
-def register_configs(*, training: bool = True) -> None:
-    """Makes the schemas known to Hydra, under the group `schema`; without training, torch is not loaded."""
+GROUPS = ("aggregator", "data", "teacher", "engine", "student")
+"""The groups whose members are classes with settings."""
+
+
+def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> None:
+    """Makes the schemas known to Hydra: of the commands, and of every member's class, under the group `schema`.
+
+    Args:
+        training: whether more than aggregators is configured; without, torch is not loaded.
+        words: of the command line, which may name a folder of one's own by `--config-dir`.
+    """
     OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
-    store = ConfigStore.instance()
+    OmegaConf.register_new_resolver("one", _one, replace=True)
     for name, command in COMMANDS.items():
-        store.store(group="schema", name=name, node=command)
-    for group, classes in (groups() if training else {"aggregator": _AGGREGATORS}).items():
-        for name, cls in classes.items():
-            extra: list[tuple[str, Any, Any]] = [_number_of(cls)] if group == "teacher" else []
-            node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
-            store.store(group=f"schema/{group}", name=name, node=node)
+        ConfigStore.instance().store(group="schema", name=name, node=command)
+    folders = (CONFIG_FOLDER, *own_folders(words))
+    trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words, folders))
+    store_schemas(GROUPS if training else GROUPS[:1], folders, trusted)
 
 
-def _number_of(teacher: type) -> tuple[str, Any, Any]:
-    """How many teachers; of kernel teachers by default one for each private group."""
-    from pate.teachers import KernelTeacher
-
-    return ("num_teachers", int | None, None) if teacher is KernelTeacher else ("num_teachers", int, 400)
-
-
-def groups() -> dict[str, dict[str, type]]:
-    """The classes behind each group, by the name of their schema."""
-    from pate.data import CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast
-    from pate.student import CNNStudent, LinearStudent, LowRankStudent, MLPStudent, ResNet50Student
-    from pate.teachers import (
-        CNNTeacher,
-        KernelTeacher,
-        LinearTeacher,
-        MLPTeacher,
-        ProcessesEngine,
-        RayEngine,
-        ResNet50Teacher,
-        SequentialEngine,
-        SklearnTeacher,
-        StackedEngine,
-    )
-
-    return {
-        "aggregator": _AGGREGATORS,
-        "data": {
-            "wordnet": WordNet40,
-            "digits_grid": DigitsGrid,
-            "yeast": Yeast,
-            "celeba": CelebA,
-            "synth_faces": SynthFaces,
-        },
-        "teacher": {
-            "cnn": CNNTeacher,
-            "kernel": KernelTeacher,
-            "linear": LinearTeacher,
-            "mlp": MLPTeacher,
-            "resnet50": ResNet50Teacher,
-            "sklearn": SklearnTeacher,
-        },
-        "engine": {
-            "sequential": SequentialEngine,
-            "processes": ProcessesEngine,
-            "ray": RayEngine,
-            "stacked": StackedEngine,
-        },
-        "student": {
-            "cnn": CNNStudent,
-            "linear": LinearStudent,
-            "low_rank": LowRankStudent,
-            "mlp": MLPStudent,
-            "resnet50": ResNet50Student,
-        },
-    }
-
-
-def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: list[tuple[str, Any, Any]] | None = None) -> type:
-    """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
-    hints = get_type_hints(cls)
-    fields: list[tuple[str, Any, Any]] = [
-        ("_target_", str, f"{cls.__module__}.{cls.__qualname__}"),
-        *(extra or []),
-    ]
-    for item in dataclasses.fields(cls):
-        if item.init and item.name not in without:
-            fields.append((item.name, _config_type(hints[item.name]), _default(item)))
-    return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)
-
-
-def _default(item: dataclasses.Field[Any]) -> Any:
-    if item.default is not dataclasses.MISSING:
-        return item.default
-    return MISSING
-
-
-def _config_type(hint: Any) -> Any:
-    """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
-    if hint in _PLAIN:
-        return hint
-    if get_origin(hint) in (Union, types.UnionType):
-        parts = [part for part in get_args(hint) if part is not type(None)]
-        if len(parts) == 1 and parts[0] in _PLAIN:
-            return parts[0] | None
-    return Any
+def _one(choice: Any) -> str:
+    """The chosen member of a group, for which there is a schema; a word that names none where there is not one."""
+    return choice if isinstance(choice, str) else "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,9 @@ class DigitsGrid:
     """
 
     num_private: int = 20_000
-    num_public: int = 2_000
-    num_test: int = 2_000
-    pool_size: int = 12
+    num_public: int = field(default=2_000, metadata={"public": True})
+    num_test: int = field(default=2_000, metadata={"public": True})
+    pool_size: int = field(default=12, metadata={"public": True})
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -35,8 +35,8 @@ class Yeast:
     """
 
     path: Path | str | None = None
-    num_public: int = 400
-    num_test: int = 400
+    num_public: int = field(default=400, metadata={"public": True})
+    num_test: int = field(default=400, metadata={"public": True})
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -20,3 +22,9 @@ def full_text(value: Any) -> str:
     if isinstance(value, dict):
         return f"dict({', '.join(f'{full_text(key)}: {full_text(item)}' for key, item in value.items())})"
     return repr(value)
+
+
+def digest(values: Any) -> str:
+    """A short name for plain values: equal for equal ones only."""
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,1 +1,29 @@
 """Prices before any data: what a release costs, what a budget buys, what somebody's release really cost."""
+
+from pate.pricing.audit import AuditFinding, VoteAudit, audit_votes
+from pate.pricing.budget import Budget
+from pate.pricing.certified_test import certified_test
+from pate.pricing.hit_plan import HitPlan, plan_hits
+from pate.pricing.priced_release import PricedRelease, plan_release
+from pate.pricing.query_count import largest_num_queries
+from pate.pricing.quote import AccountantPrice, Quote, quote_release
+from pate.pricing.release_parameters import ReleaseParameters
+from pate.pricing.shape import ReleaseShape
+
+__all__ = [
+    "AccountantPrice",
+    "AuditFinding",
+    "Budget",
+    "HitPlan",
+    "PricedRelease",
+    "Quote",
+    "ReleaseParameters",
+    "ReleaseShape",
+    "VoteAudit",
+    "audit_votes",
+    "certified_test",
+    "largest_num_queries",
+    "plan_hits",
+    "plan_release",
+    "quote_release",
+]

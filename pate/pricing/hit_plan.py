@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, RdpAccountant
-from pate.accounting.events import failure_probability
 from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
-from pate.validation import require, require_count, require_histogram, require_probability
+from pate.pricing.budget import Budget
+from pate.pricing.shape import ReleaseShape
+from pate.validation import require, require_count, require_histogram
 
 _QUANTILE = 1.645  # one in twenty sessions has more hits
 _ROUNDING = 1e-9
@@ -67,16 +68,14 @@ def plan_hits(
         accountant: makes an empty accountant.
     """
     counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
-    require_probability("target_delta", target_delta)
+    shape = ReleaseShape(num_queries=len(counts), num_labels=counts.shape[1], num_teachers=num_teachers)
+    prices = _Prices(aggregator, shape, Budget(target_delta=target_delta, accountant=accountant))
     require_count("max_queries", max_queries)
     if prior is not None:
         require(prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes")
     hits = aggregator.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
     reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
     asked = int(reached[0]) + 1 if reached.size else len(counts)
-    prices = _Prices(
-        aggregator, target_delta, {"num_labels": counts.shape[1], "num_teachers": num_teachers}, accountant
-    )
     rate = float(hits.mean())
     return HitPlan(
         hit_rate=rate,
@@ -93,30 +92,25 @@ class _Prices:
     """Epsilons of one aggregator for any number of queries."""
 
     aggregator: TargetChargedAggregator
-    target_delta: float
-    shape: dict[str, int]
-    accountant: Callable[[], Accountant]
+    shape: ReleaseShape
+    budget: Budget
 
     def session(self, aggregator: TargetChargedAggregator, num_queries: int) -> float:
-        charged = replace(aggregator, session_delta=self.target_delta)
-        return self._epsilon(charged.event_for(num_queries=num_queries, **self.shape))
+        charged = replace(aggregator, session_delta=self.budget.target_delta)
+        return self.budget.epsilon_of(self.shape.with_queries(num_queries).event_of(charged))
 
     def plain(self, aggregator: TargetChargedAggregator, num_queries: int) -> float:
-        return self._epsilon(aggregator.plain_event(num_queries=num_queries, **self.shape))
+        shape = self.shape.with_queries(num_queries)
+        return self.budget.epsilon_of(aggregator.plain_event(**shape.as_arguments))
 
     def pays(self, rate: float, num_queries: int) -> bool:
         expected = num_queries * rate
         changes: dict[str, Any] = {"target_hits": math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1}
         if hasattr(self.aggregator, "failure_prob"):
-            share = _FAILURE_SHARE * self.target_delta / num_queries
+            share = _FAILURE_SHARE * self.budget.target_delta / num_queries
             changes["failure_prob"] = min(self.aggregator.failure_prob, share)
         aggregator = replace(self.aggregator, **changes)
         return self.session(aggregator, num_queries) < self.plain(aggregator, num_queries)
-
-    def _epsilon(self, event: Any) -> float:
-        if failure_probability(event) >= self.target_delta:
-            return math.inf
-        return self.accountant().compose(event).get_epsilon(self.target_delta)
 
 
 def _break_even(prices: _Prices, rate: float, max_queries: int) -> int | None:

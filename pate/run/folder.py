@@ -72,13 +72,18 @@ class RunFolder:
                 partial.unlink()
             yield
 
-    def claim(self, settings: dict[str, Any]) -> None:
-        """Makes the folder this run's, once it is clear that the run can work."""
+    def claim(self, settings: dict[str, Any], digest: str) -> None:
+        """Makes the folder this run's, once it is clear that the run can work.
+
+        Args:
+            settings: as in `opened`.
+            digest: of the data, the owner's alone.
+
+        Raises:
+            InvalidValue: the run began with other data.
+        """
         if not self._settings.exists():
             write_text(self._settings, json.dumps(settings, indent=2) + "\n")
-
-    def check_data(self, digest: str) -> None:
-        """Refuses to continue on other data than the run began with; the digest is the owner's alone."""
         path = self.path / "data.sha256"
         if not path.exists():
             write_text(path, digest + "\n", mode=0o600)

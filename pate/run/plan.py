@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pate.accounting import Accountant, Event, RdpAccountant
-from pate.accounting.accountant import require_maker
-from pate.accounting.calibration import largest_count
-from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, CenteredVotes
+from pate.accounting import Accountant, RdpAccountant
+from pate.aggregators import Aggregator
 from pate.data import Dataset
-from pate.pricing.query_count import require_achievable_delta
+from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.run.ensemble import num_groups
 from pate.student import Student
-from pate.teachers import Engine, KernelTeacher, Teacher
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.teachers import Engine, Voter
+from pate.validation import require, require_count
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "teacher": (Teacher, KernelTeacher),
-    "engine": (Engine,),
-    "aggregator": (Aggregator,),
-    "student": (Student,),
-}
+_KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +32,7 @@ class Plan:
         num_queries: how many public samples are asked, the first ones of the public pool.
         target_delta: in (0, 1).
         target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
-        max_epsilon: only as many queries are asked as this pays for.
+        max_epsilon: only as many queries are asked as this pays for; not beside a `target_epsilon`.
         accountant: makes an empty accountant.
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
@@ -48,7 +40,7 @@ class Plan:
     """
 
     load_dataset: Callable[[], Dataset]
-    teacher: Teacher | KernelTeacher
+    teacher: Voter
     num_teachers: int | None
     engine: Engine
     aggregator: Aggregator
@@ -63,75 +55,47 @@ class Plan:
     public_settings: Callable[[Aggregator], str] = repr
 
     def __post_init__(self) -> None:
-        for name, kinds in _KINDS.items():
+        for name, kind in _KINDS.items():
             given = getattr(self, name)
             shown = given if isinstance(given, str) else type(given).__name__
-            require(isinstance(given, kinds), name, shown, f"an object of a subclass of {kinds[0].__name__}")
-        require_maker(self.accountant)
-        kernel = isinstance(self.teacher, KernelTeacher)
-        if self.num_teachers is not None or not kernel:
+            require(isinstance(given, kind), name, shown, f"an object of a subclass of {name.title()}")
+        if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
-        if kernel and not isinstance(self.aggregator, CenteredVotes):
-            rule = "expected centered_votes: kernel teachers say more than bits"
-            raise InvalidValue(f"aggregator={type(self.aggregator).__name__}: {rule}")
+        self.teacher.require_reader(type(self.aggregator).__name__, self.aggregator.input_form)
         require_count("num_queries", self.num_queries)
-        require_probability("target_delta", self.target_delta)
-        for name in ("target_epsilon", "max_epsilon"):
-            if getattr(self, name) is not None:
-                require_positive(name, getattr(self, name))
+        _ = self.budget  # refuses what cannot be
 
-
-@dataclass(frozen=True)
-class Price:
-    """What the release will cost, known before any data is read but its shape.
-
-    Attributes:
-        aggregator: with its noise solved for.
-        num_queries: how many are asked.
-        event: the price.
-        epsilon: at the target delta.
-    """
-
-    aggregator: Aggregator
-    num_queries: int
-    event: Event
-    epsilon: float
-
-
-def price(plan: Plan, *, num_public: int, num_labels: int) -> Price:
-    """Solves for the noise and for the number of queries, and prices the release.
-
-    Raises:
-        InvalidValue: more queries than public samples; a target that no noise reaches; a budget that pays for no query.
-    """
-    require(
-        plan.num_queries <= num_public,
-        "num_queries",
-        plan.num_queries,
-        f"at most {num_public}, the public pool",
-    )
-    shape = {"num_labels": num_labels, "num_teachers": require_count("num_teachers", plan.num_teachers or 0)}
-    aggregator = plan.aggregator
-    if plan.target_epsilon is not None:
-        aggregator = aggregator.calibrated(
-            target_epsilon=plan.target_epsilon,
-            target_delta=plan.target_delta,
-            num_queries=plan.num_queries,
-            accountant=plan.accountant,
-            **shape,
+    @property
+    def budget(self) -> Budget:
+        """What the release may cost."""
+        return Budget(
+            target_delta=self.target_delta,
+            target_epsilon=self.target_epsilon,
+            max_epsilon=self.max_epsilon,
+            accountant=self.accountant,
         )
 
-    def epsilon(num_queries: int) -> float:
-        event = aggregator.event_for(num_queries=num_queries, **shape)
-        if failure_probability(event) >= plan.target_delta and plan.max_epsilon is not None:
-            return math.inf  # fewer queries may do
-        return plan.accountant().compose(event).get_epsilon(plan.target_delta)
 
-    num_queries = plan.num_queries
-    if plan.max_epsilon is not None:
-        budget = plan.max_epsilon
-        num_queries = largest_count(lambda count: count == 0 or epsilon(count) <= budget, maximum=num_queries)
-        require(num_queries > 0, "max_epsilon", budget, f"at least {epsilon(1):.4g}, the price of one query")
-    require_achievable_delta(plan.target_delta, num_queries=num_queries, num_labels=num_labels)
-    event = aggregator.event_for(num_queries=num_queries, **shape)
-    return Price(aggregator, num_queries, event, epsilon(num_queries))
+def price(plan: Plan, dataset: Dataset) -> PricedRelease:
+    """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release.
+
+    Raises:
+        InvalidValue: more queries than public samples; more teachers than private groups; inputs that are not for the
+            student; a target that no noise reaches; a budget that pays for no query.
+    """
+    groups = num_groups(dataset.private)
+    num_teachers = plan.num_teachers or groups
+    require_parts(dataset, plan.aggregator, plan.student, num_teachers=num_teachers, num_queries=plan.num_queries)
+    shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
+    return plan_release(plan.aggregator, shape, plan.budget)
+
+
+def require_parts(
+    dataset: Dataset, aggregator: Aggregator, student: Student, *, num_teachers: int, num_queries: int
+) -> None:
+    """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
+    aggregator.check_run()
+    groups, pool = num_groups(dataset.private), len(dataset.public)
+    require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
+    require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
+    student.check(dataset.input_shape, dataset.num_labels)

@@ -1,9 +1,9 @@
-"""The outcome of a run as a report and as figures."""
+"""The results of a run as a report and as figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Adjacency
+from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
-from pate.aggregators import (
-    Aggregator,
-    BoundaryTopK,
-    ChargedRelease,
-    NotPriorTopK,
-    Release,
-    StableFixedTopK,
-    StableTopK,
-    TargetChargedAggregator,
-)
+from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
+from pate.files.published_fields import published_fields
 from pate.mechanisms.ranking import Ranking
+from pate.pricing import Budget
 from pate.report import (
     Baselines,
     DataSummary,
@@ -38,6 +31,7 @@ from pate.report import (
     multilabel_metrics,
     per_label_metrics,
 )
+from pate.run.student import Prediction
 
 _PACKAGES = ("pate", "numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
@@ -47,16 +41,8 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What a model says of the test split: bits and probabilities, `[num_test, L]` each."""
-
-    labels: NDArray[np.bool_]
-    probabilities: NDArray[np.float32]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Results:
     """Everything that a finished run knows.
 
     Attributes:
@@ -68,9 +54,8 @@ class Outcome:
         teacher_accuracies: `[T]`, or empty where votes are not bits.
         predictions: of the student and of the two models beside it, by the names of report.json.
         aggregator: as it was used.
-        accountant: makes an empty accountant.
+        budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
-        target_delta: the delta of the guarantee.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
     """
@@ -83,9 +68,8 @@ class Outcome:
     teacher_accuracies: NDArray[np.float64]
     predictions: Mapping[str, Prediction]
     aggregator: Aggregator
-    accountant: Callable[[], Accountant]
+    budget: Budget
     epsilon: float
-    target_delta: float
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
 
@@ -137,28 +121,26 @@ class Outcome:
 
     @cached_property
     def _stability_test(self) -> Any:
-        if isinstance(self.aggregator, (StableTopK, StableFixedTopK, BoundaryTopK, NotPriorTopK)):
-            return self.aggregator.stability_test(num_teachers=self.num_teachers)
-        return None
+        return self.aggregator.stability_test(num_teachers=self.num_teachers)
 
     def _privacy(self) -> Privacy:
         test = self._stability_test
         plain = (str, int, float, bool)
         parameters = {
             name: value
-            for name, value in vars(self.aggregator).items()
-            if isinstance(value, plain) and name != "adjacency"
+            for name, value in published_fields(type(self.aggregator), vars(self.aggregator)).items()
+            if isinstance(value, plain)
         }
         return Privacy(
             epsilon=self.epsilon,
-            delta=self.target_delta,
+            delta=self.budget.target_delta,
             adjacency=str(self.release.adjacency),
             unit=_UNITS[self.release.adjacency],
-            accountant=self.accountant().name,
+            accountant=self.budget.accountant().name,
             mechanism=type(self.aggregator).__name__,
             num_queries=self.release.num_queries,
             paper_epsilon=self.aggregator.paper_epsilon(
-                num_queries=self.release.num_queries, target_delta=self.target_delta
+                num_queries=self.release.num_queries, target_delta=self.budget.target_delta
             ),
             noise_seeded=self.seed is not None,
             failure_prob=failure_probability(self.release.event),
@@ -169,17 +151,14 @@ class Outcome:
         )
 
     def _charging(self) -> dict[str, Any]:
-        """What a charged aggregator's price is compared with."""
-        if not isinstance(self.aggregator, TargetChargedAggregator) or not isinstance(self.release, ChargedRelease):
+        """What the price of a session is compared with."""
+        if (session := self.release.session) is None:
             return {}
         event = self.aggregator.plain_event(
-            num_queries=self.release.num_asked,
-            num_labels=self.release.labels.shape[1],
-            num_teachers=self.num_teachers,
+            num_queries=session.num_asked, num_labels=session.labels.shape[1], num_teachers=self.num_teachers
         )
-        possible = failure_probability(event) < self.target_delta
-        plain = self.accountant().compose(event).get_epsilon(self.target_delta) if possible else math.inf
-        return {"target_hits": self.aggregator.target_hits, "plain_epsilon": plain}
+        plain = None if event is None else self.budget.epsilon_of(event)
+        return {"target_hits": session.target_hits, "plain_epsilon": plain}
 
     def _release_summary(self) -> ReleaseSummary:
         answered = self.release.answered
@@ -195,10 +174,8 @@ class Outcome:
         )
 
     def _hits(self) -> dict[str, int]:
-        if not isinstance(self.release, ChargedRelease):
-            return {}
         names = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
-        return {name: getattr(self.release, name) for name in names}
+        return {} if self.release.session is None else {name: getattr(self.release.session, name) for name in names}
 
     def _data_summary(self) -> DataSummary:
         data = self.dataset
@@ -224,12 +201,12 @@ class Outcome:
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""
         num_queries, num_labels = self.release.labels.shape
-        if isinstance(self.aggregator, TargetChargedAggregator):
-            return np.full(num_queries, total)  # the whole session was charged before its first query
+        if self.aggregator.pays_in_advance:
+            return np.full(num_queries, total)
         points = np.unique(np.linspace(1, num_queries, min(_POINTS, num_queries)).round().astype(int))
         values = []
         for count in points.tolist():
             event = self.aggregator.event_for(num_queries=count, num_labels=num_labels, num_teachers=self.num_teachers)
-            values.append(self.accountant().compose(event).get_epsilon(self.target_delta))
+            values.append(self.budget.epsilon_of(event))
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]

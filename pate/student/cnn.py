@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pate.networks import ConvNet
@@ -65,7 +65,7 @@ class CNNStudent(ImageStudent):
     blocks: int = 2
     patch: int = 4
     grid: int = 4
-    norm: str = "group"
+    norm: str = field(default="group", metadata={"public": True})
     kernel_size: int = 3
     folds: int = 3
     max_unlabeled: int = 2000
@@ -74,7 +74,7 @@ class CNNStudent(ImageStudent):
     learning_rate: float = 3e-3
     weight_decay: float = 1e-2
     flip: bool = False
-    precision: str = "auto"
+    precision: str = field(default="auto", metadata={"public": True})
     device: str = "auto"
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class LinearStudent(Student):
         InvalidValue: no penalty, or an attribute outside its range.
     """
 
-    penalties: tuple[float, ...] = _PENALTIES
+    penalties: tuple[float, ...] = field(default=_PENALTIES, metadata={"public": True})
     rank: int | None = None
     labels_per_sample: float | None = None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.aggregators.release import TrainingSet
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require, require_count, require_non_negative
@@ -81,6 +82,27 @@ class LowRankStudent(Student):
         if on_epoch is not None:
             on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
         return LowRankModel(arrays, 0.5, shape, len(rows), model.choices)
+
+    def learn(
+        self,
+        training: TrainingSet,
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """See `Student.learn`: from the scores, where there are some."""
+        if (scores := training.scores) is None:
+            return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
+        student = self if scores.num_directions is None else replace(self, num_directions=scores.num_directions)
+        return student.fit_scores(
+            np.asarray(training.inputs, dtype=np.float32),
+            scores.values,
+            noise_std=scores.noise_std,
+            prevalence=scores.prevalence,
+            public_inputs=np.concatenate([training.inputs, np.asarray(pool, dtype=np.float32)]),
+            in_span=scores.num_directions is not None,
+        )
 
     def fit_scores(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pate.networks import ResNet50
@@ -52,7 +52,7 @@ class ResNet50Student(ImageStudent):
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
     flip: bool = True
-    precision: str = "auto"
+    precision: str = field(default="auto", metadata={"public": True})
     device: str = "auto"
 
     def __post_init__(self) -> None:

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.aggregators.release import TrainingSet
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, require, require_count
 
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Called with an epoch's number and its losses."""
+
+
+class Predictor(Protocol):
+    """A fitted model of L labels."""
+
+    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """The labels of inputs `[m, …]`, `[m, L]`."""
+
+    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[Any]:
+        """The probability of each label, `[m, L]`."""
+
+
+class Learner(Protocol):
+    """Whatever can be trained on a release: every `Student`, and scikit-learn's estimators in `PATEClassifier`."""
+
+    def learn(
+        self,
+        training: TrainingSet,
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> Predictor:
+        """See `Student.learn`."""
 
 
 class Student(ABC):
@@ -48,6 +73,24 @@ class Student(ABC):
         Raises:
             InvalidValue: labels that are not bool `[n, num_labels]`, inputs that are not finite, a bad seed.
         """
+
+    def learn(
+        self,
+        training: TrainingSet,
+        *,
+        pool: NDArray[np.float32],
+        seed: int,
+        on_epoch: OnEpoch | None = None,
+    ) -> StudentModel:
+        """Trains on all that was released: on labels, or on scores where a student knows what to do with them.
+
+        Args:
+            training: public inputs, and what was released for them.
+            pool: as in `fit_with_pool`.
+            seed: as in `fit`.
+            on_epoch: as in `fit`.
+        """
+        return self.fit_with_pool(training.inputs, training.labels, pool=pool, seed=seed, on_epoch=on_epoch)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
         """Raises `InvalidValue` where such inputs are not for this student: asked before anything is spent."""

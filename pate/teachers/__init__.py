@@ -12,6 +12,7 @@ from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.kernel import KernelTeacher
 from pate.teachers.sklearn import SklearnTeacher
 from pate.teachers.teacher import Shard, State, Teacher
+from pate.teachers.voter import Voter
 
 if TYPE_CHECKING:
     from pate.teachers.cnn import CNNTeacher
@@ -55,6 +56,7 @@ __all__ = [
     "StackedEngine",
     "State",
     "Teacher",
+    "Voter",
     "cast_votes",
     "train_ensemble",
 ]

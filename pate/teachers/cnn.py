@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,14 @@ class CNNTeacher(Teacher):
     blocks: int = 1
     patch: int = 4
     grid: int = 8
-    norm: str = "group"
+    norm: str = field(default="group", metadata={"public": True})
     kernel_size: int = 5
     epochs: int = 12
     batch_size: int = 32
     learning_rate: float = 3e-3
     weight_decay: float = 1e-2
     flip: bool = False
-    precision: str = "auto"
+    precision: str = field(default="auto", metadata={"public": True})
     threshold: float = 0.5
     stacked: bool | None = None
     device: str = "auto"

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
+
 
 @dataclass(frozen=True, eq=False)
 class FittedLabels:
@@ -45,6 +47,13 @@ class FittedLabels:
             columns = [_columns(model, rows, width) for model in self.models]
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
         return confidences
+
+
+def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:
+    """Confidences as float32, piecewise linearly so that the threshold is at 0.5: what a vote is."""
+    below = np.minimum(confidences / (2 * threshold), _BELOW_HALF)
+    above = 0.5 + (confidences - threshold) / (2 * (1 - threshold))
+    return np.where(confidences < threshold, below, above).astype(np.float32)
 
 
 def seeded(estimator: Any, seed: int) -> Any:

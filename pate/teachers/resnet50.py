@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -58,7 +58,7 @@ class ResNet50Teacher(Teacher):
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
     flip: bool = True
-    precision: str = "auto"
+    precision: str = field(default="auto", metadata={"public": True})
     device: str = "auto"
 
     def __post_init__(self) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.teachers.fitted_labels import FittedLabels
+from pate.teachers.fitted_labels import FittedLabels, stretched
 from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
 from pate.validation import InvalidValue, require_probability
 
@@ -36,7 +36,7 @@ class SklearnTeacher(Teacher):
         InvalidValue: no estimator, or a threshold outside its range.
     """
 
-    estimator: Any
+    estimator: Any = field(metadata={"public": True})
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
@@ -62,9 +62,7 @@ class SklearnTeacher(Teacher):
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
         rows = as_rows(inputs)
         raw = np.stack([pickle.loads(state["pickle"].tobytes()).confidences(rows) for state in states])
-        below = raw / (2 * self.threshold)
-        above = 0.5 + (raw - self.threshold) / (2 * (1 - self.threshold))
-        return np.where(raw < self.threshold, np.minimum(below, _BELOW_HALF), above).astype(np.float32)
+        return stretched(raw, self.threshold)
 
     def _fit(self, part: Shard, seed: int) -> State:
         fitted = FittedLabels.fit(self.estimator, as_rows(part.inputs), part.labels, seed)
@@ -73,6 +71,3 @@ class SklearnTeacher(Teacher):
             "pickle": np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),
         }
-
-
-_BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))

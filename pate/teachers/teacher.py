@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.teachers.voter import Voter
 from pate.validation import InvalidValue, require
+from pate.votes.source import VoteSource
+
+if TYPE_CHECKING:
+    from pate.run.ensemble import Ensemble
 
 State = dict[str, NDArray[np.generic]]
 """All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
@@ -46,7 +52,7 @@ class Shard:
         return len(self.inputs)
 
 
-class Teacher(ABC):
+class Teacher(Voter):
     """A recipe for teachers: public hyper-parameters, no learned state.
 
     What a teacher learns from its own records, thresholds included, stays in its state. It sees no record
@@ -58,6 +64,10 @@ class Teacher(ABC):
         * Equal calls on one processor with one thread give equal bytes; on a GPU where its convolutions add up in a
           fixed order.
     """
+
+    def votes_of(self, ensemble: Ensemble) -> VoteSource:
+        """See `Voter.votes_of`."""
+        return ensemble.trained_votes(self)
 
     @property
     def is_isolated(self) -> bool:

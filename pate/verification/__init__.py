@@ -1,4 +1,4 @@
-"""The verifier: exact or sampled laws on all neighboring histograms of a small instance, against a price."""
+"""The verifier: exact or sampled distributions on all neighboring histograms of a small instance, against a price."""
 
 from pate.verification.claim import Claim
 from pate.verification.composition import compose
@@ -12,18 +12,18 @@ from pate.verification.divergences import (
     renyi,
     trimmed,
 )
-from pate.verification.exact import verify, verify_laws
+from pate.verification.exact import verify, verify_distributions
 from pate.verification.neighbors import Neighbors, all_histograms, neighbors
 from pate.verification.samples import SampleVerdict, verify_samples
-from pate.verification.verdict import Finding, PriceRefuted, Verdict
+from pate.verification.verdict import PriceRefuted, Verdict, WorstPair
 
 __all__ = [
     "Claim",
-    "Finding",
     "Neighbors",
     "PriceRefuted",
     "SampleVerdict",
     "Verdict",
+    "WorstPair",
     "all_histograms",
     "compose",
     "hockey_stick",
@@ -36,6 +36,6 @@ __all__ = [
     "trimmed",
     "verify",
     "verify_densities",
-    "verify_laws",
+    "verify_distributions",
     "verify_samples",
 ]

@@ -1,4 +1,4 @@
-"""Pairs of laws against a claim, in chunks."""
+"""Pairs of distributions against a claim, in chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pate.verification.claim import Claim
 from pate.verification.composition import compose
 from pate.verification.divergences import hockey_stick, logs, renyi, trimmed
-from pate.verification.verdict import DELTA, RENYI, Finding, Verdict
+from pate.verification.verdict import DELTA, RENYI, Verdict, WorstPair
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -32,12 +32,14 @@ class Comparison:
         self._pairs = np.full(len(self._largest), -1)
         self._num_pairs = 0
 
-    def add(self, first: Array, second: Array, pairs: Indices, log_laws: tuple[Array, Array] | None = None) -> None:
-        """Takes in laws `[N, n]` and `[N, n]` of the pairs with these numbers `[N]`; logs if they say more."""
-        if log_laws is None or self.claim.failure_prob > 0:
+    def add(
+        self, first: Array, second: Array, pairs: Indices, log_distributions: tuple[Array, Array] | None = None
+    ) -> None:
+        """Takes in distributions `[N, n]` and `[N, n]` of the pairs with these numbers `[N]`; logs if they say more."""
+        if log_distributions is None or self.claim.failure_prob > 0:
             kept = trimmed(first, second, self.claim.failure_prob) if self._orders else (first, second)
-            log_laws = logs(kept[0]), logs(kept[1])
-        divergences = renyi(*log_laws, self._orders)
+            log_distributions = logs(kept[0]), logs(kept[1])
+        divergences = renyi(*log_distributions, self._orders)
         values = np.concatenate([divergences, hockey_stick(first, second, self._epsilons)], axis=1)
         places = values.argmax(axis=0)
         tops = values.max(axis=0)
@@ -51,17 +53,17 @@ class Comparison:
         return sorted(set(self._pairs.tolist()) - {-1})
 
     def verdict(self, names: Names, *, num_pairs: int | None = None) -> Verdict:
-        """The findings, with pairs called by their names."""
+        """The worst pairs, called by their names."""
         points = [(RENYI, *point) for point in self.claim.renyi] + [(DELTA, *point) for point in self.claim.deltas]
-        findings = [
-            Finding(measure, at, max(float(exact), 0.0), claimed, *(names(int(pair)) if pair >= 0 else (None, None)))
+        worst_pairs = [
+            WorstPair(measure, at, max(float(exact), 0.0), claimed, *(names(int(pair)) if pair >= 0 else (None, None)))
             for (measure, at, claimed), exact, pair in zip(points, self._largest, self._pairs, strict=True)
         ]
-        return Verdict(tuple(findings), self._num_pairs if num_pairs is None else num_pairs, self._exhaustive)
+        return Verdict(tuple(worst_pairs), self._num_pairs if num_pairs is None else num_pairs, self._exhaustive)
 
 
 def compare(table: Array, first: Indices, second: Indices, claim: Claim) -> Comparison:
-    """Pairs of rows of a table of laws `[H, n]` against a claim."""
+    """Pairs of rows of a table of distributions `[H, n]` against a claim."""
     comparison = Comparison(claim)
     size = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
     for start in range(0, len(first), size):

@@ -1,4 +1,4 @@
-"""Several independent releases of one pair of laws, with outcomes merged so that their number stays small."""
+"""Several independent releases of one pair of distributions, with outcomes merged so that their number stays small."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NEGLIGIBLE = 1e-20
 
 
 def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS) -> tuple[Array, Array]:
-    """The laws `[m]` of `count` releases from laws `[n]`, up to merging of outcomes with nearly the same ratio.
+    """The distributions `[m]` of `count` releases from those of one, `[n]`; nearly equal ratios are merged.
 
-    Merging is a function of the outcome, so no divergence of the merged laws exceeds that of the true ones: what they
-    refute is refuted. Nothing is lost while at most `num_cells` different ratios occur.
+    Merging is a function of the outcome, so no divergence of the merged distributions exceeds that of the true ones:
+    what they refute is refuted. Nothing is lost while at most `num_cells` different ratios occur.
 
     Args:
         first: probabilities `[n]` of one release.

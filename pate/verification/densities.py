@@ -63,9 +63,9 @@ def verify_densities(
     half = np.diff(edges)[:, None] / 2
     points = (edges[:-1, None] + half * (1 + _NODES)).ravel()
     log_weights = np.log(half * _WEIGHTS).ravel()
-    log_laws = np.stack([np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)])
-    laws = np.exp(log_laws)
-    for name, total in zip(("first", "second"), laws.sum(axis=1), strict=True):
+    log_distributions = np.stack([np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)])
+    distributions = np.exp(log_distributions)
+    for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
         require(abs(total - 1) <= _MASS_TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
     claim = (
         event
@@ -73,5 +73,5 @@ def verify_densities(
         else Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas)
     )
     comparison = Comparison(claim)
-    comparison.add(laws, laws[::-1], np.arange(2), (log_laws, log_laws[::-1]))
+    comparison.add(distributions, distributions[::-1], np.arange(2), (log_distributions, log_distributions[::-1]))
     return comparison.verdict(lambda pair: names if pair == 0 else names[::-1])

@@ -1,4 +1,4 @@
-"""Divergences between pairs of finite laws, row by row: `[N, n]` against `[N, n]`."""
+"""Divergences between pairs of finite distributions, row by row: `[N, n]` against `[N, n]`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ RELATIVE_SLACK = 1e-9
 _LARGEST_EXPONENT = 700.0
 
 
-def logs(laws: ArrayLike) -> Array:
+def logs(distributions: ArrayLike) -> Array:
     """Logarithms of probabilities, minus infinity for 0."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(laws), dtype=np.float64)
+        return np.asarray(np.log(distributions), dtype=np.float64)
 
 
 def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
     """D_a(first || second) of each pair, from logarithms, at every order > 1: `[N, len(orders)]`.
 
     Args:
-        log_first: logarithms of laws, one a row: `[N, n]`.
+        log_first: logarithms of distributions, one a row: `[N, n]`.
         log_second: the same of the neighbors, `[N, n]`.
         orders: `[m]`, each > 1.
     """
@@ -46,8 +46,8 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
     """The delta of each pair, the largest P(S) - e^epsilon Q(S) over events, at every epsilon: `[N, len(epsilons)]`.
 
     Args:
-        first: laws P, one a row: `[N, n]`.
-        second: laws Q of the neighbors, `[N, n]`.
+        first: distributions P, one a row: `[N, n]`.
+        second: distributions Q of the neighbors, `[N, n]`.
         epsilons: `[m]`.
     """
     factors = [math.exp(min(epsilon, _LARGEST_EXPONENT)) for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()]
@@ -56,15 +56,15 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
 
 
 def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Array]:
-    """The nearest laws that are left when each side may give up an event of probability `failure_prob`.
+    """The nearest distributions that are left when each side may give up an event of probability `failure_prob`.
 
     Of all A <= first / (1 - failure_prob) and A' <= second / (1 - failure_prob), the pair returned is the closest in
     every hockey-stick and Renyi divergence at once, both ways round (docs/proofs/verification.md). So a price outside
-    of a failure holds for a pair of laws exactly if it holds for their trimmed pair.
+    of a failure holds for a pair of distributions exactly if it holds for their trimmed pair.
 
     Args:
-        first: laws, one a row: `[N, n]`.
-        second: laws of the neighbors, `[N, n]`.
+        first: distributions, one a row: `[N, n]`.
+        second: distributions of the neighbors, `[N, n]`.
         failure_prob: what each side may give up, in [0, 1).
     """
     if failure_prob == 0:
@@ -99,8 +99,8 @@ def largest_renyi(first: Array, second: Array, orders: ArrayLike) -> Array:
     """The largest D_a(first || second) over all pairs: `[len(orders)]`.
 
     Args:
-        first: laws, one a row: `[N, n]`.
-        second: laws of the neighbors, `[N, n]`.
+        first: distributions, one a row: `[N, n]`.
+        second: distributions of the neighbors, `[N, n]`.
         orders: `[m]`, each > 1.
     """
     return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
@@ -110,8 +110,8 @@ def largest_delta(first: Array, second: Array, epsilon: float) -> float:
     """The largest hockey-stick divergence over all pairs.
 
     Args:
-        first: laws, one a row: `[N, n]`.
-        second: laws of the neighbors, `[N, n]`.
+        first: distributions, one a row: `[N, n]`.
+        second: distributions of the neighbors, `[N, n]`.
         epsilon: >= 0.
     """
     return float(hockey_stick(first, second, epsilon).max())
@@ -121,8 +121,8 @@ def largest_log_ratio(first: Array, second: Array) -> float:
     """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP.
 
     Args:
-        first: laws, one a row: `[N, n]`.
-        second: laws of the neighbors, `[N, n]`.
+        first: distributions, one a row: `[N, n]`.
+        second: distributions of the neighbors, `[N, n]`.
     """
     return float(_log_ratios(first, second, missing=-np.inf).max())
 
@@ -131,8 +131,8 @@ def largest_range(first: Array, second: Array) -> float:
     """The largest spread of log-likelihood ratios within one pair: the exact bounded range.
 
     Args:
-        first: laws, one a row: `[N, n]`.
-        second: laws of the neighbors, `[N, n]`.
+        first: distributions, one a row: `[N, n]`.
+        second: distributions of the neighbors, `[N, n]`.
     """
     high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())

@@ -1,4 +1,4 @@
-"""Verification of mechanisms whose exact law is known."""
+"""Verification of mechanisms whose exact distribution is known."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pate.verification.neighbors import Counts, Indices, neighbors
 from pate.verification.verdict import Verdict
 
 Array = NDArray[np.float64]
-Law = Callable[[Counts], Mapping[Any, float]]
+ExactDistribution = Callable[[Counts], Mapping[Any, float]]
 
 _SUM_TOLERANCE = 1e-9
 
 
 def verify(
-    law: Law,
+    distribution: ExactDistribution,
     *,
     num_labels: int,
     num_teachers: int,
@@ -37,7 +37,7 @@ def verify(
     one_vote: bool = False,
     symmetric: bool = False,
 ) -> Verdict:
-    """Compares a mechanism's exact laws on all neighboring histograms of a small instance with its price.
+    """Compares a mechanism's exact distributions on all neighboring histograms of a small instance with its price.
 
     Renyi divergences are taken outside of the event's failure probability, by the best choice of what fails; deltas
     are compared with what the accountant prints. A refutation names a pair of histograms and is a proof, up to
@@ -45,7 +45,8 @@ def verify(
     about others.
 
     Args:
-        law: takes a histogram, int `[L]`, and returns the probability of each outcome. Called once a histogram.
+        distribution: takes a histogram, int `[L]`, and returns the probability of each outcome. Called once a
+            histogram.
         num_labels: L.
         num_teachers: T.
         adjacency: what one change means.
@@ -57,11 +58,12 @@ def verify(
         count: compares this many releases on the same pair with the price of all of them, for the pairs that are
             worst in one release. What is then found is a lower bound on the true divergence.
         one_vote: whether each teacher votes for exactly one label.
-        symmetric: whether the law treats labels alike and breaks ties by the lowest index; then pairs that differ by
-            names only are compared once. A refutation does not depend on it.
+        symmetric: whether the distribution treats labels alike and breaks ties by the lowest index; then pairs that
+            differ by names only are compared once. A refutation does not depend on it.
 
     Raises:
-        InvalidValue: a law that is no distribution, an instance that is too large, an event that cannot be priced.
+        InvalidValue: a distribution that is no distribution, an instance that is too large, an event that cannot be
+            priced.
 
     >>> from pate.accounting import PureDpEvent
     >>> def coin(histogram):
@@ -78,7 +80,9 @@ def verify(
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     first, second = np.split(rows.reshape(-1), 2)
     histograms = pairs.histograms[used]
-    table = law_table([law(histogram) for histogram in histograms], [_tuple(histogram) for histogram in histograms])
+    table = distribution_table(
+        [distribution(histogram) for histogram in histograms], [_tuple(histogram) for histogram in histograms]
+    )
     kept = _different(table, first, second)
     first, second = first[kept], second[kept]
     comparison = _compare(table, first, second, claim, count)
@@ -87,7 +91,7 @@ def verify(
     )
 
 
-def verify_laws(
+def verify_distributions(
     first: ArrayLike,
     second: ArrayLike,
     *,
@@ -99,7 +103,7 @@ def verify_laws(
     count: int = 1,
     names: Callable[[int], tuple[Any, Any]] | None = None,
 ) -> Verdict:
-    """Compares given pairs of laws with a price, in the stated direction only.
+    """Compares given pairs of distributions with a price, in the stated direction only.
 
     Args:
         first: probabilities `[n]`, or `[N, n]` for N pairs.
@@ -118,33 +122,35 @@ def verify_laws(
         event, accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=require_count("count", count)
     )
     table = np.concatenate([one, other])
-    _require_laws(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
+    _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))
     comparison = _compare(table, rows, rows + len(one), claim, count)
     return comparison.verdict(names or (lambda row: (f"first[{row}]", f"second[{row}]")))
 
 
-def law_table(laws: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
-    """Laws as rows over all their outcomes: `[H, n]`.
+def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
+    """Distributions as rows over all their outcomes: `[H, n]`.
 
     Raises:
         InvalidValue: probabilities that are negative or not numbers, or do not sum to 1 within 1e-9.
     """
     columns: dict[Hashable, int] = {}
-    for law, name in zip(laws, names, strict=True):
-        if not isinstance(law, Mapping):
-            raise InvalidValue(f"law({name})={type(law).__name__}: expected a mapping from outcomes to probabilities")
-        for outcome in law:
+    for distribution, name in zip(distributions, names, strict=True):
+        if not isinstance(distribution, Mapping):
+            raise InvalidValue(
+                f"distribution({name})={type(distribution).__name__}: expected a mapping from outcomes to probabilities"
+            )
+        for outcome in distribution:
             columns.setdefault(outcome, len(columns))
-    table = np.zeros((len(laws), len(columns)))
-    for row, law in enumerate(laws):
-        table[row, [columns[outcome] for outcome in law]] = list(law.values())
-    _require_laws(table, lambda row: f"law({names[row]})")
+    table = np.zeros((len(distributions), len(columns)))
+    for row, distribution in enumerate(distributions):
+        table[row, [columns[outcome] for outcome in distribution]] = list(distribution.values())
+    _require_distributions(table, lambda row: f"distribution({names[row]})")
     return table
 
 
 def _different(table: Array, first: Indices, second: Indices) -> Indices:
-    """One pair for each two laws, where laws that are equal to the last bit are the same."""
+    """One pair for each two distributions, where distributions that are equal to the last bit are the same."""
     if len(first) == 0:
         return first
     row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
@@ -157,7 +163,7 @@ def _compare(table: Array, first: Indices, second: Indices, claim: Claim, count:
     return compare_composed(table, first, second, claim, count=count)
 
 
-def _require_laws(table: Array, name: Callable[[int], str]) -> None:
+def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _SUM_TOLERANCE) & (table >= 0).all(axis=1)))
     if wrong.size:

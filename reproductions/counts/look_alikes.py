@@ -5,14 +5,10 @@ Nothing here is evidence about the data it resembles: the shapes are ours, chose
 
 from __future__ import annotations
 
-from datetime import date, timedelta
-from pathlib import Path
-
 import numpy as np
 
 from pate.validation import require, require_count
 from reproductions.counts.count_data import CountData
-from reproductions.counts.state_cases import StateCases
 
 _NOT_THE_PAPERS = "made by a formula of ours; the paper's own histogram is not published with it"
 
@@ -50,7 +46,7 @@ def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -
 
 
 def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> CountData:
-    """New cases a day of states of very different sizes, from a cumulative file in the Times' format, made here.
+    """New cases a day of states of very different sizes.
 
     The i-th state has about 6,000 / i**0.7 new cases a day, more in the middle of the week, moving by a few per cent a
     day; the same numbers each time.
@@ -62,12 +58,6 @@ def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> Count
     level = 6000 * np.arange(1, num_states + 1) ** -0.7 * np.exp(0.02 * days * rng.uniform(-1, 1, num_states))
     week = 1 + 0.15 * np.sin(2 * np.pi * days / 7)
     new = np.floor(level * week * rng.uniform(0.95, 1.05, level.shape)).astype(np.int64)
-    cumulative, first = 10_000 + np.cumsum(np.vstack([np.zeros_like(new[:1]), new]), axis=0), date(2020, 10, 31)
-    rows = ["date,state,fips,cases,deaths"]
-    for day, counts in enumerate(cumulative.tolist()):
-        stamp = (first + timedelta(days=day)).isoformat()
-        rows += [f"{stamp},State {place:02},{place:02},{count},0" for place, count in enumerate(counts)]
-    reader = StateCases(path="look-alike", num_days=num_days, most=20_000)
-    return reader.from_lines(
-        enumerate(rows, start=1), path=Path("look-alike"), name="state cases look-alike", real=False
-    )
+    items = tuple(f"State {place:02}" for place in range(num_states))
+    notes = (f"{num_days} days", "made by a formula of ours")
+    return CountData("state cases look-alike", False, items, np.minimum(new, 20_000), most=20_000, notes=notes)

@@ -54,11 +54,7 @@ class StateCases:
                 in it.
         """
         path = Path(self.path)
-        return self.from_lines(numbered_lines(path), path=path, name="state cases", real=True)
-
-    def from_lines(self, lines: Iterable[tuple[int, str]], *, path: Path, name: str, real: bool) -> CountData:
-        """The counts of numbered lines, header first."""
-        cumulative = _cumulative(path, lines)
+        cumulative = _cumulative(path, numbered_lines(path))
         days = sorted({day for day, _ in cumulative})
         require(len(days) > 0, "path", path, "at least one line of counts")
         first = self._first(days)
@@ -73,7 +69,7 @@ class StateCases:
         start = (first - days[0]).days
         new = np.diff(table, axis=0)[start : start + self.num_days]
         notes = (f"{self.num_days} days from {first.isoformat()}", *_notes(new, self.most))
-        return CountData(name, real, states, np.clip(new, 0, self.most), most=self.most, notes=notes)
+        return CountData("state cases", True, states, np.clip(new, 0, self.most), most=self.most, notes=notes)
 
     def _first(self, days: list[date]) -> date:
         """The first day of the window, which lies within the file."""

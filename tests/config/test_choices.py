@@ -37,7 +37,7 @@ def test_the_first_sentence_of_the_comment_is_taken(tmp_path: Path, monkeypatch:
     }
     for name, text in texts.items():
         (tmp_path / "kind" / f"{name}.yaml").write_text(text)
-    monkeypatch.setattr(choices, "folders", lambda: (tmp_path,))
+    monkeypatch.setattr("pate.config.location.folders", lambda: (tmp_path,))
     monkeypatch.setattr(choices, "members", lambda group: tuple(texts))
     assert choices.choices("kind") == (
         "  kind\n    one  Two lines, data.root=FOLDER, 0.5 of it\n    two  No stop\n    xyz"

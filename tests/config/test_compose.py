@@ -13,7 +13,7 @@ from pate.accounting import Accountant
 from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
 from pate.config.location import members
-from pate.config.schema import groups
+from pate.config.schema import GROUPS
 from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
 from pate.teachers import Engine, KernelTeacher, Teacher
@@ -60,9 +60,9 @@ def test_experiment_composes(name: str) -> None:
     assert every_group or teacher.num_teachers > 0
 
 
-@pytest.mark.parametrize("group", sorted(groups()))
-def test_every_schema_has_a_yaml(group: str) -> None:
-    assert set(groups()[group]) <= set(members(group))
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in members(group)])
+def test_every_member_is_typed_by_its_class(group: str, name: str) -> None:
+    assert OmegaConf.get_type(composed(f"{group}={name}")[group]).__name__.endswith("Config")
 
 
 def test_defaults_of_the_main_job() -> None:

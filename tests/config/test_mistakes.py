@@ -98,15 +98,15 @@ def test_what_cannot_be_set_before_a_class_is_known_is_told_the_plus() -> None:
     assert explain(raised.value).endswith("; with + before it, it becomes one: +teacher.estimator.C=…")
 
 
-@pytest.mark.parametrize("override", ["+experiment=quick", "teacher=[linear,mlp]"])
-def test_two_members_of_a_group_are_told_how_to_sweep(override: str) -> None:
+@pytest.mark.parametrize("override", ["+experiment=quick", "teacher=[linear,mlp]", "~aggregator"])
+def test_no_member_or_two_of_a_group_are_told_how_to_sweep(override: str) -> None:
     with (
         initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"),
-        pytest.raises(ConfigCompositionException, match="Multiple values") as raised,
+        pytest.raises(ConfigCompositionException, match=r"Multiple values|Error resolving interpolation") as raised,
     ):
         register_configs()
         compose("train", [override])
-    group = override.strip("+").partition("=")[0]
+    group = override.strip("+~").partition("=")[0]
     rule = f"expected one member, and no + before the name: {group}=NAME; -m {group}=A,B runs several"
     assert explain(raised.value) == f"{group}: {rule}"
 

@@ -112,13 +112,13 @@ def flipped_as_exponential(epsilon: float) -> float:
 
 
 def permute_and_flip(utilities: Array, epsilon: float, *, reach: float) -> Array:
-    """The law of permute-and-flip by its definition: try candidates in a random order, each by its coin. `[n]`."""
+    """Permute-and-flip by its definition: candidates are tried in a random order, each by its coin. `[n]`."""
     coins = np.exp(epsilon * (utilities - utilities.max()) / (2 * reach))
-    n, law = len(coins), np.zeros(len(coins))
+    n, distribution = len(coins), np.zeros(len(coins))
     for order in product(range(n), repeat=n):
         if len(set(order)) == n:
             left = 1.0
             for candidate in order:
-                law[candidate] += left * coins[candidate] / math.factorial(n)
+                distribution[candidate] += left * coins[candidate] / math.factorial(n)
                 left *= 1 - coins[candidate]
-    return law
+    return distribution

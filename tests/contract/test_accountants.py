@@ -184,7 +184,7 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
 
 @every_accountant
 def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> None:
-    """Against the exact law of repeated randomized response: a binomial count of truthful answers."""
+    """Against the exact distribution of repeated randomized response: a binomial count of truthful answers."""
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
         made = accountant().compose(PureDpEvent(epsilon), count)
         truth = 1 / (1 + math.exp(-epsilon))

@@ -15,6 +15,7 @@ import pate.aggregators
 from pate.accounting import Adjacency, Ledger, RdpAccountant, event_from_json, event_to_json
 from pate.accounting.ledger import noise_name
 from pate.aggregators import Aggregator
+from pate.aggregators.noise_fields import declared
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
 
@@ -338,6 +339,21 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
     assert 0.99 * TARGET["target_epsilon"] <= epsilon <= TARGET["target_epsilon"]
 
 
+@pytest.mark.parametrize("kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__))
+def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[Aggregator]) -> None:
+    """What `scaled` changes is noise, what calibration sets besides is noise or `solved`, and nothing else is."""
+    scaled, solved = set(), set()
+    for case in CASES:
+        if type(case.aggregator) is kind:
+            aggregator = dataclasses.replace(at_scale(case), **_small_failure(case))
+            scaled |= _changed(aggregator, aggregator.scaled(2.0))
+            solved |= _changed(aggregator, aggregator.calibrated(**TARGET, **SHAPE))
+    noise = declared(kind)
+    assert scaled <= noise
+    assert scaled | solved == noise | declared(kind, "solved")
+    assert not noise & declared(kind, "solved")
+
+
 @every_case
 def test_event_survives_json(case: Case) -> None:
     event = case.aggregator.event_for(num_queries=9, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
@@ -384,6 +400,11 @@ def test_a_million_queries_need_bounded_memory(case: Case) -> None:
     finally:
         tracemalloc.stop()
     assert peak - release.labels.nbytes - release.answered.nbytes < 50 * 2**20
+
+
+def _changed(one: Aggregator, other: Aggregator) -> set[str]:
+    before, after = _fields(one), _fields(other)
+    return {name for name in before if before[name] != after[name]}
 
 
 def _fields(aggregator: Aggregator) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from pate.aggregators import ClippedVotes, ConfidentVotes, GaussianVotes, GNMax,
 from pate.data import Partition
 from pate.data.dataset import Split
 from pate.mechanisms import PermuteAndFlipTopK
-from pate.pricing.query_count import largest_num_queries
+from pate.pricing import largest_num_queries
 from pate.validation import InvalidValue
 from tests.contract import faulty
 from tests.privacy.case import Shape
 from tests.privacy.divergences import assert_covered, largest_renyi, price_curve
-from tests.privacy.rival_laws import confident_votes_law
+from tests.privacy.rival_distributions import confident_votes_distribution
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -37,8 +37,8 @@ def caught(check: Callable[..., None], *arguments: Any) -> None:
         check(*arguments)
 
 
-def laws_of_bits(first: Array, second: Array) -> tuple[Array, Array]:
-    """The joint laws of independent bits with these probabilities of 1, in both orders: `[2, 2**L]` each."""
+def distributions_of_bits(first: Array, second: Array) -> tuple[Array, Array]:
+    """The joint distributions of independent bits with these probabilities of 1, in both orders: `[2, 2**L]` each."""
     patterns = np.array(list(product((False, True), repeat=len(first))))
     one, other = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
     return np.stack([one, other]), np.stack([other, one])
@@ -87,8 +87,8 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 def check_cap(event: Event) -> None:
     """One of three teachers trades the votes for two labels for votes for two others; wide noise."""
     counts = np.array([2, 2, 1, 1])
-    laws = laws_of_bits(ndtr((counts - 1.5) / 20.0), ndtr((counts[::-1] - 1.5) / 20.0))
-    assert_covered(largest_renyi(*laws), price_curve(event))
+    distributions = distributions_of_bits(ndtr((counts - 1.5) / 20.0), ndtr((counts[::-1] - 1.5) / 20.0))
+    assert_covered(largest_renyi(*distributions), price_curve(event))
 
 
 def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
@@ -111,8 +111,11 @@ def conjunction_ratio(num_counts: int, price: Event, noise_std: float = 50.0) ->
     """The largest divergence of the conjunction's bit over the price, as all counts move by one."""
     counts = range(-175, 176)
     ones = np.array([faulty.conjunction(count, num_counts=num_counts, noise_std=noise_std) for count in counts])
-    law = np.stack([ones, 1 - ones], axis=1)
-    first, second = np.concatenate([law[1:], law[:-1]]), np.concatenate([law[:-1], law[1:]])
+    distribution = np.stack([ones, 1 - ones], axis=1)
+    first, second = (
+        np.concatenate([distribution[1:], distribution[:-1]]),
+        np.concatenate([distribution[:-1], distribution[1:]]),
+    )
     return float((largest_renyi(first, second) / price_curve(price)).max())
 
 
@@ -135,8 +138,8 @@ def test_4_screening_draws_one_noise_for_all_labels() -> None:
 
 def check_all_labels(event: Event) -> None:
     counts = np.full(8, 2)
-    laws = laws_of_bits(ndtr((counts - 2) / 5.0), ndtr((counts - 1) / 5.0))
-    assert_covered(largest_renyi(*laws), price_curve(event))
+    distributions = distributions_of_bits(ndtr((counts - 2) / 5.0), ndtr((counts - 1) / 5.0))
+    assert_covered(largest_renyi(*distributions), price_curve(event))
 
 
 def test_5_every_label_is_charged() -> None:
@@ -208,8 +211,8 @@ def check_screening_is_charged(event: Event) -> None:
     """Answers with so much noise that what is seen is whether there was one."""
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
     shape = Shape(REPLACE, 2, 4)
-    first, second = (confident_votes_law(aggregator, np.array(counts), shape) for counts in ([3, 3], [4, 4]))
-    one, other = (np.array([law[outcome] for outcome in first]) for law in (first, second))
+    first, second = (confident_votes_distribution(aggregator, np.array(counts), shape) for counts in ([3, 3], [4, 4]))
+    one, other = (np.array([distribution[outcome] for outcome in first]) for distribution in (first, second))
     assert_covered(largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event))
 
 

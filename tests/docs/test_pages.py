@@ -9,10 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "reproductions" / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(DOCS.rglob("*.md")),
+]
 NOTES = sorted(set((DOCS / "proofs").glob("*.md")) - {DOCS / "proofs" / "index.md"})
 SECTIONS = ["Precondition", "Claim", "Proof", "Edge cases", "Where the literature differs", "Checks"]
-PATH = re.compile(r"`((?:pate|tests|docs|conf|scripts|benchmarks)/[\w/.-]*)`")
+PATH = re.compile(r"`((?:pate|tests|docs|conf|scripts|benchmarks|reproductions)/[\w/.-]*)`")
 DOC_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
@@ -46,7 +52,7 @@ def test_paths_in_a_page_exist(page: Path) -> None:
 
 
 def test_documents_named_in_code_exist() -> None:
-    sources = [path for folder in ("pate", "scripts", "conf") for path in (ROOT / folder).rglob("*.*")]
+    sources = [path for folder in ("pate", "scripts", "conf", "reproductions") for path in (ROOT / folder).rglob("*.*")]
     named = {
         reference
         for path in sources

@@ -11,9 +11,11 @@ import pytest
 
 from pate.accounting import Ledger, RdpAccountant
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
+from pate.aggregators.target_charging.rounds import KeptRounds, Round
+from pate.files.kept_arrays import KeptArrays
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.run.rounds import RoundFiles, StudentPrior
+from pate.run.student_prior import StudentPrior
 from pate.student import LinearStudent
 from tests.e2e.small_run import NUM_LABELS, NUM_TEACHERS, SilentMonitor, small_plan
 
@@ -35,6 +37,10 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 def plan_of(name: str, **changes: Any) -> Plan:
     return small_plan(aggregator=AGGREGATORS[name], num_queries=NUM_QUERIES, settings={"name": name}, **changes)
+
+
+def rounds_of(folder: Path) -> list[Round]:
+    return KeptRounds(KeptArrays(folder), target_hits=0).done()
 
 
 class StopAfter(SilentMonitor):
@@ -95,7 +101,7 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: tuple[st
 
 def test_progress_tells_hits_and_epsilon_after_each_round(finished: tuple[str, Path, list[str]]) -> None:
     _, folder, notes = finished
-    rounds = RoundFiles(folder / "rounds").read()
+    rounds = rounds_of(folder)
     assert len(notes) == len(rounds) > 1
     total = sum(int(outcome.hits.sum()) for outcome in rounds)
     assert notes[-1].startswith(f"{total} hits, ")
@@ -119,7 +125,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
         train(plan_of(name), tmp_path, StopAfter(rounds))
-    assert len(RoundFiles(tmp_path / "rounds").read()) == rounds
+    assert len(rounds_of(tmp_path)) == rounds
     assert not (tmp_path / "release" / "release.npz").exists()
     train(plan_of(name), tmp_path, SilentMonitor())
     for file in ("release/release.npz", "ledger.jsonl"):
@@ -130,7 +136,7 @@ def test_an_unseeded_run_continues_with_its_own_noise_and_keeps_its_rounds(tmp_p
     plan = plan_of("boundary", seed=None)
     with pytest.raises(KeyboardInterrupt):
         train(plan, tmp_path, StopAfter(1))
-    first = RoundFiles(tmp_path / "rounds").read()[0]
+    first = rounds_of(tmp_path)[0]
     report = train(plan, tmp_path, SilentMonitor())
     with np.load(tmp_path / "release" / "release.npz") as release:
         np.testing.assert_array_equal(release["labels"][: len(first.hits)], first.labels)

@@ -117,7 +117,7 @@ def test_unseeded_run_keeps_its_noise_secret_until_the_release_is_written(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        patch.setattr("pate.pipeline.write_arrays", fail)
+        patch.setattr("pate.aggregators.release.write_arrays", fail)
         train(small_plan(seed=None), tmp_path, SilentMonitor())
     assert stat.S_IMODE(os.stat(tmp_path / "noise.secret").st_mode) == 0o600
     charged = (tmp_path / "ledger.jsonl").read_bytes()

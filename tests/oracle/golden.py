@@ -137,8 +137,8 @@ def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
         failure_prob=_failure_prob(inputs),
         adjacency=_ADJACENCIES[inputs["floor"]],
     )
-    law = aggregator.distribution(counts, num_teachers=int(counts.max()))
-    return {"bot" if labels is None else str(list(labels)): p for labels, p in law.items()}
+    distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
+    return {"bot" if labels is None else str(list(labels)): p for labels, p in distribution.items()}
 
 
 def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
@@ -172,7 +172,7 @@ def _optimal_stability_table_logit(inputs: Inputs) -> list[float]:
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
-    """From the law of the argmax: tied gaps against gaps moved up or down by one, of the class that moved up."""
+    """From the argmax's distribution: tied gaps against gaps moved up or down by one, of the class that moved up."""
     up, sigma, order = inputs["n_up"], inputs["sigma"], inputs["alpha"]
     moves = np.where(np.arange(inputs["n_gaps"]) < up, 1.0, -1.0)
     p, q = (float(gaussian_argmax(values / sigma)[:up].sum()) for values in (np.zeros_like(moves), moves))
@@ -184,9 +184,9 @@ def _bounded_range_rdp(inputs: Inputs) -> float:
     return float(rdp_curve(count_leaves(BoundedRangeEvent(inputs["eps"])), np.array([inputs["alpha"]]))[0])
 
 
-def _top_k_law(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, float]:
-    law = mechanism.distribution(np.array(inputs["hist"]))
-    return {str(list(outcome)): p for outcome, p in law.items()}
+def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, float]:
+    distribution = mechanism.distribution(np.array(inputs["hist"]))
+    return {str(list(outcome)): p for outcome, p in distribution.items()}
 
 
 def _top_k_price(inputs: Inputs) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
         noise=_NOISES[inputs["noise"]],
         adjacency=Adjacency.ADD_REMOVE,
     )
-    return _top_k_law(mechanism, inputs)
+    return _top_k_distribution(mechanism, inputs)
 
 
 def _gnmax_probs(inputs: Inputs) -> list[float]:
@@ -278,8 +278,8 @@ def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
         failure_prob=inputs["delta"],
         adjacency=Adjacency.ADD_REMOVE,
     )
-    law = mechanism.distribution(np.array(inputs["hist"]))
-    return {str([i for i in outcome if i >= 0] + ["bot"] * (-1 in outcome)): p for outcome, p in law.items()}
+    distribution = mechanism.distribution(np.array(inputs["hist"]))
+    return {str([i for i in outcome if i >= 0] + ["bot"] * (-1 in outcome)): p for outcome, p in distribution.items()}
 
 
 EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
@@ -302,11 +302,11 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "tct_min_accesses": _tct_min_accesses,
     "kov_optimal_composition_eps": _kov_epsilon,
     "tct_exact_q_pair": _tct_exact_q_pair,
-    "peel_ordered_probs_gumbel": lambda inputs: _top_k_law(PeelingTopK(**_top_k_price(inputs)), inputs),
-    "peel_ordered_probs_expo": lambda inputs: _top_k_law(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
+    "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(PeelingTopK(**_top_k_price(inputs)), inputs),
+    "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(PermuteAndFlipTopK(**_top_k_price(inputs)), inputs),
     "oneshot_set_probs": _oneshot_set_probs,
-    "joint_em_probs": lambda inputs: _top_k_law(JointTopK(**_joint_price(inputs)), inputs),
-    "pnf_joint_probs": lambda inputs: _top_k_law(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
+    "joint_em_probs": lambda inputs: _top_k_distribution(JointTopK(**_joint_price(inputs)), inputs),
+    "pnf_joint_probs": lambda inputs: _top_k_distribution(PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs),
     "joint_class_counts": _joint_class_counts,
     "canonical_subset_probs": _canonical_subset_probs,
     "limited_domain_probs": _limited_domain_probs,

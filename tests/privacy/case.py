@@ -1,4 +1,4 @@
-"""One thing that ships with a price and an exact law, as `test_shipped.py` runs it."""
+"""One thing that ships with a price and an exact distribution, as `test_shipped.py` runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pate.accounting import Adjacency, Event
 from pate.aggregators import Aggregator
 
 Counts = NDArray[np.int64]
-Law = Mapping[Any, float]
+Distribution = Mapping[Any, float]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Shape:
     num_teachers: int
 
 
-def default_law(subject: Any, histogram: Counts, shape: Shape) -> Law:
+def default_distribution(subject: Any, histogram: Counts, shape: Shape) -> Distribution:
     if isinstance(subject, Aggregator):
         return subject.distribution(histogram, num_teachers=shape.num_teachers)
     return subject.distribution(histogram)
@@ -70,7 +70,7 @@ class Case:
     Attributes:
         name: of the test.
         subject: the mechanism or aggregator for a shape.
-        law: the exact law of one histogram.
+        distribution: the exact distribution of one histogram.
         event: the price of one release.
         tightness: on the largest instance some exact figure is at least this part of its price, so that a price smaller
             by this factor would be found out.
@@ -81,7 +81,7 @@ class Case:
 
     name: str
     subject: Callable[[Shape], Any]
-    law: Callable[[Any, Counts, Shape], Law] = default_law
+    distribution: Callable[[Any, Counts, Shape], Distribution] = default_distribution
     event: Callable[[Any, Shape], Event] = default_event
     tightness: float = 0.9
     largest: tuple[int, int] = (4, 6)
@@ -89,18 +89,21 @@ class Case:
     rename: Callable[[Any, list[int]], Any] = rename_indices
 
 
-def by_rank(law: Callable[[Counts], Law], rename: Callable[[Any, list[int]], Any]) -> Callable[[Counts], Law]:
-    """The same law, computed once for all histograms with the same sorted counts, and renamed from ranks to labels.
+def by_rank(
+    distribution: Callable[[Counts], Distribution], rename: Callable[[Any, list[int]], Any]
+) -> Callable[[Counts], Distribution]:
+    """The same distribution, computed once for all histograms with the same sorted counts, and renamed from ranks to
+    labels.
 
-    For laws that treat labels alike and break ties by the lowest index, which `test_shipped.py` checks.
+    For distributions that treat labels alike and break ties by the lowest index, which `test_shipped.py` checks.
     """
-    of_sorted: dict[tuple[int, ...], Law] = {}
+    of_sorted: dict[tuple[int, ...], Distribution] = {}
 
-    def renamed(histogram: Counts) -> Law:
+    def renamed(histogram: Counts) -> Distribution:
         order = np.argsort(-histogram, kind="stable")
         falling = tuple(histogram[order].tolist())
         if falling not in of_sorted:
-            of_sorted[falling] = law(np.array(falling))
+            of_sorted[falling] = distribution(np.array(falling))
         labels = order.tolist()
         return {rename(outcome, labels): p for outcome, p in of_sorted[falling].items()}
 

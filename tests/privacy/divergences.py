@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event
 from pate.accounting.rdp import count_leaves, rdp_curve
-from pate.verification import Claim, largest_delta, largest_log_ratio, largest_range, verify_laws
+from pate.verification import Claim, largest_delta, largest_log_ratio, largest_range, verify_distributions
 from pate.verification import largest_renyi as _largest_renyi
 from pate.verification.claim import DELTAS, EPSILONS
 from pate.verification.claim import ORDERS as _ORDERS
@@ -32,7 +32,7 @@ ORDERS: Array = np.array(_ORDERS)
 
 
 def largest_renyi(first: Array, second: Array, orders: Array = ORDERS) -> Array:
-    """The largest D_a(first || second) over all pairs of laws `[N, n]`: `[len(orders)]`."""
+    """The largest D_a(first || second) over all pairs of distributions `[N, n]`: `[len(orders)]`."""
     return _largest_renyi(first, second, orders)
 
 
@@ -50,6 +50,6 @@ def assert_covered(exact: Array, price: Array) -> float:
 
 def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
     """Fails if an exact hockey stick exceeds what the accountant prints; returns the largest ratio of the two."""
-    verdict = verify_laws(first, second, event=Claim.of(event, orders=()))
+    verdict = verify_distributions(first, second, event=Claim.of(event, orders=()))
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio

@@ -32,9 +32,9 @@ def top_sets(counts: Counts) -> Counts:
 class GapPairs:
     """Neighbors up to what decides a top-k release: the gaps, and which top-k sets agree.
 
-    The law of k depends on the gaps alone, and so does the probability that the set of the k best is released. Two
-    histograms can release the same set only for the same k. So gaps and agreement determine both laws up to the names
-    of the outcomes; `test_histograms.py` compares with the laws over named sets.
+    The distribution of k depends on the gaps alone, and so does the probability that the set of the k best is released.
+    Two histograms can release the same set only for the same k. So gaps and agreement determine both distributions up
+    to the names of the outcomes; `test_histograms.py` compares with the distributions over named sets.
 
     Attributes:
         num_labels: L.

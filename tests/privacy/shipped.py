@@ -1,7 +1,8 @@
-"""Everything that ships with a price and an exact law: one line each, run by `test_shipped.py`.
+"""Everything that ships with a price and an exact distribution: one line each, run by `test_shipped.py`.
 
 To add a mechanism or an aggregator, add a `Case`. A `subject` is made for an adjacency and the numbers of labels and
-teachers; `law` is its exact law for one histogram and `event` its price, by default `.distribution` and `.event`.
+teachers; `distribution` is its exact distribution for one histogram and `event` its price, by default `.distribution`
+and `.event`.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from pate.mechanisms import (
     SubsetPeeling,
     TopStableTopK,
 )
-from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import Ranking
 from tests.privacy.case import (
     Case,
     Counts,
-    Law,
+    Distribution,
     Shape,
     rename_bits,
     rename_indices,
@@ -54,7 +55,7 @@ from tests.privacy.case import (
     rename_set,
     rename_short_set,
 )
-from tests.privacy.rival_laws import RIVALS
+from tests.privacy.rival_distributions import RIVALS
 
 
 def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
@@ -66,13 +67,13 @@ def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 
     return Case(name, subject, tightness=tightness, min_labels=min_labels, rename=rename)
 
 
-def _slow_law(mechanism: Any, histogram: Counts, _: Shape) -> Law:
+def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribution:
     """Once for all histograms with the same differences: adding a constant to all counts changes nothing."""
-    return _law_of_differences(mechanism, tuple((histogram - histogram.min()).tolist()))
+    return _distribution_of_differences(mechanism, tuple((histogram - histogram.min()).tolist()))
 
 
 @cache
-def _law_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Law:
+def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Distribution:
     return mechanism.distribution(np.array(counts))
 
 
@@ -109,14 +110,14 @@ def _gaps(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
             **options,
         )
 
-    def law(selection: GapSelection, histogram: Counts, _: Shape) -> Law:
+    def distribution(selection: GapSelection, histogram: Counts, _: Shape) -> Distribution:
         return dict(enumerate(selection.probabilities(histogram).tolist()))
 
     min_labels = 1 if options.get("padded") else 2
     return Case(
         "-".join(["GapSelection", noise, *map(str, options)]),
         subject,
-        law,
+        distribution,
         tightness=tightness,
         min_labels=min_labels,
         rename=rename_number,
@@ -128,18 +129,18 @@ def _test_of_size(kind: str, k: int) -> Case:
         make = getattr(StabilityTest, kind)
         return make(test_std=1.0, failure_prob=0.05, num_teachers=shape.num_teachers, adjacency=shape.adjacency)
 
-    def law(test: StabilityTest, histogram: Counts, shape: Shape) -> Law:
+    def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
         size = np.array([min(k, shape.num_labels - 1)])
         ranking = Ranking.of(histogram[None])
         gap = ranking.gaps(padded=True, num_teachers=shape.num_teachers)[0, size]
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}
 
-    return Case(f"StabilityTest-{kind}-{k}", subject, law, min_labels=2, rename=rename_bits)
+    return Case(f"StabilityTest-{kind}-{k}", subject, distribution, min_labels=2, rename=rename_bits)
 
 
-def _peel_law(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Law:
-    return peeling.law_of(histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels))
+def _peel_distribution(peeling: SubsetPeeling, histogram: Counts, shape: Shape) -> Distribution:
+    return peeling.distribution_of(histogram, np.ones(shape.num_labels, dtype=bool), min(2, shape.num_labels))
 
 
 def _value_of(statistic: str, histogram: Counts) -> Any:
@@ -152,25 +153,25 @@ def _threshold(kind: type, statistic: str, **options: Any) -> Case:
     def subject(shape: Shape) -> Any:
         return kind(epsilon=1.0, statistic=statistic, adjacency=shape.adjacency, **options)
 
-    def law(test: Any, histogram: Counts, shape: Shape) -> Law:
+    def distribution(test: Any, histogram: Counts, shape: Shape) -> Distribution:
         more = {"largest": 2 * shape.num_teachers} if kind is AboveThreshold else {}
         return dict(enumerate(test.probabilities(_value_of(statistic, histogram), **more).tolist()))
 
-    return Case(f"{kind.__name__}-{statistic}", subject, law, min_labels=2, rename=rename_number)
+    return Case(f"{kind.__name__}-{statistic}", subject, distribution, min_labels=2, rename=rename_number)
 
 
-def _boundary_law(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Law:
+def _boundary_distribution(wrapper: BoundaryWrapper, histogram: Counts, _: Shape) -> Distribution:
     return dict(enumerate(wrapper.probabilities(histogram).tolist()))
 
 
-def _twice_law(twice: RunTwice, histogram: Counts, _: Shape) -> Law:
+def _twice_distribution(twice: RunTwice, histogram: Counts, _: Shape) -> Distribution:
     once = twice.mechanism.probabilities(histogram)
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 
-def _boundary_max_law(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Law:
-    law = aggregator.distribution(histogram).tolist()
-    return {(label,): p for label, p in enumerate(law[:-1])} | {(): law[-1]}
+def _boundary_max_distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distribution:
+    distribution = aggregator.distribution(histogram).tolist()
+    return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}
 
 
 def _boundary_set(outcome: Any, order: list[int]) -> Any:
@@ -183,12 +184,14 @@ def _selection(shape: Shape) -> GapSelection:
     )
 
 
-def _bits_law(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Law:
+def _bits_distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Distribution:
     ones = ndtr((histogram - shape.num_teachers / 2) / aggregator.noise_std)
-    law = {(): 1.0}
+    distribution = {(): 1.0}
     for p in ones.tolist():
-        law = {(*bits, bit): mass * (p if bit else 1 - p) for bits, mass in law.items() for bit in (0, 1)}
-    return law
+        distribution = {
+            (*bits, bit): mass * (p if bit else 1 - p) for bits, mass in distribution.items() for bit in (0, 1)
+        }
+    return distribution
 
 
 _BOUNDARY = {"selection_scale": 2.0, "test_std": 2.0, "failure_prob": 0.01, "target_hits": 1, "session_delta": 0.05}
@@ -199,9 +202,11 @@ CASES = (
     _top_k(OneShotTopK, epsilon=2.0),
     _top_k(JointTopK, epsilon=2.0, tightness=0.6),
     _top_k(PermuteAndFlipJointTopK, epsilon=2.0, tightness=0.6),
-    *(_top_k(CanonicalTopK, epsilon=2.0, noise=noise, tightness=0.45) for noise in NOISES),
+    *(_top_k(CanonicalTopK, epsilon=2.0, noise=noise, tightness=0.45) for noise in UNIT_NOISES),
     _top_k(LipschitzTopK, epsilon=2.0),
-    replace(_top_k(GammaTopK, epsilon=2.0, k=1, tightness=0.5), law=_slow_law, largest=(3, 3)),  # 0.2 s a histogram
+    replace(
+        _top_k(GammaTopK, epsilon=2.0, k=1, tightness=0.5), distribution=_slow_distribution, largest=(3, 3)
+    ),  # 0.2 s a histogram
     _top_k(LaplaceTopK, epsilon=2.0, tightness=0.8),
     replace(_top_k(LaplaceTopK, epsilon=0.2, failure_prob=1e-4, tightness=0.65), rename=rename_set),
     _top_k(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
@@ -209,7 +214,7 @@ CASES = (
     Case(
         "SubsetPeeling",
         lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
-        _peel_law,
+        _peel_distribution,
         tightness=0.4,
         rename=rename_set,
     ),
@@ -230,16 +235,16 @@ CASES = (
     Case(
         "BoundaryWrapper",
         lambda s: BoundaryWrapper(_selection(s)),
-        _boundary_law,
+        _boundary_distribution,
         tightness=0.6,
         min_labels=3,
         rename=rename_number,
     ),
-    Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_law, min_labels=3, rename=rename_number),
+    Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_distribution, min_labels=3, rename=rename_number),
     Case(
         "BoundaryMax",
         lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
-        _boundary_max_law,
+        _boundary_max_distribution,
         tightness=0.7,
         rename=rename_set,
     ),
@@ -262,13 +267,13 @@ CASES = (
     Case(
         "GaussianVotes",
         lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency),
-        _bits_law,
+        _bits_distribution,
         rename=rename_bits,
     ),
     *RIVALS,
 )
 
-WITHOUT_LAW = {
+WITHOUT_DISTRIBUTION = {
     "CenteredVotes": "real numbers; its sum and its noise in test_centered_votes.py",
     "Prevalence": "real numbers; its steps in test_centered_votes.py",
     "ClippedVotes": "reads each teacher's votes; all ensembles in test_clipped_votes.py",
@@ -277,4 +282,4 @@ WITHOUT_LAW = {
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",
 }
-"""What has a price and no exact law of one histogram, and where else it is looked at."""
+"""What has a price and no exact distribution of one histogram, and where else it is looked at."""

@@ -1,4 +1,4 @@
-"""Charged aggregators against exact laws on all small neighboring histograms: calls, targets, failures, sessions."""
+"""Target-charged aggregators on all small neighboring histograms: calls, targets, failures, sessions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def boundary_top_k(setting: tuple[float, float, float], adjacency: Adjacency, *,
     )
 
 
-def call_law(aggregator: BoundaryTopK, gaps: NDArray[np.int64], pairs: GapPairs) -> Array:
-    """The law of (k released, or a refusal) from the gaps, written a second time: `[N, n + 1]`."""
+def call_distribution(aggregator: BoundaryTopK, gaps: NDArray[np.int64], pairs: GapPairs) -> Array:
+    """The distribution of (k released, or a refusal) from the gaps, written a second time: `[N, n + 1]`."""
     sens = 2 if aggregator.adjacency == Adjacency.REPLACE_ONE else 1
     weights = np.exp((gaps - gaps.max(axis=1, keepdims=True)) / aggregator.selection_scale)
     chosen = weights / weights.sum(axis=1, keepdims=True)
@@ -43,9 +43,9 @@ def call_law(aggregator: BoundaryTopK, gaps: NDArray[np.int64], pairs: GapPairs)
     return np.concatenate([chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1)
 
 
-def inside_wrapper(law: Array) -> Array:
-    rest = np.minimum(law.sum(axis=1) - law.max(axis=1), 0.5)[:, None]
-    return np.concatenate([law, rest], axis=1) / (1 + rest)
+def inside_wrapper(distribution: Array) -> Array:
+    rest = np.minimum(distribution.sum(axis=1) - distribution.max(axis=1), 0.5)[:, None]
+    return np.concatenate([distribution, rest], axis=1) / (1 + rest)
 
 
 @lru_cache(maxsize=8)
@@ -65,9 +65,12 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 ) -> None:
     pairs, aggregator = pairs_of(adjacency, padded), boundary_top_k(setting, adjacency, padded=padded)
     epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
-    first, second = (call_law(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
+    first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
-    target, (wrapped, other) = tight_boundary(epsilon), (inside_wrapper(law) for law in (first, second))
+    target, (wrapped, other) = (
+        tight_boundary(epsilon),
+        (inside_wrapper(distribution) for distribution in (first, second)),
+    )
     assert largest_ratio(wrapped, other) <= target.epsilon
     at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
     for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::7], other[::7], strict=True)}:
@@ -81,28 +84,28 @@ def test_a_call_epsilon_10_percent_too_small_fails(adjacency: Adjacency) -> None
     """A gap far above the others that falls while they rise, and its test, both at their worst."""
     pairs, aggregator = gap_pairs(4, 6, adjacency, padded=False), boundary_top_k((20.0, 1.0, 0.05), adjacency)
     epsilon = aggregator.call(num_labels=4, num_teachers=6).epsilon
-    first, second = (call_law(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
+    first, second = (call_distribution(aggregator, gaps, pairs) for gaps in (pairs.first, pairs.second))
     assert 0.9 * epsilon < largest_ratio(first, second) <= epsilon * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     pairs, aggregator = gap_pairs(2, 6, adjacency, padded=False), boundary_top_k((3.0, 0.4, 1e-3), adjacency)
-    wrapped = inside_wrapper(call_law(aggregator, pairs.first, pairs))
+    wrapped = inside_wrapper(call_distribution(aggregator, pairs.first, pairs))
     unstable = np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1)
     assert 0.9 * aggregator.failure_prob < unstable.max() <= aggregator.failure_prob
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_the_package_s_law_is_the_one_tested_here(adjacency: Adjacency) -> None:
+def test_the_package_s_distribution_is_the_one_tested_here(adjacency: Adjacency) -> None:
     aggregator = boundary_top_k((3.0, 1.0, 0.05), adjacency, padded=True)
     pairs = pairs_of(adjacency, True)
     counts = np.array([5, 3, 0])
     gaps = np.array([[1, 2, 3, 0]])
-    expected = inside_wrapper(call_law(aggregator, gaps, pairs))[0]
-    law = aggregator.distribution(counts, num_teachers=6)
-    np.testing.assert_allclose(list(law.values())[2:], expected[:4], rtol=1e-9)
-    np.testing.assert_allclose([law["refused"], law["boundary"]], expected[4:], rtol=1e-9)
+    expected = inside_wrapper(call_distribution(aggregator, gaps, pairs))[0]
+    distribution = aggregator.distribution(counts, num_teachers=6)
+    np.testing.assert_allclose(list(distribution.values())[2:], expected[:4], rtol=1e-9)
+    np.testing.assert_allclose([distribution["refused"], distribution["boundary"]], expected[4:], rtol=1e-9)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -110,10 +113,15 @@ def test_the_package_s_law_is_the_one_tested_here(adjacency: Adjacency) -> None:
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(adjacency: Adjacency, scale: float) -> None:
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(3, 5, adjacency)
-    laws = [np.exp(counts / scale) / np.exp(counts / scale).sum(axis=1, keepdims=True) for counts in (first, second)]
-    ratio = largest_ratio(*laws)
+    distributions = [
+        np.exp(counts / scale) / np.exp(counts / scale).sum(axis=1, keepdims=True) for counts in (first, second)
+    ]
+    ratio = largest_ratio(*distributions)
     assert 0.6 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
-    target, (wrapped, other) = tight_boundary(aggregator.call_epsilon), (inside_wrapper(law) for law in laws)
+    target, (wrapped, other) = (
+        tight_boundary(aggregator.call_epsilon),
+        (inside_wrapper(distribution) for distribution in distributions),
+    )
     assert largest_ratio(wrapped, other) <= target.epsilon
     at_boundary = np.arange(4) == 3
     for one, two in {(tuple(a), tuple(b)) for a, b in zip(wrapped[::11], other[::11], strict=True)}:
@@ -125,8 +133,8 @@ def test_a_single_label_epsilon_10_percent_too_small_fails() -> None:
     """One label of many gains a vote, another loses it, and little mass lies elsewhere."""
     for adjacency, after in ((Adjacency.REPLACE_ONE, [1, 59, 0]), (Adjacency.ADD_REMOVE, [1, 60, 0])):
         aggregator = BoundaryMax(selection_scale=4.0, adjacency=adjacency)
-        laws = [np.exp(np.array(counts) / 4.0) for counts in ([0, 60, 0], after)]
-        ratio = largest_ratio(*(law / law.sum() for law in laws))
+        distributions = [np.exp(np.array(counts) / 4.0) for counts in ([0, 60, 0], after)]
+        ratio = largest_ratio(*(distribution / distribution.sum() for distribution in distributions))
         assert 0.9 * aggregator.call_epsilon < ratio <= aggregator.call_epsilon
 
 
@@ -165,20 +173,22 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(adjacency:
     target, worst = not_prior(epsilon), math.inf
     for move in range(1, sens + 1):
         for one, two in zip(kept[move:], kept[:-move], strict=True):
-            laws = [one, 1 - one], [two, 1 - two]
-            assert largest_ratio(np.array(laws[0]), np.array(laws[1])) <= epsilon * (1 + 1e-12)
-            worst = min(worst, exact_hit_prob(*laws, in_target=[False, True], epsilon=epsilon))
+            distributions = [one, 1 - one], [two, 1 - two]
+            assert largest_ratio(np.array(distributions[0]), np.array(distributions[1])) <= epsilon * (1 + 1e-12)
+            worst = min(worst, exact_hit_prob(*distributions, in_target=[False, True], epsilon=epsilon))
     assert target.hit_prob <= worst * (1 + 1e-6)
     assert 1.05 * target.hit_prob > worst
 
 
-def session_law(kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int) -> dict[object, float]:
-    """The exact law of a session of one hit: how often the prior was kept, and what the hit released."""
-    law: dict[object, float] = {"kept to the end": kept**num_queries}
+def session_distribution(
+    kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int
+) -> dict[object, float]:
+    """The exact distribution of a session of one hit: how often the prior was kept, and what the hit released."""
+    distribution: dict[object, float] = {"kept to the end": kept**num_queries}
     for before in range(num_queries):
         for outcome, probability in release.items():
-            law[before, outcome] = kept**before * (1 - kept) * probability
-    return law
+            distribution[before, outcome] = kept**before * (1 - kept) * probability
+    return distribution
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -194,8 +204,8 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency) -> No
     largest = 0.0
     for one, two in zip(first, second, strict=True):
         prior = np.array([[True, False, False]])
-        laws = [
-            session_law(
+        distributions = [
+            session_distribution(
                 float(kept[margins(counts[None], prior)[0] + 6]),
                 aggregator.release_step.distribution(counts, num_teachers=6),
                 num_queries,
@@ -203,7 +213,10 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency) -> No
             for counts in (one, two)
         ]
         for epsilon, delta in claimed.items():
-            exact = sum(max(0.0, mass - math.exp(epsilon) * laws[1].get(y, 0.0)) for y, mass in laws[0].items())
+            exact = sum(
+                max(0.0, mass - math.exp(epsilon) * distributions[1].get(y, 0.0))
+                for y, mass in distributions[0].items()
+            )
             largest = max(largest, exact / delta)
             assert exact <= delta
     assert largest > 0
@@ -216,8 +229,8 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     epsilon, sens = bit_epsilon(kept, adjacency.gap_sensitivity), adjacency.gap_sensitivity
     low, high = kept[6 - sens], kept[6]
     released: dict[tuple[int, ...] | None, float] = {None: 1.0}
-    laws = [session_law(float(probability), released, 100) for probability in (high, low)]
-    exact = sum(max(0.0, mass - math.exp(epsilon) * laws[1][y]) for y, mass in laws[0].items())
+    distributions = [session_distribution(float(probability), released, 100) for probability in (high, low)]
+    exact = sum(max(0.0, mass - math.exp(epsilon) * distributions[1][y]) for y, mass in distributions[0].items())
     assert exact > 0.02  # where one check has a delta of 0
 
 
@@ -245,8 +258,8 @@ def boundary_excess(one: Array, two: Array, num_queries: int, epsilon: float) ->
     for asked in range(num_queries + 1):
         for firsts in range(asked + 1):
             ways = math.comb(asked, firsts)
-            masses = [law[0] ** firsts * law[1] ** (asked - firsts) for law in (one, two)]
+            masses = [distribution[0] ** firsts * distribution[1] ** (asked - firsts) for distribution in (one, two)]
             if asked < num_queries:
-                masses = [mass * law[2] for mass, law in zip(masses, (one, two), strict=True)]
+                masses = [mass * distribution[2] for mass, distribution in zip(masses, (one, two), strict=True)]
             total += ways * max(0.0, masses[0] - math.exp(epsilon) * masses[1])
     return total

@@ -1,4 +1,4 @@
-"""ClippedVotes on all votes of small ensembles: how far one change moves the counts, and the exact law of the bits."""
+"""ClippedVotes on all votes of small ensembles: how far one change moves the counts, and the bits' distribution."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def neighboring_counts(adjacency: Adjacency, vote_clip: int, norm: str, num_labe
     return np.concatenate(both), np.concatenate(both[::-1])
 
 
-def joint_law(counts: Array, noise_std: float) -> Array:
+def joint_distribution(counts: Array, noise_std: float) -> Array:
     """The probability of every pattern of bits at a threshold of 1.5 votes: `[P, 2**L]`."""
     ones = ndtr((counts - 1.5) / noise_std)
     return np.asarray(np.where(all_vectors(counts.shape[1]), ones[:, None], 1 - ones[:, None]).prod(axis=-1))
@@ -82,10 +82,12 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
     for vote_clip in (1, 2, 3):
         aggregator = ClippedVotes(noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency)
         event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
-        laws = [joint_law(counts, noise_std) for counts in neighboring_counts(adjacency, vote_clip, norm)]
-        ratio = assert_covered(largest_renyi(*laws), price_curve(event))
+        distributions = [
+            joint_distribution(counts, noise_std) for counts in neighboring_counts(adjacency, vote_clip, norm)
+        ]
+        ratio = assert_covered(largest_renyi(*distributions), price_curve(event))
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
-        assert_delta_covered(*laws, event)
+        assert_delta_covered(*distributions, event)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -93,17 +95,19 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     event = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency).event_for(
         num_queries=1, num_labels=3, num_teachers=3
     )
-    laws = [joint_law(counts, 1.0) for counts in neighboring_counts(adjacency, 1, "l1")]
+    distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(adjacency, 1, "l1")]
     with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(largest_renyi(*laws), 0.9 * price_curve(event))
+        assert_covered(largest_renyi(*distributions), 0.9 * price_curve(event))
 
 
 def test_the_price_of_add_remove_does_not_cover_replace_one() -> None:
     """Charging tau where a record can trade tau votes for tau others."""
     cheap = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=Adjacency.ADD_REMOVE)
-    laws = [joint_law(counts, 1.0) for counts in neighboring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
+    distributions = [joint_distribution(counts, 1.0) for counts in neighboring_counts(Adjacency.REPLACE_ONE, 1, "l1")]
     with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(largest_renyi(*laws), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3)))
+        assert_covered(
+            largest_renyi(*distributions), price_curve(cheap.event_for(num_queries=1, num_labels=3, num_teachers=3))
+        )
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:

@@ -1,4 +1,4 @@
-"""Data-dependent costs against the exact laws of every neighbor of every small histogram.
+"""Data-dependent costs against the exact distributions of every neighbor of every small histogram.
 
 Tightness measured: gap selection 1.000 given the largest probability, one bit 1.000, GNMax up to 0.97 (3 classes, 30
 teachers).
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 
 def renyi_of_each(first: Array, second: Array) -> Array:
-    """D_a(first || second) of each pair of laws `[N, n]`, at every order: `[N, A]`."""
+    """D_a(first || second) of each pair of distributions `[N, n]`, at every order: `[N, A]`."""
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(first)[:, :, None], np.log(second)[:, :, None]
     moments = np.logaddexp.reduce(ORDERS * log_p - (ORDERS - 1) * log_q, axis=1)
@@ -72,11 +72,11 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
     assert backward[0, 0] > 1.3 * forward[0, 0]
 
 
-def test_gap_selection_is_attained_by_a_law_with_the_same_largest_probability() -> None:
+def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
     p, epsilon = 0.9, 0.5
     first = np.array([[p, 1 - p]])
     second = [first * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
-    second = [law / law.sum() for law in second]
+    second = [distribution / distribution.sum() for distribution in second]
     forward, backward = gap_selection_rdp(logit(np.array([p])), event=BoundedRangeEvent(epsilon), orders=ORDERS)
     some = (ORDERS >= 4) & (ORDERS <= 16)  # elsewhere a part of the 0.1 does worse
     there, back = ([renyi_of_each(*pair)[0, some] for pair in pairs] for pairs in both_ways(first, second))
@@ -85,7 +85,7 @@ def test_gap_selection_is_attained_by_a_law_with_the_same_largest_probability() 
 
 
 def both_ways(first: Array, second: list[Array]) -> tuple[list[tuple[Array, Array]], list[tuple[Array, Array]]]:
-    return [(first, law) for law in second], [(law, first) for law in second]
+    return [(first, distribution) for distribution in second], [(distribution, first) for distribution in second]
 
 
 def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
@@ -112,8 +112,8 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
                 assert_covered(exact, 0.9 * cost)
 
 
-def votes_laws(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
-    """The law over all label vectors of each query, `[N, 2**L]`: every label's count against half, with own noise."""
+def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
+    """The distribution over all label vectors per query, `[N, 2**L]`: every count against half, with own noise."""
     num_labels = votes.shape[1]
     z = (votes - num_teachers / 2) / std
     bits = (np.arange(2**num_labels)[:, None] >> np.arange(num_labels)) & 1  # [2**L, L]
@@ -123,12 +123,12 @@ def votes_laws(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Ar
 def votes_costs(num_teachers: int, num_labels: int, std: float, adjacency: Adjacency) -> tuple[Array, Array, Array]:
     """Both divergences of every pair in which one teacher changes all labels, and the cost of its first member."""
     first, second = neighbors(num_labels, num_teachers, adjacency)
-    laws = [votes_laws(side, num_teachers=num_teachers, std=std) for side in (first, second)]
+    distributions = [votes_distributions(side, num_teachers=num_teachers, std=std) for side in (first, second)]
     event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
     bit = event.event
     rows, which = np.unique(first, axis=0, return_inverse=True)
     costs = np.array([one_bit_cost(row[None], event=bit, orders=ORDERS).rdp for row in rows])
-    return renyi_of_each(*laws), renyi_of_each(*laws[::-1]), costs[which.ravel()]
+    return renyi_of_each(*distributions), renyi_of_each(*distributions[::-1]), costs[which.ravel()]
 
 
 @pytest.mark.parametrize("std", [0.8, 3.0])
@@ -156,13 +156,16 @@ def test_the_dearest_label_alone_does_not_cover_all_of_them() -> None:
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
-    """One teacher changes on both queries: the product law's divergence is the sum, in either direction."""
+    """One teacher changes on both queries: the product distribution's divergence is the sum, in either direction."""
     std, teachers = 1.0, 3
     first, second = neighbors(1, teachers, Adjacency.REPLACE_ONE)
-    laws = [votes_laws(side, num_teachers=teachers, std=std) for side in (first, second)]
+    distributions = [votes_distributions(side, num_teachers=teachers, std=std) for side in (first, second)]
     event = GaussianVotes(noise_std=std).event_for(num_queries=1, num_labels=1, num_teachers=teachers)
     one, two = np.meshgrid(np.arange(len(first)), np.arange(len(first)))
-    pairs = [(law[one.ravel(), :, None] * law[two.ravel(), None, :]).reshape(one.size, -1) for law in laws]
+    pairs = [
+        (distribution[one.ravel(), :, None] * distribution[two.ravel(), None, :]).reshape(one.size, -1)
+        for distribution in distributions
+    ]
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
     bit = event.event
     cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
@@ -172,15 +175,15 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     assert ratio.max() > 0.999
 
 
-def log_gnmax_laws(votes: NDArray[np.int64], noise_std: float) -> Array:
-    """Logs of the law of the noisy plurality `[N, L]`, exact in the tails: a trapezoid sum over the winning value."""
-    laws = []
+def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array:
+    """Log-probabilities of the noisy plurality `[N, L]`, exact in the tails: a trapezoid sum over the winning value."""
+    distributions = []
     for row in votes / noise_std:
         x = np.arange(row.min() - 14, row.max() + 14, 0.02)
         below, moved = log_ndtr(x - row[:, None]), x - row[:, None]
         terms = below.sum(axis=0) - below - 0.5 * moved**2 + np.log(0.02 / np.sqrt(2 * np.pi))
-        laws.append(np.logaddexp.reduce(terms, axis=1))
-    return np.array(laws)
+        distributions.append(np.logaddexp.reduce(terms, axis=1))
+    return np.array(distributions)
 
 
 @lru_cache
@@ -205,7 +208,10 @@ def gnmax_divergences(num_teachers: int, num_classes: int, std: float) -> tuple[
     The moments carry rounding errors, so 1e-12 is taken off each.
     """
     rows, first, other = gnmax_pairs(num_teachers, num_classes)
-    log_p, log_q = log_gnmax_laws(rows, std)[first][:, :, None], log_gnmax_laws(other, std)[:, :, None]
+    log_p, log_q = (
+        log_gnmax_distributions(rows, std)[first][:, :, None],
+        log_gnmax_distributions(other, std)[:, :, None],
+    )
     both = []
     for one, two in ((log_p, log_q), (log_q, log_p)):
         moment = np.logaddexp.reduce(ORDERS * one - (ORDERS - 1) * two, axis=1)

@@ -11,6 +11,7 @@ from pate.accounting.events import leaves
 from pate.aggregators import StableTopK
 from pate.mechanisms import StabilityTest
 from pate.validation import InvalidValue
+from tests.privacy.distributions import selection_distribution
 from tests.privacy.divergences import (
     ORDERS,
     assert_covered,
@@ -19,36 +20,37 @@ from tests.privacy.divergences import (
     price_curve,
 )
 from tests.privacy.histograms import gap_pairs
-from tests.privacy.laws import selection_law
-from tests.privacy.top_k_laws import failure_mass, laws_end_to_end, laws_outside_failure
+from tests.privacy.top_k_distributions import distributions_end_to_end, distributions_outside_failure, failure_mass
 
 Array = NDArray[np.float64]
 
 
-def selection_laws(
+def selection_distributions(
     noise: str, scale: float, adjacency: Adjacency, *, num_labels: int = 4, num_teachers: int = 6
 ) -> tuple[Array, Array]:
     pairs = gap_pairs(num_labels, num_teachers, adjacency, padded=False)
-    return selection_law(noise, pairs.first, scale), selection_law(noise, pairs.second, scale)
+    return selection_distribution(noise, pairs.first, scale), selection_distribution(noise, pairs.second, scale)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: Adjacency) -> None:
     """Zhu & Wang's headline figure: a sens**2 / (2 std**2), as if only one gap were released."""
-    exact = largest_renyi(*selection_laws("gaussian", 3.0, adjacency))
+    exact = largest_renyi(*selection_distributions("gaussian", 3.0, adjacency))
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, ORDERS * adjacency.gap_sensitivity**2 / (2 * 3.0**2))
 
 
 def test_noisy_max_exceeds_the_sensitivity_1_price_by_1_27_with_three_labels() -> None:
     """The pair of gaps (1, 1) and (0, 2): 1.27 times the false price for large noise at order 8 (spec 1.2)."""
-    exact = largest_renyi(*selection_laws("gaussian", 50.0, Adjacency.ADD_REMOVE, num_labels=3), np.array([8.0]))
+    exact = largest_renyi(
+        *selection_distributions("gaussian", 50.0, Adjacency.ADD_REMOVE, num_labels=3), np.array([8.0])
+    )
     assert exact[0] / (8 / (2 * 50.0**2)) == pytest.approx(1.27, abs=0.01)
 
 
 def test_permute_and_flip_is_no_exponential_mechanism() -> None:
     for adjacency in Adjacency:
-        exact = largest_renyi(*selection_laws("exponential", 3.0, adjacency))
+        exact = largest_renyi(*selection_distributions("exponential", 3.0, adjacency))
         epsilon = adjacency.gap_range / 3.0
         assert_covered(exact, price_curve(PureDpEvent(epsilon)))
         with pytest.raises(AssertionError, match="of its price"):
@@ -59,7 +61,7 @@ def test_permute_and_flip_is_no_exponential_mechanism() -> None:
 def test_range_of_one_gap_is_not_enough(noise: str) -> None:
     """Two gaps move in opposite ways: charging sens / scale in place of 2 sens / scale."""
     for adjacency in Adjacency:
-        exact = largest_renyi(*selection_laws(noise, 1.0, adjacency))
+        exact = largest_renyi(*selection_distributions(noise, 1.0, adjacency))
         kind = BoundedRangeEvent if noise == "gumbel" else PureDpEvent
         with pytest.raises(AssertionError, match="of its price"):
             assert_covered(exact, price_curve(kind(adjacency.gap_sensitivity / 1.0)))
@@ -94,20 +96,20 @@ def test_add_remove_parameters_do_not_protect_one_record(noise: str, test: str) 
     )
     event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
     own = gap_pairs(3, 6, Adjacency.ADD_REMOVE, padded=False)
-    assert_covered(largest_renyi(*laws_outside_failure(aggregator, own)), price_curve(event))
-    assert_delta_covered(*laws_end_to_end(aggregator, own), event)
+    assert_covered(largest_renyi(*distributions_outside_failure(aggregator, own)), price_curve(event))
+    assert_delta_covered(*distributions_end_to_end(aggregator, own), event)
     record = gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False)
     with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(largest_renyi(*laws_outside_failure(aggregator, record)), price_curve(event))
+        assert_covered(largest_renyi(*distributions_outside_failure(aggregator, record)), price_curve(event))
     with pytest.raises(AssertionError, match="of its price"):
-        assert_delta_covered(*laws_end_to_end(aggregator, record), event)
+        assert_delta_covered(*distributions_end_to_end(aggregator, record), event)
 
 
 def test_dropping_the_price_of_the_test_is_refuted() -> None:
     """The selection's price alone, as in code that drops the confidence check's cost."""
     aggregator = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
     pairs = gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False)
-    exact = largest_renyi(*laws_outside_failure(aggregator, pairs))
+    exact = largest_renyi(*distributions_outside_failure(aggregator, pairs))
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, price_curve(aggregator.gap_selection(num_labels=3, num_teachers=6).event))
 
@@ -115,9 +117,9 @@ def test_dropping_the_price_of_the_test_is_refuted() -> None:
 def test_dropping_the_failure_probability_is_refuted() -> None:
     """At a large epsilon the failure is all that is left of delta, and the Renyi price alone promises less."""
     aggregator = StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05)
-    laws = laws_end_to_end(aggregator, gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False))
+    distributions = distributions_end_to_end(aggregator, gap_pairs(3, 6, Adjacency.REPLACE_ONE, padded=False))
     event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
-    assert_delta_covered(*laws, event)
+    assert_delta_covered(*distributions, event)
     without_failure = ComposedEvent(tuple(leaf for leaf, _ in leaves(event)))
     with pytest.raises(AssertionError, match="of its price"):
-        assert_delta_covered(*laws, without_failure)
+        assert_delta_covered(*distributions, without_failure)

@@ -1,4 +1,4 @@
-"""The price of GapSelection against its exact laws on all neighboring histograms.
+"""The price of GapSelection against its exact distributions on all neighboring histograms.
 
 Tightness measured at 4 labels, 6 teachers: Gumbel 1.000 of its price, exponential 1.000, Laplace up to 0.993, Gaussian
 up to 0.53 in Renyi divergence and up to 0.996 in delta.
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, PureDpEvent
 from pate.mechanisms import GapSelection
-from pate.mechanisms.stable.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
+from tests.privacy.distributions import selection_distribution
 from tests.privacy.divergences import (
     assert_covered,
     assert_delta_covered,
@@ -25,7 +26,6 @@ from tests.privacy.divergences import (
     price_curve,
 )
 from tests.privacy.histograms import gap_pairs
-from tests.privacy.laws import selection_law
 
 ADJACENCIES = tuple(Adjacency)
 SCALES = (0.5, 1.0, 3.0)
@@ -46,28 +46,28 @@ def selection_of(
     )
 
 
-def laws_of(selection: GapSelection, adjacency: Adjacency | None = None) -> tuple[Array, Array]:
-    """The exact laws of k for all neighbors, by default under the selection's own adjacency."""
+def distributions_of(selection: GapSelection, adjacency: Adjacency | None = None) -> tuple[Array, Array]:
+    """The exact distributions of k for all neighbors, by default under the selection's own adjacency."""
     pairs = gap_pairs(
         selection.num_labels, selection.num_teachers, adjacency or selection.adjacency, padded=selection.padded
     )
     utilities = [gaps + selection.offsets for gaps in (pairs.first, pairs.second)]
-    first, second = (selection_law(selection.noise, side, selection.noise_scale) for side in utilities)
+    first, second = (selection_distribution(selection.noise, side, selection.noise_scale) for side in utilities)
     return first, second
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_neighbors(adjacency: Adjacency, noise: str, scale: float, padded: bool) -> None:
     selection = selection_of(noise, scale, adjacency, padded=padded)
-    laws = laws_of(selection)
-    assert_covered(largest_renyi(*laws), price_curve(selection.event))
-    assert_delta_covered(*laws, selection.event)
+    distributions = distributions_of(selection)
+    assert_covered(largest_renyi(*distributions), price_curve(selection.event))
+    assert_delta_covered(*distributions, selection.event)
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_smaller_instances(adjacency: Adjacency, noise: str) -> None:
     for num_labels, num_teachers in SMALLER:
@@ -75,10 +75,10 @@ def test_price_covers_all_smaller_instances(adjacency: Adjacency, noise: str) ->
             selection = selection_of(
                 noise, 0.5, adjacency, padded=padded, num_labels=num_labels, num_teachers=num_teachers
             )
-            assert_covered(largest_renyi(*laws_of(selection)), price_curve(selection.event))
+            assert_covered(largest_renyi(*distributions_of(selection)), price_curve(selection.event))
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
     plain = selection_of(noise, 1.0, adjacency, padded=True)
@@ -92,22 +92,24 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
         adjacency=adjacency,
     )
     assert steep.event == plain.event
-    laws = laws_of(steep)
-    assert_covered(largest_renyi(*laws), price_curve(steep.event))
-    assert_delta_covered(*laws, steep.event)
+    distributions = distributions_of(steep)
+    assert_covered(largest_renyi(*distributions), price_curve(steep.event))
+    assert_delta_covered(*distributions, steep.event)
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_a_restricted_domain(adjacency: Adjacency, noise: str, padded: bool) -> None:
     """Only the best `max_k` candidates compete: fewer gaps, the same range; Gaussian noise is priced for fewer."""
     for max_k in (1, 2, 3):
         selection = replace(selection_of(noise, 0.5, adjacency, padded=padded), max_k=max_k)
         pairs = gap_pairs(4, 6, adjacency, padded=padded)
-        laws = [selection_law(noise, gaps[:, : max_k + padded], 0.5) for gaps in (pairs.first, pairs.second)]
-        ratio = assert_covered(largest_renyi(*laws), price_curve(selection.event))
-        assert_delta_covered(*laws, selection.event)
+        distributions = [
+            selection_distribution(noise, gaps[:, : max_k + padded], 0.5) for gaps in (pairs.first, pairs.second)
+        ]
+        ratio = assert_covered(largest_renyi(*distributions), price_curve(selection.event))
+        assert_delta_covered(*distributions, selection.event)
         if noise == "gumbel" and max_k > 1:
             assert ratio > 0.9  # so 10% less would fail
 
@@ -117,7 +119,7 @@ def test_price_covers_a_restricted_domain(adjacency: Adjacency, noise: str, padd
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_10_percent_too_small_fails(adjacency: Adjacency, noise: str, padded: bool) -> None:
     selection = selection_of(noise, 0.5, adjacency, padded=padded)
-    exact, price = largest_renyi(*laws_of(selection)), price_curve(selection.event)
+    exact, price = largest_renyi(*distributions_of(selection)), price_curve(selection.event)
     assert_covered(exact, price)
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, 0.9 * price)
@@ -128,7 +130,7 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency, noise: str, pa
 def test_a_loose_price_fails_when_it_is_made_small_enough(adjacency: Adjacency, noise: str, factor: float) -> None:
     """These bounds are not attained by small instances: 0.892 (Laplace) and 0.411 (Gaussian) under replace-one."""
     selection = selection_of(noise, 0.5, adjacency, padded=False)
-    exact, price = largest_renyi(*laws_of(selection)), price_curve(selection.event)
+    exact, price = largest_renyi(*distributions_of(selection)), price_curve(selection.event)
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, factor * price)
 
@@ -138,7 +140,7 @@ def test_a_loose_price_fails_when_it_is_made_small_enough(adjacency: Adjacency, 
 def test_gumbel_attains_its_range_and_no_more(adjacency: Adjacency, scale: float) -> None:
     selection = selection_of("gumbel", scale, adjacency, padded=False)
     assert selection.event == BoundedRangeEvent({"replace_one": 4, "add_remove": 2}[adjacency] / scale)
-    assert largest_range(*laws_of(selection)) == pytest.approx(selection.event.epsilon, rel=1e-9)
+    assert largest_range(*distributions_of(selection)) == pytest.approx(selection.event.epsilon, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "exponential"])
@@ -146,13 +148,13 @@ def test_gumbel_attains_its_range_and_no_more(adjacency: Adjacency, scale: float
 def test_pure_dp_holds_and_is_nearly_attained(adjacency: Adjacency, noise: str) -> None:
     selection = selection_of(noise, 1.0, adjacency, padded=False)
     assert isinstance(selection.event, PureDpEvent)
-    attained = largest_log_ratio(*laws_of(selection)) / selection.event.epsilon
+    attained = largest_log_ratio(*distributions_of(selection)) / selection.event.epsilon
     assert {"laplace": 0.84, "exponential": 0.999}[noise] < attained <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_one_candidate_releases_nothing_and_costs_nothing(noise: str) -> None:
     selection = selection_of(noise, 0.5, Adjacency.REPLACE_ONE, padded=False, num_labels=2)
     assert selection.event == NoOpEvent()
-    assert largest_log_ratio(*laws_of(selection)) == 0
-    assert not math.isnan(assert_delta_covered(*laws_of(selection), selection.event))
+    assert largest_log_ratio(*distributions_of(selection)) == 0
+    assert not math.isnan(assert_delta_covered(*distributions_of(selection), selection.event))

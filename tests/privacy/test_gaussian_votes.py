@@ -1,4 +1,4 @@
-"""The price of GaussianVotes against its exact law on all neighboring histograms; it is attained."""
+"""The price of GaussianVotes against its exact distribution on all neighboring histograms; it is attained."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def price_of(noise_std: float, num_labels: int, num_teachers: int, adjacency: Ad
     return aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
 
-def joint_law(counts: Counts, noise_std: float, num_teachers: int) -> Array:
+def joint_distribution(counts: Counts, noise_std: float, num_teachers: int) -> Array:
     """The probability of every pattern of bits: `[P, 2**L]`."""
     margins = (counts - num_teachers / 2) / noise_std
-    law = np.ones((len(counts), 1))
+    distribution = np.ones((len(counts), 1))
     for z in margins.T:
-        law = np.concatenate([law * ndtr(-z)[:, None], law * ndtr(z)[:, None]], axis=1)
-    return law
+        distribution = np.concatenate([distribution * ndtr(-z)[:, None], distribution * ndtr(z)[:, None]], axis=1)
+    return distribution
 
 
 def largest_sum_of_bits(first: Counts, second: Counts, noise_std: float, num_teachers: int) -> Array:
@@ -65,13 +65,18 @@ def test_price_covers_all_neighbors_and_is_attained(adjacency: Adjacency, noise_
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_delta_covers_all_neighbors(adjacency: Adjacency, noise_std: float) -> None:
     for num_labels, num_teachers in ((1, 6), (2, 6), (3, 6), (4, 3)):
-        laws = [joint_law(counts, noise_std, num_teachers) for counts in neighbors(num_labels, num_teachers, adjacency)]
-        assert_delta_covered(laws[0], laws[1], price_of(noise_std, num_labels, num_teachers, adjacency))
+        distributions = [
+            joint_distribution(counts, noise_std, num_teachers)
+            for counts in neighbors(num_labels, num_teachers, adjacency)
+        ]
+        assert_delta_covered(
+            distributions[0], distributions[1], price_of(noise_std, num_labels, num_teachers, adjacency)
+        )
 
 
 def test_bits_are_independent_so_their_divergences_add() -> None:
     first, second = neighbors(2, 4, Adjacency.REPLACE_ONE)
-    joint = largest_renyi(joint_law(first, 1.0, 4), joint_law(second, 1.0, 4))
+    joint = largest_renyi(joint_distribution(first, 1.0, 4), joint_distribution(second, 1.0, 4))
     np.testing.assert_allclose(joint, largest_sum_of_bits(first, second, 1.0, 4), rtol=1e-9)
 
 

@@ -10,14 +10,14 @@ import pytest
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import PowersetGNMax
 from pate.verification import verify
-from tests.privacy.case import Counts, Law
-from tests.privacy.rival_laws import noisy_max_law
+from tests.privacy.case import Counts, Distribution
+from tests.privacy.rival_distributions import noisy_max_distribution
 
 SETS = np.array(list(product((False, True), repeat=2)))  # by the value of their bits
 
 
-def law(counts: Counts) -> Law:
-    return dict(enumerate(noisy_max_law(counts, 1.0).tolist()))
+def distribution(counts: Counts) -> Distribution:
+    return dict(enumerate(noisy_max_distribution(counts, 1.0).tolist()))
 
 
 @pytest.mark.parametrize("num_teachers", [1, 2, 4])
@@ -25,7 +25,7 @@ def law(counts: Counts) -> Law:
 def test_price_covers_all_histograms_of_sets(adjacency: Adjacency, num_teachers: int) -> None:
     event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(num_queries=1, num_labels=2, num_teachers=9)
     verdict = verify(
-        law, num_labels=4, num_teachers=num_teachers, adjacency=adjacency, event=event, one_vote=True
+        distribution, num_labels=4, num_teachers=num_teachers, adjacency=adjacency, event=event, one_vote=True
     ).require()
     assert verdict.ratio > 0.3
 
@@ -33,8 +33,8 @@ def test_price_covers_all_histograms_of_sets(adjacency: Adjacency, num_teachers:
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     """And a price too small by the part that the argmax hides is found out: the comparison can fail."""
     shape = {"num_labels": 4, "num_teachers": 4, "adjacency": Adjacency.REPLACE_ONE, "one_vote": True}
-    assert not verify(law, event=GaussianEvent(1.0), **shape).sound
-    ratio = verify(law, event=GaussianEvent(0.5**0.5), **shape).ratio
+    assert not verify(distribution, event=GaussianEvent(1.0), **shape).sound
+    ratio = verify(distribution, event=GaussianEvent(0.5**0.5), **shape).ratio
     assert 0.5 < ratio < 1
 
 

@@ -24,11 +24,11 @@ from pate.accounting import (
 from pate.aggregators import StableTopK
 from pate.mechanisms import GapSelection, LimitedDomainTopK, PermuteAndFlipTopK, StabilityTest
 from pate.mechanisms.ranking import Ranking
-from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_laws
+from pate.verification import Claim, PriceRefuted, Verdict, verify, verify_densities, verify_distributions
 
 RECORD, PAPERS = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 Counts = NDArray[np.int64]
-Law = Mapping[object, float]
+Distribution = Mapping[object, float]
 
 
 def selection_verdict(
@@ -70,15 +70,15 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(sensitivi
     first = 10 * np.arange(40)[::-1] + 5
     second = first + np.arange(40) % 2
     selection = GapSelection(noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=PAPERS)
-    laws = [selection.probabilities(histogram) for histogram in (first, second)]
-    verdict = verify_laws(
-        *laws, event=GaussianEvent(50.0 / sensitivity), orders=(2.0,), names=lambda _: ("tied", "moved")
+    distributions = [selection.probabilities(histogram) for histogram in (first, second)]
+    verdict = verify_distributions(
+        *distributions, event=GaussianEvent(50.0 / sensitivity), orders=(2.0,), names=lambda _: ("tied", "moved")
     )
     assert verdict.renyi.ratio == pytest.approx(ratio, abs=0.01)
     assert (verdict.renyi.first, verdict.renyi.second) == ("tied", "moved")
 
 
-def noisy_count(std: float, histogram: Counts) -> Law:
+def noisy_count(std: float, histogram: Counts) -> Distribution:
     """The cell of a noisy count, 0.05 wide: a function of a Gaussian release."""
     edges = np.concatenate([[-np.inf], np.arange(-30, 34, 0.05), [np.inf]])
     return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / std))))
@@ -97,7 +97,7 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(rho: float, delta: fl
     assert verify(lambda histogram: noisy_count(std, histogram), event=ours, **shape).sound
 
 
-def set_law(passes: NDArray[np.float64], k: int, histogram: Counts) -> Law:
+def set_distribution(passes: NDArray[np.float64], k: int, histogram: Counts) -> Distribution:
     """The set of the k best, if its gap passes."""
     ranking = Ranking.of(histogram[None])
     passed = float(passes[ranking.gaps(padded=True, num_teachers=len(passes) - 1)[0, k]])
@@ -109,16 +109,16 @@ def test_floor_1_releases_unstable_sets_under_replace_one() -> None:
     make = {"test_std": 1.0, "failure_prob": 0.05, "num_teachers": 6}
     paper = StabilityTest.gaussian(adjacency=PAPERS, **make)
     shape = {"num_labels": 3, "num_teachers": 6, "epsilons": (50.0,)}
-    law = partial(set_law, np.array(paper.pass_probs), 1)
-    verdict = verify(law, adjacency=RECORD, event=ApproximateEvent(GaussianEvent(0.5), 0.05), **shape)
+    distribution = partial(set_distribution, np.array(paper.pass_probs), 1)
+    verdict = verify(distribution, adjacency=RECORD, event=ApproximateEvent(GaussianEvent(0.5), 0.05), **shape)
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
-    assert verdict.delta.exact == pytest.approx(law(np.array([4, 4, 6]))[False, False, True])
-    assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the laws comparable
-    assert verify(law, adjacency=PAPERS, event=paper.event, **shape).sound
+    assert verdict.delta.exact == pytest.approx(distribution(np.array([4, 4, 6]))[False, False, True])
+    assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
+    assert verify(distribution, adjacency=PAPERS, event=paper.event, **shape).sound
     ours = StabilityTest.gaussian(adjacency=RECORD, **make)
     fixed = verify(
-        lambda histogram: set_law(np.array(ours.pass_probs), 1, histogram),
+        lambda histogram: set_distribution(np.array(ours.pass_probs), 1, histogram),
         adjacency=RECORD,
         event=ours.event,
         **shape,
@@ -136,12 +136,12 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     tail = 0.5 * np.exp(-np.abs(excess))
     passes = np.where(excess < 0, tail, 1 - tail)
     claim = Claim(deltas=((2 * epsilon, failure_prob),))
-    law = partial(set_law, passes, 1)
+    distribution = partial(set_distribution, passes, 1)
     shape = {"num_labels": 3, "num_teachers": 6, "event": claim}
-    verdict = verify(law, adjacency=RECORD, **shape)
+    verdict = verify(distribution, adjacency=RECORD, **shape)
     assert verdict.worst.ratio == pytest.approx(2.24, abs=0.01)
     assert max(verdict.worst.first) - sorted(verdict.worst.first)[1] == 2
-    assert verify(law, adjacency=PAPERS, **shape).worst.ratio == pytest.approx(0.5, abs=0.01)
+    assert verify(distribution, adjacency=PAPERS, **shape).worst.ratio == pytest.approx(0.5, abs=0.01)
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
@@ -167,16 +167,18 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
     theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
     corrected = order / (2 * std**2 * (1 - 2 * order * beta)) + log_term
     assert theorem_23 == pytest.approx(claimed, abs=1e-3)
-    laws = (
+    distributions = (
         lambda x: norm.logpdf(x, 0.0, std),
         lambda x: norm.logpdf(x, 1.0, std * math.exp(beta)),
     )
     limits = {"low": -150 * std, "high": 150 * std}
-    verdict = verify_densities(*laws, event=Claim(renyi=((order, theorem_23),)), names=("narrow", "wide"), **limits)
+    verdict = verify_densities(
+        *distributions, event=Claim(renyi=((order, theorem_23),)), names=("narrow", "wide"), **limits
+    )
     assert verdict.refuted
     assert verdict.worst.exact == pytest.approx(exact, abs=1e-3)
     assert (verdict.worst.first, verdict.worst.second) == ("wide", "narrow")
-    assert verify_densities(*laws, event=Claim(renyi=((order, corrected),)), **limits).sound
+    assert verify_densities(*distributions, event=Claim(renyi=((order, corrected),)), **limits).sound
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
@@ -203,13 +205,15 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
         selection_noise="gaussian", selection_scale=50.0, test_std=60.0, failure_prob=1e-9, adjacency=PAPERS
     )
     pair = (799, 401, *[1] * 38), (800, 400, *[2] * 38)
-    laws = [paper.distribution(np.array(histogram), num_teachers=800) for histogram in pair]
-    outcomes = list(laws[0] | laws[1])
-    first, second = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in laws)
+    distributions = [paper.distribution(np.array(histogram), num_teachers=800) for histogram in pair]
+    outcomes = list(distributions[0] | distributions[1])
+    first, second = (
+        np.array([distribution.get(outcome, 0.0) for outcome in outcomes]) for distribution in distributions
+    )
 
     def verdict_at(epsilon: float) -> Verdict:
         claim = Claim(deltas=((epsilon, 1e-6),))
-        return verify_laws(first, second, event=claim, count=600, names=lambda _: pair)
+        return verify_distributions(first, second, event=claim, count=600, names=lambda _: pair)
 
     with pytest.raises(PriceRefuted, match=r"delta at epsilon 3\.6: exact 0\.0039.*\(799, 401, .* -> \(800, 400, "):
         verdict_at(3.6).require()

@@ -13,7 +13,7 @@ from pate.accounting import Accountant, Adjacency, ExactAccountant, PldAccountan
 from pate.aggregators import Aggregator
 from pate.verification import Verdict, all_histograms, verify
 from tests.privacy.case import Case, Shape, by_rank
-from tests.privacy.shipped import CASES, WITHOUT_LAW
+from tests.privacy.shipped import CASES, WITHOUT_DISTRIBUTION
 
 ADJACENCIES = tuple(Adjacency)
 TIGHT = {"PeelingTopK-2.0", "GapSelection-gumbel", "StabilityTest-gaussian-1", "StableTopK-gumbel", "GaussianVotes"}
@@ -23,7 +23,7 @@ SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 
 def verdict_of(case: Case, shape: Shape, **options: Any) -> Verdict:
     subject = case.subject(shape)
     return verify(
-        by_rank(lambda histogram: case.law(subject, histogram, shape), case.rename),
+        by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename),
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         adjacency=shape.adjacency,
@@ -73,17 +73,17 @@ def test_the_names_of_tight_cases_exist() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_laws_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
+def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
     """What `by_rank` relies on: the probabilities of a histogram are those of its sorted counts, renamed."""
     shape = Shape(Adjacency.REPLACE_ONE, 3, 2)
     subject = case.subject(shape)
     for histogram in all_histograms(3, 2):
         order = np.argsort(-histogram, kind="stable")
-        law = case.law(subject, histogram, shape)
-        renamed = case.law(subject, histogram[order], shape)
+        distribution = case.distribution(subject, histogram, shape)
+        renamed = case.distribution(subject, histogram[order], shape)
         expected = {case.rename(outcome, order.tolist()): p for outcome, p in renamed.items()}
-        for outcome in law.keys() | expected.keys():
-            assert law.get(outcome, 0.0) == pytest.approx(expected.get(outcome, 0.0), rel=1e-9, abs=1e-15)
+        for outcome in distribution.keys() | expected.keys():
+            assert distribution.get(outcome, 0.0) == pytest.approx(expected.get(outcome, 0.0), rel=1e-9, abs=1e-15)
 
 
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
@@ -99,6 +99,10 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
         and (isinstance(getattr(thing, "event", None), property) or issubclass(thing, Aggregator))
     }
     assert len(priced) >= 10
-    without = {thing for thing in priced if thing.__name__ in WITHOUT_LAW}
+    without = {thing for thing in priced if thing.__name__ in WITHOUT_DISTRIBUTION}
     assert sorted(thing.__name__ for thing in priced - listed - without) == []
-    assert not any(hasattr(thing, law) for thing in without for law in ("distribution", "probabilities", "law_of"))
+    assert not any(
+        hasattr(thing, distribution)
+        for thing in without
+        for distribution in ("distribution", "probabilities", "distribution_of")
+    )

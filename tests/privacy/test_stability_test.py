@@ -1,4 +1,4 @@
-"""The price of StabilityTest against the exact law of its bit on all neighboring histograms; it is attained."""
+"""The price of StabilityTest against its bit's exact distribution on all neighboring histograms; it is attained."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ def make_test(kind: str, adjacency: Adjacency, *, num_teachers: int = 6, failure
     return make(test_std=1.0, failure_prob=failure_prob, **shape)
 
 
-def laws_of(test: StabilityTest, *, num_labels: int, adjacency: Adjacency | None = None) -> tuple[Array, Array, Array]:
-    """The bit's laws for every neighbor and every k, `[M, 2]`, and whether the k best labels are the same, `[M]`."""
+def distributions_of(
+    test: StabilityTest, *, num_labels: int, adjacency: Adjacency | None = None
+) -> tuple[Array, Array, Array]:
+    """The bit's distributions for every neighbor and every k, `[M, 2]`, and whether the k best are the same, `[M]`."""
     pairs = gap_pairs(num_labels, test.num_teachers, adjacency or test.adjacency, padded=False)
     passed = [np.array(test.pass_probs)[gaps.ravel()] for gaps in (pairs.first, pairs.second)]
     first, second = (np.column_stack([p, 1 - p]) for p in passed)
     return first, second, pairs.same_set.ravel()
 
 
-def released_laws(first: Array, second: Array, same: NDArray[np.bool_]) -> tuple[Array, Array]:
+def released_distributions(first: Array, second: Array, same: NDArray[np.bool_]) -> tuple[Array, Array]:
     """The set as released, where it differs two outcomes, or the refusal: `[M, 4]`."""
     nothing = np.zeros(len(same))
     mine = np.column_stack([np.where(same, first[:, 0], 0), np.where(same, 0, first[:, 0]), nothing, first[:, 1]])
@@ -55,9 +57,9 @@ def released_laws(first: Array, second: Array, same: NDArray[np.bool_]) -> tuple
 def test_price_covers_all_neighbors_and_is_attained(adjacency: Adjacency, kind: str, failure_prob: float) -> None:
     for num_labels, num_teachers in SIZES:
         test = make_test(kind, adjacency, num_teachers=num_teachers, failure_prob=failure_prob)
-        first, second, same = laws_of(test, num_labels=num_labels)
+        first, second, same = distributions_of(test, num_labels=num_labels)
         tightness = assert_covered(largest_renyi(first[same], second[same]), price_curve(test.event))
-        assert_delta_covered(*released_laws(first, second, same), test.event)
+        assert_delta_covered(*released_distributions(first, second, same), test.event)
     assert tightness == pytest.approx(1, rel=1e-6)
 
 
@@ -65,7 +67,7 @@ def test_price_covers_all_neighbors_and_is_attained(adjacency: Adjacency, kind: 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_10_percent_too_small_fails(adjacency: Adjacency, kind: str) -> None:
     test = make_test(kind, adjacency)
-    first, second, same = laws_of(test, num_labels=3)
+    first, second, same = distributions_of(test, num_labels=3)
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(largest_renyi(first[same], second[same]), 0.9 * price_curve(test.event))
 
@@ -75,11 +77,13 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency, kind: str) -> 
 def test_unstable_sets_pass_with_the_failure_probability_and_no_more(adjacency: Adjacency, kind: str) -> None:
     for num_labels, num_teachers in SIZES[1:]:
         test = make_test(kind, adjacency, num_teachers=num_teachers)
-        first, second, same = laws_of(test, num_labels=num_labels)
+        first, second, same = distributions_of(test, num_labels=num_labels)
         unstable = np.maximum(first[~same, 0].max(), second[~same, 0].max())
         assert unstable == pytest.approx(test.failure_prob, rel=1e-9)
         assert unstable <= test.failure_prob
-        assert largest_delta(*released_laws(first, second, same), 50.0) == pytest.approx(test.failure_prob, rel=1e-9)
+        assert largest_delta(*released_distributions(first, second, same), 50.0) == pytest.approx(
+            test.failure_prob, rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -1,4 +1,4 @@
-"""The price of StableFixedTopK against its exact laws on all neighboring histograms, step by step and as released."""
+"""The price of StableFixedTopK on all neighboring histograms, step by step and as released."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pate.accounting import Adjacency
 from pate.aggregators import StableFixedTopK
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_delta, largest_renyi, price_curve
-from tests.privacy.fixed_laws import laws_of, pairs_of
+from tests.privacy.fixed_distributions import distributions_of, pairs_of
 
 ADJACENCIES = tuple(Adjacency)
 TESTS: dict[str, dict[str, Any]] = {
@@ -28,15 +28,17 @@ def fixed(k: int, adjacency: Adjacency, test: str = "gaussian", **fields: Any) -
 def assert_priced(aggregator: StableFixedTopK, num_labels: int, num_teachers: int) -> float:
     """Outside the failure against the curve; with it, every step and the released set against delta."""
     event = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-    laws = laws_of(aggregator, num_labels, num_teachers)
+    distributions = distributions_of(aggregator, num_labels, num_teachers)
     rows = pairs_of(num_labels, num_teachers, aggregator.adjacency)
-    same = laws.masks[rows[0]] == laws.masks[rows[1]]
-    assert np.where(same, 0.0, laws.passed[rows[0]]).max() <= aggregator.failure_prob
-    ratio = assert_covered(largest_renyi(*(laws.steps(side, same) for side in rows)), price_curve(event))
-    first, second = (laws.steps(side) for side in rows)
+    same = distributions.masks[rows[0]] == distributions.masks[rows[1]]
+    assert np.where(same, 0.0, distributions.passed[rows[0]]).max() <= aggregator.failure_prob
+    ratio = assert_covered(largest_renyi(*(distributions.steps(side, same) for side in rows)), price_curve(event))
+    first, second = (distributions.steps(side) for side in rows)
     np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-9)
     assert_delta_covered(first, second, event)
-    assert_delta_covered(laws.released(first, aggregator.k), laws.released(second, aggregator.k), event)
+    assert_delta_covered(
+        distributions.released(first, aggregator.k), distributions.released(second, aggregator.k), event
+    )
     return ratio
 
 
@@ -64,24 +66,24 @@ def test_price_covers_other_noise_and_smaller_instances(adjacency: Adjacency, no
 
 @pytest.mark.parametrize("votes", [(6, 6, 0, 0), (6, 5, 4, 1), (3, 3, 3, 3), (0, 0, 0, 0), (1, 6, 2, 6)])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_the_packages_law_is_the_one_written_down_here(k: int, votes: tuple[int, ...]) -> None:
+def test_the_packages_distribution_is_the_one_written_down_here(k: int, votes: tuple[int, ...]) -> None:
     for padded in (False, True):
         aggregator = fixed(k, Adjacency.REPLACE_ONE, padded=padded)
-        laws = laws_of(aggregator, 4, 6)
+        distributions = distributions_of(aggregator, 4, 6)
         row = np.array(votes) @ 7 ** np.arange(3, -1, -1)
-        expected = np.sort(laws.released(laws.steps(row[None]), k)[0])
-        law = aggregator.distribution(np.array(votes), num_teachers=6)
-        np.testing.assert_allclose(np.sort(list(law.values())), expected[expected > 0], rtol=1e-9)
-        assert all(len(labels) == k for labels in law)
+        expected = np.sort(distributions.released(distributions.steps(row[None]), k)[0])
+        distribution = aggregator.distribution(np.array(votes), num_teachers=6)
+        np.testing.assert_allclose(np.sort(list(distribution.values())), expected[expected > 0], rtol=1e-9)
+        assert all(len(labels) == k for labels in distribution)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """Two tied labels and a test that says nothing: the peel is all there is, and attains its price."""
     aggregator = fixed(1, adjacency, "strict", test_std=1e4, peel_scale=4.0)
-    laws, rows = laws_of(aggregator, 2, 6), pairs_of(2, 6, adjacency)
-    same = laws.masks[rows[0]] == laws.masks[rows[1]]
-    exact = largest_renyi(*(laws.steps(side, same) for side in rows))
+    distributions, rows = distributions_of(aggregator, 2, 6), pairs_of(2, 6, adjacency)
+    same = distributions.masks[rows[0]] == distributions.masks[rows[1]]
+    exact = largest_renyi(*(distributions.steps(side, same) for side in rows))
     price = price_curve(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=6))
     assert_covered(exact, price)
     with pytest.raises(AssertionError, match="of its price"):
@@ -95,9 +97,9 @@ def test_two_picks_with_the_noise_of_one_fail(adjacency: Adjacency) -> None:
     event = aggregator.event_for(num_queries=1, num_labels=4, num_teachers=4)
     rows = pairs_of(4, 4, adjacency)
     for growth in (0.5, 0.0):
-        laws = laws_of(aggregator, 4, 4, growth=growth)
-        same = laws.masks[rows[0]] == laws.masks[rows[1]]
-        exact = largest_renyi(*(laws.steps(side, same) for side in rows))
+        distributions = distributions_of(aggregator, 4, 4, growth=growth)
+        same = distributions.masks[rows[0]] == distributions.masks[rows[1]]
+        exact = largest_renyi(*(distributions.steps(side, same) for side in rows))
         if growth:
             assert assert_covered(exact, price_curve(event)) > 0.9
         else:
@@ -108,9 +110,9 @@ def test_two_picks_with_the_noise_of_one_fail(adjacency: Adjacency) -> None:
 def test_noise_and_price_for_add_remove_fail_for_replace_one() -> None:
     aggregator = fixed(1, Adjacency.ADD_REMOVE, "strict")
     event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=6)
-    laws, rows = laws_of(aggregator, 3, 6), pairs_of(3, 6, Adjacency.REPLACE_ONE)
+    distributions, rows = distributions_of(aggregator, 3, 6), pairs_of(3, 6, Adjacency.REPLACE_ONE)
     with pytest.raises(AssertionError, match="of its price"):
-        assert_delta_covered(*(laws.released(laws.steps(side), 1) for side in rows), event)
+        assert_delta_covered(*(distributions.released(distributions.steps(side), 1) for side in rows), event)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -118,6 +120,6 @@ def test_noise_and_price_for_add_remove_fail_for_replace_one() -> None:
 def test_a_failure_probability_10_percent_too_small_fails(adjacency: Adjacency, test: str) -> None:
     """One size competes, so its unstable set passes with the failure probability itself."""
     aggregator = fixed(1, adjacency, test)
-    laws, rows = laws_of(aggregator, 2, 6), pairs_of(2, 6, adjacency)
-    exact = largest_delta(*(laws.steps(side) for side in rows), 50.0)
+    distributions, rows = distributions_of(aggregator, 2, 6), pairs_of(2, 6, adjacency)
+    exact = largest_delta(*(distributions.steps(side) for side in rows), 50.0)
     assert 0.9 * aggregator.failure_prob < exact <= aggregator.failure_prob

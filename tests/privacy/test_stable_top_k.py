@@ -1,4 +1,4 @@
-"""The price of StableTopK, end to end, against its exact laws on all neighboring histograms."""
+"""The price of StableTopK, end to end, against its exact distributions on all neighboring histograms."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from pate.accounting import Adjacency, Event
 from pate.aggregators import StableTopK
-from pate.mechanisms.stable.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
 from tests.privacy.divergences import assert_covered, assert_delta_covered, largest_delta, largest_renyi, price_curve
 from tests.privacy.histograms import GapPairs, gap_pairs
-from tests.privacy.top_k_laws import failure_mass, laws_end_to_end, laws_outside_failure
+from tests.privacy.top_k_distributions import distributions_end_to_end, distributions_outside_failure, failure_mass
 
 ADJACENCIES = tuple(Adjacency)
 TESTS: dict[str, dict[str, Any]] = {
@@ -38,13 +38,13 @@ def price_of(aggregator: StableTopK, pairs: GapPairs) -> Event:
 def assert_priced(aggregator: StableTopK, pairs: GapPairs) -> None:
     event = price_of(aggregator, pairs)
     assert failure_mass(aggregator, pairs) <= aggregator.failure_prob
-    assert_covered(largest_renyi(*laws_outside_failure(aggregator, pairs)), price_curve(event))
-    assert_delta_covered(*laws_end_to_end(aggregator, pairs), event)
+    assert_covered(largest_renyi(*distributions_outside_failure(aggregator, pairs)), price_curve(event))
+    assert_delta_covered(*distributions_end_to_end(aggregator, pairs), event)
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_neighbors(adjacency: Adjacency, noise: str, test: str, padded: bool) -> None:
     for scale in (0.5, 3.0):
@@ -53,7 +53,7 @@ def test_price_covers_all_neighbors(adjacency: Adjacency, noise: str, test: str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_smaller_instances(adjacency: Adjacency, noise: str) -> None:
     for padded, num_labels in ((True, 1), (False, 2), (True, 2), (False, 3), (True, 3), (False, 4)):
@@ -64,7 +64,7 @@ def test_price_covers_all_smaller_instances(adjacency: Adjacency, noise: str) ->
 
 @pytest.mark.parametrize("max_k", [1, 2])
 @pytest.mark.parametrize("test", ["laplace", "table"])
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_an_unknown_domain(adjacency: Adjacency, noise: str, test: str, max_k: int) -> None:
     """Only the first gaps compete; the labels below the best max_k + 1 are as in any histogram."""
@@ -80,7 +80,10 @@ def test_a_price_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     pairs = gap_pairs(4 if adjacency == Adjacency.ADD_REMOVE else 3, 6, adjacency, padded=False)
     for noise, scale, test in TIGHT[adjacency]:
         aggregator = aggregator_of(noise, scale, test, adjacency)
-        exact, price = largest_renyi(*laws_outside_failure(aggregator, pairs)), price_curve(price_of(aggregator, pairs))
+        exact, price = (
+            largest_renyi(*distributions_outside_failure(aggregator, pairs)),
+            price_curve(price_of(aggregator, pairs)),
+        )
         assert_covered(exact, price)
         with pytest.raises(AssertionError, match="of its price"):
             assert_covered(exact, 0.9 * price)
@@ -92,18 +95,19 @@ def test_a_failure_probability_10_percent_too_small_fails(adjacency: Adjacency, 
     """Where selection hardly matters, the unstable set is released with the failure probability itself."""
     pairs = gap_pairs(2, 6, adjacency, padded=False)
     aggregator = aggregator_of("gumbel", 1.0, test, adjacency)
-    exact = largest_delta(*laws_end_to_end(aggregator, pairs), 50.0)
+    exact = largest_delta(*distributions_end_to_end(aggregator, pairs), 50.0)
     assert 0.9 * aggregator.failure_prob < exact <= aggregator.failure_prob
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_two_queries_cost_at_most_twice_the_charge(padded: bool) -> None:
-    """Independent releases on two queries that change together: the product law against the doubled price."""
+    """Independent releases on two queries that change together: the product distribution against the doubled price."""
     adjacency = Adjacency.REPLACE_ONE
     pairs = gap_pairs(3, 4, adjacency, padded=padded)
     aggregator = aggregator_of("gumbel", 1.0, "laplace", adjacency, padded=padded)
     event = aggregator.event_for(num_queries=2, num_labels=3, num_teachers=4)
     first, second = (
-        (law[:, :, None] * law[:, None, :]).reshape(len(law), -1) for law in laws_end_to_end(aggregator, pairs)
+        (distribution[:, :, None] * distribution[:, None, :]).reshape(len(distribution), -1)
+        for distribution in distributions_end_to_end(aggregator, pairs)
     )
     assert_delta_covered(first, second, event)

@@ -1,7 +1,7 @@
 """Targets against the exact optimum of their definition, and sessions against the best adaptive adversary.
 
-Each q holds on every pair of neighboring laws tried, and a larger one is refuted: 5% larger, as q is tight, but for
-the published q of the boundary wrapper, which is up to 8% below the worst pair.
+Each q holds on every pair of neighboring distributions tried, and a larger one is refuted: 5% larger, as q is tight,
+but for the published q of the boundary wrapper, which is up to 8% below the worst pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pate.accounting import ExactAccountant
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
     TargetCharging,
-    best_price,
+    best_session_price,
     between_thresholds,
     boundary,
     boundary_distribution,
@@ -35,7 +35,7 @@ EPSILONS = (0.05, 0.2, 1.0)
 
 
 def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
-    """Pairs of laws on 2 to 5 outcomes, epsilon apart, with tiny probabilities among them, by turns of two kinds."""
+    """Pairs of distributions on 2 to 5 outcomes, epsilon apart, some probabilities tiny, by turns of two kinds."""
     rng = np.random.default_rng(7)
     for index in range(count):
         size = int(rng.integers(2, 6))
@@ -85,9 +85,11 @@ def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
     for pair in neighbors(epsilon):
         rest = np.arange(1, len(pair[0]))
         if len(rest) > 1:
-            first, second = (law[rest] / law[rest].sum() for law in pair)
+            first, second = (distribution[rest] / distribution[rest].sum() for distribution in pair)
             for asked in range(1, len(rest)):
-                merged = [np.append(law[:asked], law[asked:].sum()) for law in (first, second)]
+                merged = [
+                    np.append(distribution[:asked], distribution[asked:].sum()) for distribution in (first, second)
+                ]
                 yield (merged[0], merged[1]), np.arange(asked + 1) < asked
 
 
@@ -177,7 +179,7 @@ def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_ca
 
 @pytest.mark.parametrize(("epsilon", "target_hits"), [(0.1, 1), (0.1, 3), (0.5, 2), (1.0, 5)])
 def test_no_adaptive_play_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
-    price = best_price(not_prior(epsilon), target_hits=target_hits, target_delta=1e-3)
+    price = best_session_price(not_prior(epsilon), target_hits=target_hits, target_delta=1e-3)
     exact = best_play(epsilon, target_hits, price.epsilon, num_calls=300)
     assert 0 < exact <= price.delta
 
@@ -213,8 +215,9 @@ def excess(first: float, second: float, hits: int, misses: int, epsilon: float) 
     return max(0.0, one - math.exp(epsilon) * other)
 
 
-def two_counter_laws(pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int) -> Pair:
-    """The laws of how often each outcome occurred when both counters reached their hits, or after the last call.
+def two_counter_distributions(pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int) -> Pair:
+    """The distributions of how often each outcome occurred when both counters reached their hits, or after the last
+    call.
 
     Calls are exchangeable, so these counts, with the same number of orders on both sides, are all there is to tell.
     """
@@ -245,11 +248,14 @@ def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
     first, second = (np.append(1 - hit.sum(), hit) for hit in (rare * math.exp(epsilon), rare))
     hit_prob = min(exact_hit_prob(first, second, in_target=np.arange(3) == one, epsilon=epsilon) for one in (1, 2))
     session = TargetCharging(epsilon, hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2)
-    laws = two_counter_laws((first, second), targets, hits, num_calls=14)
-    assert laws[0].sum() == pytest.approx(1)
+    distributions = two_counter_distributions((first, second), targets, hits, num_calls=14)
+    assert distributions[0].sum() == pytest.approx(1)
 
     def exact(at: float) -> float:
-        return max(float(np.maximum(one - math.exp(at) * other, 0).sum()) for one, other in (laws, laws[::-1]))
+        return max(
+            float(np.maximum(one - math.exp(at) * other, 0).sum())
+            for one, other in (distributions, distributions[::-1])
+        )
 
     assert exact(session.price.epsilon) <= session.price.delta
     for target_epsilon in (0.5, 1.5, 3.0, session.price.epsilon):

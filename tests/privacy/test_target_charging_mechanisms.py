@@ -20,7 +20,15 @@ from pate.accounting.target_charging import (
     tight_boundary,
 )
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, DiscreteLaplace, RunTwice
-from tests.privacy.call_laws import Array, Pair, above_pairs, between_pairs, law_pairs, selection, three_lumps
+from tests.privacy.call_distributions import (
+    Array,
+    Pair,
+    above_pairs,
+    between_pairs,
+    distribution_pairs,
+    selection,
+    three_lumps,
+)
 
 EPSILONS = (0.05, 0.5, 2.0)
 ADJACENCIES = tuple(Adjacency)
@@ -54,7 +62,7 @@ def test_falling_between_thresholds(epsilon: float, width: int, statistic: str, 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_a_gap_charged_like_a_count_is_refuted(epsilon: float) -> None:
-    """Under replace-one a gap moves by 2: laws made for 1 are farther apart than epsilon."""
+    """Under replace-one a gap moves by 2: distributions made for 1 are farther apart than epsilon."""
     count = AboveThreshold(threshold=3, epsilon=epsilon)
     first, second = (three_lumps(float(count.noise.rate), value, (3,)) for value in (0, 2))
     assert np.abs(np.log(first / second)).max() > 1.5 * epsilon
@@ -69,7 +77,7 @@ def test_a_gap_charged_like_a_count_is_refuted(epsilon: float) -> None:
 def test_the_boundary_of_gap_selection(noise: str, adjacency: Adjacency, scale: float) -> None:
     """Every wrapped pair keeps t and q."""
     wrapper = BoundaryWrapper(selection(noise, adjacency, scale))
-    first, second = law_pairs(wrapper, adjacency)
+    first, second = distribution_pairs(wrapper, adjacency)
     assert np.abs(np.log(first / second)).max() <= wrapper.target.epsilon * (1 + 1e-9)
     at_boundary = np.arange(first.shape[1]) == first.shape[1] - 1
     pairs = (((one, other), at_boundary) for one, other in zip(first, second, strict=True))
@@ -93,7 +101,7 @@ def test_the_wrapper_of_the_worst_pairs_attains_its_target(epsilon: float) -> No
 @pytest.mark.parametrize("scale", [1.0, 8.0])
 def test_running_gap_selection_twice(adjacency: Adjacency, scale: float) -> None:
     twice = RunTwice(selection("gumbel", adjacency, scale))
-    first, second = law_pairs(twice.mechanism, adjacency)
+    first, second = distribution_pairs(twice.mechanism, adjacency)
     differ = ~np.eye(first.shape[1], dtype=bool).ravel()
     pairs = (
         ((np.outer(one, one).ravel(), np.outer(other, other).ravel()), differ)

@@ -16,13 +16,13 @@ from pate.accounting import Adjacency
 from pate.accounting.pure_composition import pure_dp_composition_delta, pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, SparseVector, SweepTopK
-from tests.privacy.call_laws import (
+from tests.privacy.call_distributions import (
     Array,
     Pair,
     above_pairs,
     between_pairs,
+    distribution_pairs,
     laplace_mass,
-    law_pairs,
     selection,
     three_lumps,
 )
@@ -65,7 +65,7 @@ def session_delta(pair: Pair, in_target: Array, hits: int, epsilon: float, *, nu
 def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tuple[Pair, Array]]:
     """The pairs with the smallest q: those that a session pays for in full."""
     found = sorted(pairs, key=lambda pair: exact_hit_prob(*pair[0], in_target=pair[1], epsilon=epsilon))
-    often = [pair for pair in found if min(law[pair[1]].sum() for law in pair[0]) > 0.02]
+    often = [pair for pair in found if min(distribution[pair[1]].sum() for distribution in pair[0]) > 0.02]
     return often[:2]
 
 
@@ -96,14 +96,17 @@ def test_a_price_of_as_many_accesses_as_hits_is_exceeded() -> None:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
     wrapper = BoundaryWrapper(selection("gumbel", adjacency, 4.0))
-    first, second = law_pairs(wrapper, adjacency)
+    first, second = distribution_pairs(wrapper, adjacency)
     session = TargetCharging.of_targets([wrapper.target], 2, target_delta=1e-3)
     ratios = np.abs(np.log(first / second)).max(axis=1)
     worst = [(first[at], second[at]) for at in np.argsort(-ratios)[:5]]
     largest = 0.0
     for one, other in worst:  # the likeliest outcome apart, the others together: sessions see no more
         likeliest = int(np.argmax(one[:-1]))
-        lumped = [np.array([law[likeliest], 1 - law[likeliest] - law[-1], law[-1]]) for law in (one, other)]
+        lumped = [
+            np.array([distribution[likeliest], 1 - distribution[likeliest] - distribution[-1], distribution[-1]])
+            for distribution in (one, other)
+        ]
         pair = (lumped[0], lumped[1])
         in_target = np.arange(3) == 2
         largest = max(largest, session_delta(pair, in_target, 2, session.price.epsilon, num_calls=40))
@@ -128,12 +131,12 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 
 
 @lru_cache(maxsize=256)
-def sweep_law(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Array:
-    """The law of (indices, scores), scores in -reach..reach; what lies outside has no weight worth a digit."""
+def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Array:
+    """The distribution of (indices, scores), scores in -reach..reach; what lies outside has no weight worth a digit."""
     scores = np.arange(-reach, reach + 1)
     noisy = [laplace_mass(rate, scores - count) for count in counts]
     below = [np.append(0.0, np.cumsum(mass)) for mass in noisy]  # P(noisy < score), then one more
-    law = []
+    distribution = []
     for order in permutations(range(len(counts)), k):
         last = order[-1]
         others = np.ones(len(scores))
@@ -141,13 +144,13 @@ def sweep_law(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Ar
             others = others * (below[other][1:] if other > last else below[other][:-1])
         at_last = noisy[last] * others
         if k == 1:
-            law.append(at_last)
+            distribution.append(at_last)
             continue
         before = order[0]
         joint = noisy[before][:, None] * at_last[None, :]
         above = scores[:, None] >= scores[None, :] if before < last else scores[:, None] > scores[None, :]
-        law.append((joint * above).ravel())
-    return np.concatenate(law)
+        distribution.append((joint * above).ravel())
+    return np.concatenate(distribution)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -158,10 +161,10 @@ def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(adjacency: Adjac
     first, second = neighbors(3, 2, adjacency)
     exceeded = False
     for one, other in {(tuple(a), tuple(b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)}:
-        laws = [sweep_law(counts, k, float(sweep.noise.rate), reach=26) for counts in (one, other)]
-        assert laws[0].sum() == pytest.approx(1, abs=1e-8)
+        distributions = [sweep_distribution(counts, k, float(sweep.noise.rate), reach=26) for counts in (one, other)]
+        assert distributions[0].sum() == pytest.approx(1, abs=1e-8)
         for epsilon in (0.5, 1.0, 2.0, 3.0):
-            exact = float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum())
+            exact = float(np.maximum(distributions[0] - math.exp(epsilon) * distributions[1], 0).sum())
             price = pure_dp_composition_delta(target.epsilon, count=count, target_epsilon=epsilon) + 1e-6
             assert exact <= price
             exceeded |= exact > pure_dp_composition_delta(1.0, count=k, target_epsilon=epsilon) + 1e-6
@@ -174,8 +177,8 @@ THRESHOLD = 2
 OTHERS = 2  # items with every bit; they drop out as well
 
 
-def sparse_vector_laws(first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int) -> Pair:
-    """The laws of all transcripts for one item with these bits, or those; released sums up to ties of their ratio."""
+def sparse_vector_distributions(first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int) -> Pair:
+    """All transcripts for one item with these bits, or those; released sums up to ties of their ratio."""
     transcripts = [(1.0, 1.0, 0, 0, 0)]  # probabilities, hits of the item in either world, hits of the others
     for bits in zip(first, second, strict=True):
         longer = []
@@ -183,13 +186,13 @@ def sparse_vector_laws(first: tuple[int, ...], second: tuple[int, ...], rate: fl
             rest = OTHERS if hits_rest < item_hits else 0
             counted = [bit and hits < item_hits for bit, hits in zip(bits, (hits_one, hits_other), strict=True)]
             low = max(min(rest + counted[0], rest + counted[1]), THRESHOLD - 1)
-            laws = [three_lumps(rate, rest + int(own), (THRESHOLD, low + 1)) for own in counted]
+            distributions = [three_lumps(rate, rest + int(own), (THRESHOLD, low + 1)) for own in counted]
             for outcome in range(3):
                 hit = outcome > 0
                 longer.append(
                     (
-                        one * laws[0][outcome],
-                        other * laws[1][outcome],
+                        one * distributions[0][outcome],
+                        other * distributions[1][outcome],
                         hits_one + (hit and counted[0]),
                         hits_other + (hit and counted[1]),
                         hits_rest + hit,
@@ -217,7 +220,7 @@ def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(adjacency: Adjac
     count, rate = mechanism.event.event.count, float(mechanism.noise.rate)
     exceeded = False
     for pair in sparse_vector_pairs(adjacency, num_queries):
-        first, second = sparse_vector_laws(*pair, rate, item_hits)
+        first, second = sparse_vector_distributions(*pair, rate, item_hits)
         for epsilon in (0.5, 1.0, 2.0, 3.0):
             exact = float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
             assert exact <= pure_dp_composition_delta(1.0, count=count, target_epsilon=epsilon) + 1e-6

@@ -1,22 +1,29 @@
-"""The three commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
+"""The commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
 
 from __future__ import annotations
 
 import csv
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pate.validation import InvalidValue
-from reproductions.contender import FAMILIES
 from reproductions.counts import check_ins_look_alike, sparse_histogram
-from reproductions.recall import Plan, outcomes
-from scripts import reproduce_exp1, reproduce_exp2, topk_error_curves
+from reproductions.stable_top_k import exp1, exp2, exp3, table2
+from reproductions.target_charging import sessions
+from reproductions.top_k import error_curves
+from reproductions.top_k.contender import FAMILIES
+from reproductions.top_k.grid import SelectionGrid
+from reproductions.top_k.outcome import RecallRow
 
 Command = Callable[[list[str]], None]
 
-MAINS = [reproduce_exp1.main, reproduce_exp2.main, topk_error_curves.main]
+ROOT = Path(__file__).parents[2]
+MAINS = [exp1.main, exp2.main, exp3.main, table2.main, sessions.main, error_curves.main]
+SELECTIONS = [exp1.main, exp2.main, error_curves.main]
 
 
 def quick(folder: Path, *arguments: str) -> list[str]:
@@ -39,10 +46,9 @@ def check_ins(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--data", "brightkite", "--path", str(check_ins), "--k", "2", "--epsilon", "0.5", "900"]
-    reproduce_exp1.main(quick(tmp_path, *arguments))
+    exp1.main(quick(tmp_path, *arguments))
     shown = capsys.readouterr().out
     assert "brightkite (real): 6 items; 60 users" in shown
-    assert "not stated" in shown
     assert "no epsilon covers" in shown
     rows = rows_of(tmp_path / "exp1.csv")
     assert len(rows) == 2 * 2 * len(FAMILIES)
@@ -55,9 +61,7 @@ def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: 
 def test_exp2_prices_all_days_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        reproduce_exp2, "sparse_histogram", lambda least=0: sparse_histogram(40, 9, most=999, least=least)
-    )
+    monkeypatch.setattr(exp2, "sparse_histogram", lambda least=0: sparse_histogram(40, 9, most=999, least=least))
     arguments = [
         "--num-days",
         "2",
@@ -71,7 +75,7 @@ def test_exp2_prices_all_days_together(
         "peeling",
         "stable",
     ]
-    reproduce_exp2.main(quick(tmp_path, *arguments))
+    exp2.main(quick(tmp_path, *arguments))
     shown = capsys.readouterr().out
     assert "state cases look-alike (synthetic)" in shown
     assert "2 days share epsilon" in shown
@@ -85,7 +89,7 @@ def test_exp2_prices_all_days_together(
 @pytest.mark.slow
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
     arguments = ["--data", "gowalla", "--path", str(check_ins), "--k", "1", "3", "--mechanisms", "joint", "canonical"]
-    topk_error_curves.main(quick(tmp_path, *arguments))
+    error_curves.main(quick(tmp_path, *arguments))
     rows = rows_of(tmp_path / "error_curves.csv")
     assert len(rows) == 2 * 2 * 2 * 3
     assert all(float(row["lower"]) <= float(row["median"]) <= float(row["upper"]) for row in rows)
@@ -93,15 +97,34 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
 
 def test_a_cell_does_not_depend_on_what_else_is_compared() -> None:
     data, shared = check_ins_look_alike(30, num_users=900), {"epsilons": [1.0], "repeats": 20}
-    alone = list(outcomes(data, Plan(names=["joint"], ks=[6], **shared)))
-    many = list(outcomes(data, Plan(names=["peeling", "joint"], ks=[2, 6], **shared)))
+
+    def rows(**chosen: object) -> list[RecallRow]:
+        grid = SelectionGrid(**shared, **chosen)
+        return [RecallRow.of(*drawn) for drawn in grid.cells(data)]
+
+    alone, many = rows(names=["joint"], ks=[6]), rows(names=["peeling", "joint"], ks=[2, 6])
     assert all(row in many for row in alone)
-    other = list(outcomes(data, Plan(names=["joint"], ks=[6], seed=1, **shared)))
+    other = rows(names=["joint"], ks=[6], seed=1)
     assert [row.recall_mean for row in other] != [row.recall_mean for row in alone]
 
 
+def test_the_readme_names_every_command() -> None:
+    named = re.findall(r"python -m (reproductions[\w.]+)", (ROOT / "reproductions" / "README.md").read_text())
+    assert set(named) == {main.__module__ for main in MAINS}
+    runnable = [path for path in (ROOT / "reproductions").rglob("*.py") if "__main__" in path.read_text()]
+    assert {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in runnable} == set(named)
+
+
 @pytest.mark.parametrize("main", MAINS)
-def test_help_helps(main: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_says_what_is_done(main: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    said = str(sys.modules[main.__module__].__doc__)
+    assert said.partition(" ")[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("main", SELECTIONS)
+def test_help_names_the_price(main: Command, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     shown = capsys.readouterr().out
@@ -113,21 +136,22 @@ def test_help_helps(main: Command, capsys: pytest.CaptureFixture[str]) -> None:
     ("main", "arguments", "message"),
     [
         (
-            reproduce_exp1.main,
+            exp1.main,
             ["--data", "gowalla"],
             "path=None: expected --path to your copy of the gowalla check-ins",
         ),
-        (reproduce_exp1.main, ["--data", "brightkite", "--path", "no.txt"], "path=no.txt: expected a file"),
-        (reproduce_exp1.main, ["--data", "sparse", "--path", "no.txt"], "path=no.txt: expected none with data=sparse"),
-        (reproduce_exp1.main, ["--data", "look_alike", "--epsilon", "0"], "epsilon=0.0: expected a number > 0"),
-        (reproduce_exp1.main, ["--data", "look_alike", "--k", "99999"], "k=99999: expected below the number of items"),
-        (reproduce_exp1.main, ["--data", "look_alike", "--repeats", "0"], "repeats=0: expected a whole number >= 1"),
-        (reproduce_exp2.main, ["--path", "no.csv"], "path=no.csv: expected a file"),
-        (reproduce_exp2.main, ["--first-day", "2020-11-01"], "first_day=2020-11-01: expected a file, --path"),
-        (reproduce_exp2.main, ["--sparse-k", "15000"], "sparse_k=15000: expected below the number of items, 15000"),
-        (reproduce_exp2.main, ["--sparse-epsilon", "-1"], "epsilon=-1.0: expected a number > 0"),
-        (reproduce_exp2.main, ["--num-days", "0"], "num_days=0: expected a whole number >= 1"),
-        (topk_error_curves.main, ["--data", "foursquare", "--path", "no.txt"], "path=no.txt: expected a file"),
+        (exp1.main, ["--data", "brightkite", "--path", "no.txt"], "path=no.txt: expected a file"),
+        (exp1.main, ["--data", "sparse", "--path", "no.txt"], "path=no.txt: expected none with data=sparse"),
+        (exp1.main, ["--data", "look_alike", "--epsilon", "0"], "epsilon=0.0: expected a number > 0"),
+        (exp1.main, ["--data", "look_alike", "--k", "99999"], "k=99999: expected below the number of items"),
+        (exp1.main, ["--data", "look_alike", "--repeats", "0"], "repeats=0: expected a whole number >= 1"),
+        (exp2.main, ["--path", "no.csv"], "path=no.csv: expected a file"),
+        (exp2.main, ["--first-day", "2020-11-01"], "first_day=2020-11-01: expected a file, --path"),
+        (exp2.main, ["--sparse-k", "15000"], "sparse_k=15000: expected below the number of items, 15000"),
+        (exp2.main, ["--sparse-epsilon", "-1"], "epsilon=-1.0: expected a number > 0"),
+        (exp2.main, ["--num-days", "0"], "num_days=0: expected a whole number >= 1"),
+        (error_curves.main, ["--data", "foursquare", "--path", "no.txt"], "path=no.txt: expected a file"),
+        (error_curves.main, ["--data", "sparse", "--epsilon", "1", "2"], "epsilon=[1.0, 2.0]: expected one"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -145,19 +169,19 @@ def test_a_malformed_row_is_named_with_its_number(
 ) -> None:
     check_ins.write_text(check_ins.read_text() + "broken\n")
     with pytest.raises(SystemExit, match="2"):
-        reproduce_exp1.main(quick(tmp_path, "--data", "brightkite", "--path", str(check_ins)))
+        exp1.main(quick(tmp_path, "--data", "brightkite", "--path", str(check_ins)))
     assert f"path={check_ins}, line 117: expected 5 columns" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit, match="2"):
-        reproduce_exp1.main(["--data", "look_alike", "--output-dir", str(tmp_path / "file" / "out")])
+        exp1.main(["--data", "look_alike", "--output-dir", str(tmp_path / "file" / "out")])
     assert "expected a folder that can be written" in capsys.readouterr().err
 
 
 def test_plans_are_checked() -> None:
     with pytest.raises(InvalidValue, match="mechanisms=peel: expected one of"):
-        Plan(names=["peel"], ks=[1], epsilons=[1.0])
+        SelectionGrid(names=["peel"], ks=[1], epsilons=[1.0])
     with pytest.raises(InvalidValue, match=r"ks=\(\): expected at least one"):
-        Plan(ks=[], epsilons=[1.0])
+        SelectionGrid(ks=[], epsilons=[1.0])

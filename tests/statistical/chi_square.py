@@ -1,4 +1,4 @@
-"""Chi-square comparison of drawn outcomes with an exact law."""
+"""Chi-square comparison of drawn outcomes with an exact distribution."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from scipy.stats import chi2
 _SMALLEST_EXPECTED = 10.0
 
 
-def p_value(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> float:
-    """The probability of counts at least as far from the law; rare outcomes are pooled, impossible ones give 0."""
+def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, float]) -> float:
+    """The probability of counts at least as far off; rare outcomes are pooled, impossible ones give 0."""
     total = sum(counts.values())
-    if any(law.get(outcome, 0.0) == 0 for outcome in counts):
+    if any(distribution.get(outcome, 0.0) == 0 for outcome in counts):
         return 0.0
     pooled_count, pooled_expected, statistic, cells = 0.0, 0.0, 0.0, 0
-    for outcome, probability in law.items():
+    for outcome, probability in distribution.items():
         expected, count = total * probability, counts.get(outcome, 0)
         if expected < _SMALLEST_EXPECTED:
             pooled_count, pooled_expected = pooled_count + count, pooled_expected + expected

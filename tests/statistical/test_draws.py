@@ -1,4 +1,4 @@
-"""Draws with a fixed seed against the exact laws, which share no code with them; a wrong scale is noticed."""
+"""Draws with a fixed seed against the exact distributions, which share no code with them; a wrong scale is noticed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scipy.special import ndtr
 
 from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
 from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
-from pate.mechanisms.stable.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
+from tests.privacy.distributions import selection_distribution
 from tests.privacy.histograms import gaps_of
-from tests.privacy.laws import selection_law
 from tests.statistical.chi_square import p_value
 
 DRAWS = 200_000
@@ -61,18 +61,20 @@ def drawn_sets(aggregator: Any, seed: int = 1) -> Counter[Any]:
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("noise", NOISES)
-def test_drawn_k_follows_the_exact_law_and_not_that_of_another_scale(noise: str, padded: bool) -> None:
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
+def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(noise: str, padded: bool) -> None:
     selection = GapSelection(noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded)
     drawn = drawn_k(selection)
     gaps = gaps_of(VOTES[None], num_teachers=NUM_TEACHERS, padded=padded)
     for scale, fits in ((3.0, True), (2.7, False), (3.3, False)):
-        law = dict(zip(selection.candidates.tolist(), selection_law(noise, gaps, scale)[0].tolist(), strict=True))
-        assert (p_value(drawn, law) > ACCEPTED) if fits else (p_value(drawn, law) < REJECTED)
+        distribution = dict(
+            zip(selection.candidates.tolist(), selection_distribution(noise, gaps, scale)[0].tolist(), strict=True)
+        )
+        assert (p_value(drawn, distribution) > ACCEPTED) if fits else (p_value(drawn, distribution) < REJECTED)
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)
-def test_released_sets_follow_the_exact_law_and_not_that_of_another_scale(name: str) -> None:
+def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_scale(name: str) -> None:
     aggregator = AGGREGATORS[name]
     drawn = drawn_sets(aggregator)
     assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
@@ -84,14 +86,14 @@ def test_released_sets_follow_the_exact_law_and_not_that_of_another_scale(name: 
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_sets_of_a_fixed_size_follow_the_exact_law_and_not_that_of_another_scale(k: int) -> None:
+def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(k: int) -> None:
     """Size 3 is the likeliest stable set: it is cut down, or stays; size 1 is filled up."""
     aggregator = StableFixedTopK(k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0)
     drawn = drawn_sets(aggregator)
     assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
     for wrong in ({"selection_scale": 2.4}, {"peel_scale": 7.2}, {"test_std": 1.2}, {"penalty": 1.0}):
-        law = dataclasses.replace(aggregator, **wrong).distribution(VOTES, num_teachers=NUM_TEACHERS)
-        assert p_value(drawn, law) < REJECTED
+        distribution = dataclasses.replace(aggregator, **wrong).distribution(VOTES, num_teachers=NUM_TEACHERS)
+        assert p_value(drawn, distribution) < REJECTED
 
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
@@ -114,32 +116,32 @@ def test_passes_of_a_table_follow_its_levels() -> None:
     assert (np.abs(passes - expected) <= 4.5 * np.sqrt(0.25 / DRAWS)).all()
 
 
-def test_bits_follow_the_normal_law_and_are_independent() -> None:
+def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
     votes = np.tile([8, 10, 5], (DRAWS, 1))
     release = GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=16, rng=np.random.default_rng(4))
     codes = counts_of(release.labels @ (1 << np.arange(3)))
 
-    def law(std: float) -> dict[int, float]:
+    def distribution(std: float) -> dict[int, float]:
         ones = ndtr((np.array([8, 10, 5]) - 8) / std)
         return {
             code: math.prod(p if code >> label & 1 else 1 - p for label, p in enumerate(ones.tolist()))
             for code in range(8)
         }
 
-    assert p_value(codes, law(3.0)) > ACCEPTED
-    assert p_value(codes, law(2.7)) < REJECTED
+    assert p_value(codes, distribution(3.0)) > ACCEPTED
+    assert p_value(codes, distribution(2.7)) < REJECTED
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
-    """Pairs of consecutive releases against the product of their laws."""
+    """Pairs of consecutive releases against the product of their distributions."""
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5))
     first, second = release.answered[0::2].astype(int), release.answered[1::2].astype(int)
     answered = 1 - aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)[None]
-    law = {
+    distribution = {
         2 * a + b: (answered if a else 1 - answered) * (answered if b else 1 - answered) for a in (0, 1) for b in (0, 1)
     }
-    assert p_value(counts_of(2 * first + second), law) > ACCEPTED
+    assert p_value(counts_of(2 * first + second), distribution) > ACCEPTED
 
 
 def test_the_comparison_refuses_impossible_outcomes() -> None:

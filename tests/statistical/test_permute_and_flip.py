@@ -1,4 +1,4 @@
-"""Permute-and-flip peeling by proposals, with ties: against the law of noise on every count; other laws are noticed."""
+"""Permute-and-flip peeling by proposals, with ties, against noise on every count; other distributions are noticed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chisquare
 
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import largest_law
+from pate.mechanisms.noise.order_distributions import largest_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k import permute_and_flip
 from tests.statistical.chi_square import p_value
 
@@ -25,7 +25,7 @@ LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("octaves", [65, 3, 1])
-def test_proposals_follow_the_exact_law(octaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proposals_follow_the_exact_distribution(octaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few octaves, the last of them is proposed too often and must be accepted the more seldom."""
     monkeypatch.setattr(permute_and_flip, "_OCTAVES", np.arange(octaves))
     monkeypatch.setattr(permute_and_flip, "_CHANCES", np.exp2(-np.arange(octaves)[::-1]))
@@ -36,28 +36,28 @@ def test_proposals_follow_the_exact_law(octaves: int, monkeypatch: pytest.Monkey
         assert p_value(drawn, wrong.distribution(TIED)) < REJECTED
 
 
-def law_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
+def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
     """The counts of the first two picks of the long row: the class of the largest noise, twice."""
-    law = {}
-    for first, p in enumerate(largest_law(VALUES / scale, SIZES * 1.0, NOISES[noise]).tolist()):
+    distribution = {}
+    for first, p in enumerate(largest_distribution(VALUES / scale, SIZES * 1.0, UNIT_NOISES[noise]).tolist()):
         left = SIZES - (np.arange(len(SIZES)) == first)
         some = left > 0
-        then = largest_law(VALUES[some] / scale, left[some] * 1.0, NOISES[noise])
-        law |= {
+        then = largest_distribution(VALUES[some] / scale, left[some] * 1.0, UNIT_NOISES[noise])
+        distribution |= {
             (int(VALUES[first]), int(VALUES[c])): p * float(q) for c, q in zip(np.flatnonzero(some), then, strict=True)
         }
-    return law
+    return distribution
 
 
 @pytest.mark.slow
-def test_a_long_row_follows_the_law_of_its_classes_and_members_of_a_class_are_equal() -> None:
+def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> None:
     mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)  # noise of scale 5
     draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(50)])
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
-    assert p_value(drawn, law_of_two_picks(5.0, "exponential")) > ACCEPTED
-    assert p_value(drawn, law_of_two_picks(6.0, "exponential")) < REJECTED
-    assert p_value(drawn, law_of_two_picks(5.0, "gumbel")) < REJECTED
+    assert p_value(drawn, distribution_of_two_picks(5.0, "exponential")) > ACCEPTED
+    assert p_value(drawn, distribution_of_two_picks(6.0, "exponential")) < REJECTED
+    assert p_value(drawn, distribution_of_two_picks(5.0, "gumbel")) < REJECTED
     seen = [int((draws == member).sum()) for member in np.flatnonzero(LONG == 48)]
     assert chisquare(seen).pvalue > ACCEPTED
     first_half = np.flatnonzero(LONG == 10)[: 9_967 // 2]

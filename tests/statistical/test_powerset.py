@@ -1,4 +1,4 @@
-"""Draws of PowersetGNMax against the law in which every set of labels has noise of its own."""
+"""Draws of PowersetGNMax against the distribution in which every set of labels has noise of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import kstest
 
 from pate.aggregators import PowersetGNMax
 from pate.aggregators.powerset_gnmax import _largest_normal
-from tests.privacy.rival_laws import noisy_max_law
+from tests.privacy.rival_distributions import noisy_max_distribution
 from tests.statistical.chi_square import p_value
 
 DRAWS = 60_000
@@ -21,7 +21,7 @@ VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 
 
 
 @pytest.mark.parametrize("max_size", [None, 2])
-def test_released_sets_follow_the_law_of_noise_on_every_set(max_size: int | None) -> None:
+def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: int | None) -> None:
     """Five of eight sets were seen by nobody; of at most two labels, four of seven."""
     votes = np.repeat(VOTES[:, None], DRAWS, axis=1)
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
@@ -31,8 +31,8 @@ def test_released_sets_follow_the_law_of_noise_on_every_set(max_size: int | None
     sets = [bits for bits in product((0, 1), repeat=3) if sum(bits) <= (max_size or 3)]
     cast = [sum(tuple(vote) == bits for vote in VOTES.astype(int).tolist()) for bits in map(tuple, sets)]
     for noise_std, fits in ((1.0, True), (0.9, False), (1.1, False)):
-        law = noisy_max_law(np.array(cast), noise_std)
-        named = {4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, law.tolist(), strict=True)}
+        distribution = noisy_max_distribution(np.array(cast), noise_std)
+        named = {4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, distribution.tolist(), strict=True)}
         assert (p_value(drawn, named) > ACCEPTED) if fits else (p_value(drawn, named) < REJECTED)
 
 

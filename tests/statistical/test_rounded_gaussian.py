@@ -1,4 +1,4 @@
-"""Rounded Gaussian noise against its law."""
+"""Rounded Gaussian noise against its distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from tests.statistical.chi_square import p_value
 
 
-def law(std: float) -> dict[int, float]:
+def distribution(std: float) -> dict[int, float]:
     values = np.arange(-round(12 * std) - 2, round(12 * std) + 3)
     return dict(zip(values.tolist(), (ndtr((values + 0.5) / std) - ndtr((values - 0.5) / std)).tolist(), strict=True))
 
@@ -21,9 +21,9 @@ def law(std: float) -> dict[int, float]:
 @pytest.mark.parametrize("std", [0.05, 0.3, 1.0, 2.7, 30.0])
 def test_whole_numbers_have_the_mass_of_their_interval(std: float) -> None:
     drawn = Counter(RoundedGaussian(std).sample((60_000,), np.random.default_rng(5)).tolist())
-    assert p_value(drawn, law(std)) > 1e-3
+    assert p_value(drawn, distribution(std)) > 1e-3
     if std > 0.1:
-        assert p_value(drawn, law(std * 1.05)) < 1e-6
+        assert p_value(drawn, distribution(std * 1.05)) < 1e-6
 
 
 def test_wide_noise_is_normal() -> None:

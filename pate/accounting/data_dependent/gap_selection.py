@@ -69,7 +69,7 @@ def top_log_odds(utilities: Array) -> Array:
 
 
 def gap_selection_rdp(log_odds: Array, *, event: BoundedRangeEvent, orders: object) -> tuple[Array, Array]:
-    """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a law P: `[Q, A]` each.
+    """The suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a distribution P: `[Q, A]` each.
 
     All that is known of P is its largest probability. Never above the data-independent price, and equal to it where no
     candidate has more than half.

@@ -1,4 +1,4 @@
-"""The data-dependent cost of released bits: their laws at the actual statistics against those within reach."""
+"""The data-dependent cost of released bits: their distributions at the actual statistics against those within reach."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one_bit_cost(
 
 
 def _at_levels(levels: NDArray[np.int64], event: OneBitEvent, orders: Array) -> tuple[Array, Array]:
-    """The largest divergence from each level's law to one within reach, and to it from one: `[K, A]` each."""
+    """The largest divergence from each level's distribution to one within reach, and to it from one: `[K, A]` each."""
     last, logits = len(event.logits) - 1, np.array(event.logits)
     lower, upper = np.maximum(levels - event.reach, 0), np.minimum(levels + event.reach, last)
     pairs = np.stack([np.concatenate([lower, levels]), np.concatenate([levels, upper])])

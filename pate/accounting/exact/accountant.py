@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Self
@@ -20,7 +21,7 @@ from pate.accounting.events import (
     SelfComposedEvent,
     leaves,
 )
-from pate.accounting.exact.dominating_pairs import Family, ShiftedMaximum, family
+from pate.accounting.exact.dominating_pairs import DominatingPairs, ShiftedMaximum, dominating_pairs
 from pate.accounting.exact.profile import Profile, composed, largest_loss
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import require_count
@@ -67,7 +68,7 @@ class ExactAccountant(Accountant):
 
     def __init__(self) -> None:
         self._rdp = RdpAccountant()
-        self._steps: list[tuple[Family, int]] = []
+        self._steps: list[tuple[DominatingPairs, int]] = []
         self._mu_squared = 0.0
         self.failure_prob = 0.0
 
@@ -75,20 +76,26 @@ class ExactAccountant(Accountant):
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         for _ in leaves(event, count=require_count("count", count, minimum=0)):
             pass  # refuses what is no event, before anything is added
-        steps: list[tuple[Family, int]] = []
+        steps: list[tuple[DominatingPairs, int]] = []
         mu_squared = 0.0
         for leaf, times in _in_order(event, count):
             if times == 0:
                 continue
             if isinstance(leaf, GaussianEvent) and leaf.noise_multiplier > 0:
                 mu_squared += max(times / leaf.noise_multiplier / leaf.noise_multiplier, _LEAST)
-            elif not _is_unbounded(leaf) and (made := family(leaf)) is not None:
+            elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._steps += steps
         self._mu_squared += mu_squared
         return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = copy.copy(self)
+        made._steps, made._rdp = self._steps.copy(), self._rdp.copy()
+        return made
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon of the profile, at most that of the Renyi accountant."""
@@ -137,7 +144,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def _is_unbounded(leaf: LeafEvent) -> bool:
-    """Events without protection have no family; the Renyi accountant prices them, at infinity."""
+    """Events without protection have no dominating pair; the Renyi accountant prices them, at infinity."""
     price = getattr(leaf, "epsilon", 0.0)
     return isinstance(leaf, NonPrivateEvent) or price == math.inf or getattr(leaf, "noise_multiplier", 1.0) == 0
 

@@ -1,4 +1,4 @@
-"""One step of the optimal composition: the largest expectation of V(x - loss) over a family of pairs, bounded above.
+"""One step of the optimal composition: the largest expectation of V(x - loss) over dominating pairs, bounded above.
 
 A step takes V on the points of a grid and returns the new V on the same points. Every product and sum in it is of
 numbers >= 0 that are exact to a few units in the last place, so the factor 1 + `rounding` covers what rounding may
@@ -15,12 +15,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.exact.discretized_loss import masses
-from pate.accounting.exact.dominating_pairs import Box, Family, ShiftedMaximum, Span, probabilities
-from pate.accounting.exact.loss_grid import Grid, Shift
+from pate.accounting.exact.discretized_loss import discretized_loss
+from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, ShiftedMaximum, Span, probabilities
+from pate.accounting.exact.loss_grid import LossGrid, Shift
 
 Array = NDArray[np.float64]
-Step = Callable[[Array], Array]
+CompositionStep = Callable[[Array], Array]
 
 _ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
 _SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
@@ -31,24 +31,24 @@ _LEAST = 1e-300
 
 
 @singledispatch
-def step_of(family: Family, grid: Grid, *, negligible: float) -> Step:
-    """The step of a family on a grid; an absolute error of `negligible`, upwards, is allowed for speed."""
-    raise TypeError(type(family).__name__)
+def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
+    """The step of one event's pairs on a grid; an absolute error of `negligible`, upwards, is allowed for speed."""
+    raise TypeError(type(pairs).__name__)
 
 
-@step_of.register
-def _(family: Box, grid: Grid, *, negligible: float) -> Step:
-    return _PairsStep(grid, family, negligible)
+@composition_step.register
+def _(pairs: Box, grid: LossGrid, *, negligible: float) -> CompositionStep:
+    return _PairsStep(grid, pairs, negligible)
 
 
-@step_of.register
-def _(family: Span, grid: Grid, *, negligible: float) -> Step:
-    return _SpanStep(grid, family.length)
+@composition_step.register
+def _(pairs: Span, grid: LossGrid, *, negligible: float) -> CompositionStep:
+    return _SpanStep(grid, pairs.length)
 
 
-@step_of.register
-def _(family: ShiftedMaximum, grid: Grid, *, negligible: float) -> Step:
-    return _LawStep(grid, family, negligible)
+@composition_step.register
+def _(pairs: ShiftedMaximum, grid: LossGrid, *, negligible: float) -> CompositionStep:
+    return _ContinuousPairStep(grid, pairs, negligible)
 
 
 class _PairsStep:
@@ -59,7 +59,7 @@ class _PairsStep:
     values still differ most from one step to the next.
     """
 
-    def __init__(self, grid: Grid, root: Box, slack: float) -> None:
+    def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:
         self._grid, self._root, self._slack = grid, root, slack
         self._pad = grid.padding(max(root.up, -root.down))
         self._shifts: dict[Box, tuple[Shift, Shift]] = {}
@@ -115,7 +115,7 @@ class _SpanStep:
     to 1 along the piece.
     """
 
-    def __init__(self, grid: Grid, length: float) -> None:
+    def __init__(self, grid: LossGrid, length: float) -> None:
         self._grid = grid
         length = grid.outward(length)
         ends = _pieces(grid, length)
@@ -146,7 +146,7 @@ def _piece(low: tuple[Array, Array, Array], high: tuple[Array, Array, Array], ne
     return np.asarray((low[2] + high[2]) / 2 + (rise * (rise / bend) + bend) / 4)
 
 
-def _pieces(grid: Grid, length: float) -> list[float]:
+def _pieces(grid: LossGrid, length: float) -> list[float]:
     """The ends of pieces of [0, length], at multiples of the spacing from either end."""
     count = max(math.ceil(length / grid.spacing - 0.5), 1)
     stride = max(1, math.ceil(count / _MOST_PIECES))
@@ -156,12 +156,12 @@ def _pieces(grid: Grid, length: float) -> list[float]:
     return sorted({*whole, *(length - t for t in whole), length})
 
 
-class _LawStep:
-    """The expectation over one pair of continuous laws, their losses moved to multiples of the spacing."""
+class _ContinuousPairStep:
+    """The expectation over one pair of continuous distributions, their losses moved to multiples of the spacing."""
 
-    def __init__(self, grid: Grid, law: ShiftedMaximum, missing: float) -> None:
+    def __init__(self, grid: LossGrid, pair: ShiftedMaximum, missing: float) -> None:
         self._grid = grid
-        first, self._masses, self._missing = masses(law, grid, missing=missing)
+        first, self._masses, self._missing = discretized_loss(pair, grid, missing=missing)
         last = first + len(self._masses) - 1
         self._pad = max(abs(first), abs(last)) + 1
         self._start = self._pad - last
@@ -174,7 +174,7 @@ class _LawStep:
         return np.minimum(total * (1 + self._rounding), 1.0)
 
 
-def _shifts(grid: Grid, up: float, down: float) -> tuple[Shift, Shift]:
+def _shifts(grid: LossGrid, up: float, down: float) -> tuple[Shift, Shift]:
     """The shifts of both outcomes, weighted by their probabilities."""
     up, down = grid.outward(up), grid.outward(down)
     first, second = probabilities(up, down)

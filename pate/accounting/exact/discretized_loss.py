@@ -1,4 +1,4 @@
-"""The loss of a pair of continuous laws, moved to multiples of a grid's spacing without making it smaller."""
+"""The loss of a pair of continuous distributions, moved to multiples of a grid's spacing without making it smaller."""
 
 from __future__ import annotations
 
@@ -9,82 +9,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.exact.dominating_pairs import ShiftedMaximum
-from pate.accounting.exact.loss_grid import Grid
+from pate.accounting.exact.loss_grid import LossGrid
 
 Array = NDArray[np.float64]
 
-_LOCATION = 1e-9  # relative to the spacing: how well the ends of a cell are known at best
+_LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
 _BISECTIONS = 80
 _FARTHEST = 39.0  # standard deviations: beyond it there is no mass in double precision
 _ROUNDING = 2.0**-44
 
 
-def masses(law: ShiftedMaximum, grid: Grid, *, missing: float) -> tuple[int, Array, float]:
-    """The masses of a law's loss at consecutive multiples of the spacing.
+def discretized_loss(pair: ShiftedMaximum, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
+    """The masses of a pair's loss at consecutive multiples of the spacing.
 
-    The law is the pair (M + shift, M) from the point x on where P(M + shift > x) = P(M <= x), together with its mirror
-    image, the same losses with their signs and the two laws exchanged (docs/proofs/exact_composition.md).
+    The pair is (M + shift, M) from the point x on where P(M + shift > x) = P(M <= x), together with its mirror
+    image, the same losses with their signs and the two distributions exchanged (docs/proofs/exact_composition.md).
 
     Args:
-        law: the pair.
+        pair: its two distributions.
         grid: losses larger than it is wide count as missing.
         missing: how much may be left out; it counts as an infinite loss.
 
     Returns:
         The first multiple, the masses there and at the following ones, and the mass beyond them all.
     """
-    x, multiples = _edges(law, grid, missing)
-    location = _LOCATION + law.loss_rounding(x) / grid.spacing  # [C + 1]
+    x, multiples = _edges(pair, grid, missing)
+    location = _LOCATION + pair.loss_rounding(x) / grid.spacing  # [C + 1]
     blur = np.maximum(location[:-1], location[1:])
-    mass, rounding = _cells(*law.tails(x - law.shift))  # [C] under the law that the losses favor
-    other, other_rounding = _cells(*law.tails(x))  # [C] under its neighbor
+    mass, rounding = _interval_masses(*pair.tails(x - pair.shift))  # [C] under the distribution that the losses favor
+    other, other_rounding = _interval_masses(*pair.tails(x))  # [C] under its neighbor
     last = int(np.abs(multiples).max())
     made = np.zeros(2 * last + 3)
     middle = last + 1
     losses = multiples.astype(np.float64) * grid.spacing
-    for low, pair, roundings in (
+    for low, masses, roundings in (
         (losses[:-1], (mass, other), (rounding, other_rounding)),
         (-losses[1:], (other, mass), (other_rounding, rounding)),
     ):
-        lower, upper, moved = _split(low, pair, roundings, blur, -math.expm1(-grid.spacing))
+        lower, upper, moved = _split(low, masses, roundings, blur, -math.expm1(-grid.spacing))
         at = middle + np.round(low / grid.spacing).astype(np.int64)
         np.add.at(made, at, lower)
         np.add.at(made, at + 1, upper)
         np.add.at(made, at + 2, moved)
-    above, other_above = law.tails(x[[0, -1]] - law.shift)[1], law.tails(x[[0, -1]])[1]
+    above, other_above = pair.tails(x[[0, -1]] - pair.shift)[1], pair.tails(x[[0, -1]])[1]
     made[middle - int(multiples[-1])] += other_above[1]
     unmatched = abs(1 - above[0] - other_above[0])
     return -middle, made, float(above[1] + unmatched) * (1 + _ROUNDING)
 
 
 def _split(
-    low: Array, pair: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
+    low: Array, masses: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
 ) -> tuple[Array, Array, Array]:
-    """The mass of each cell, `[C]`, that goes to its lower end, to its upper end and one point farther.
+    """The mass of each interval, `[C]`, that goes to its lower end, to its upper end and one point farther.
 
-    The first two are such that both laws keep their masses: no smaller for whatever is convex in exp(-loss). What
-    rounding and the search for the ends may have moved goes one point farther, where V is larger.
+    The first two are such that both distributions keep their masses: no smaller for whatever is convex in exp(-loss).
+    What rounding and the search for the ends may have moved goes one point farther, where V is larger.
     """
     ratio = np.exp(low)
-    upper = np.clip((pair[0] - ratio * pair[1]) / scale, 0.0, pair[0])
-    moved = (roundings[0] + ratio * roundings[1]) / scale + (pair[0] + roundings[0]) * blur
-    return pair[0] - upper, upper, 2 * moved
+    upper = np.clip((masses[0] - ratio * masses[1]) / scale, 0.0, masses[0])
+    moved = (roundings[0] + ratio * roundings[1]) / scale + (masses[0] + roundings[0]) * blur
+    return masses[0] - upper, upper, 2 * moved
 
 
-def _edges(law: ShiftedMaximum, grid: Grid, missing: float) -> tuple[Array, NDArray[np.int64]]:
+def _edges(pair: ShiftedMaximum, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
     """Where the loss is a multiple of the spacing, from the middle up to a tail of `missing`; and these multiples."""
-    farthest = np.full(2, law.shift + _FARTHEST)
+    farthest = np.full(2, pair.shift + _FARTHEST)
     ends = _bisected(
         lambda x: np.where(
-            [True, False], law.tails(x)[0] > law.tails(x - law.shift)[1], law.tails(x - law.shift)[1] < missing
+            [True, False], pair.tails(x)[0] > pair.tails(x - pair.shift)[1], pair.tails(x - pair.shift)[1] < missing
         ),
         low=-farthest,
         high=farthest,
     )
-    low, high = np.clip(law.loss(ends) / grid.spacing, -grid.size, grid.size).tolist()
+    low, high = np.clip(pair.loss(ends) / grid.spacing, -grid.size, grid.size).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
     x = _bisected(
-        lambda x: law.loss(x) > multiples * grid.spacing,
+        lambda x: pair.loss(x) > multiples * grid.spacing,
         low=np.full(len(multiples), ends[0]),
         high=np.full(len(multiples), farthest[0]),
     )
@@ -101,7 +101,7 @@ def _bisected(above: Callable[[Array], NDArray[np.bool_]], *, low: Array, high: 
     return np.asarray(high)
 
 
-def _cells(below: Array, above: Array) -> tuple[Array, Array]:
+def _interval_masses(below: Array, above: Array) -> tuple[Array, Array]:
     """Differences of a distribution function from the side where it is small, and their rounding errors."""
     left = below[1:] < above[:-1]
     mass = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])

@@ -1,4 +1,4 @@
-"""Families of pairs of laws: what a mechanism can do to its output in one step, between neighbors.
+"""Families of pairs of distributions: what a mechanism can do to its output in one step, between neighbors.
 
 Most are families of two-point pairs. A pair (up, down) with up > 0 > down stands for two outcomes whose log-likelihood
 ratios are `up` and `down`; both probabilities follow from the ratios. A pair with a larger `up` and a smaller `down`
@@ -37,7 +37,7 @@ _FARTHEST = 9.0  # standard deviations
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The pair that dominates a run of neighboring pairs of a family, and the two halves of the run.
+    """The pair that dominates a run of neighboring pairs of an event, and the two halves of the run.
 
     Attributes:
         up: the largest loss of the first outcome.
@@ -88,7 +88,7 @@ class ShiftedMaximum:
 
     @property
     def variance(self) -> float:
-        """The second moment of the loss where it is positive, under both laws: a measure, not a bound."""
+        """The second moment of the loss where it is positive, under both distributions: a measure, not a bound."""
         x = np.linspace(-_FARTHEST, self.shift + _FARTHEST, 1001)
         mass = np.diff(self.tails(x - self.shift)[0] + self.tails(x)[0])
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
@@ -109,63 +109,63 @@ class ShiftedMaximum:
         return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
 
 
-Family = Box | Span | ShiftedMaximum
+DominatingPairs = Box | Span | ShiftedMaximum
 
 
 def probabilities(up: float, down: float) -> tuple[float, float]:
-    """Of the first and the second outcome, under the law that the losses favor; both to their last digits."""
+    """Of the first and the second outcome, under the distribution that the losses favor; both to their last digits."""
     scale = math.expm1(down - up)
     return math.expm1(down) / scale, math.exp(down) * math.expm1(-up) / scale
 
 
 @lru_cache(maxsize=256)
-def family(event: LeafEvent) -> Family | None:
+def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
     """All pairs that an event can produce between neighbors; None where nothing can happen.
 
     Raises:
         InvalidValue: an event that is not made of such pairs.
     """
-    return _family(event)
+    return _pairs_of(event)
 
 
 @singledispatch
-def _family(event: LeafEvent) -> Family | None:
+def _pairs_of(event: LeafEvent) -> DominatingPairs | None:
     raise InvalidValue(
         f"event={type(event).__name__}: expected an event that the exact accountant can compose "
         "(the rdp accountant may know it)"
     )
 
 
-@_family.register
-def _(event: NoOpEvent) -> Family | None:
+@_pairs_of.register
+def _(event: NoOpEvent) -> DominatingPairs | None:
     return None
 
 
-@_family.register
-def _(event: GaussianEvent) -> Family | None:
+@_pairs_of.register
+def _(event: GaussianEvent) -> DominatingPairs | None:
     return ShiftedMaximum(1, 1 / event.noise_multiplier)
 
 
-@_family.register
-def _(event: NoisyMaxGaussianEvent) -> Family | None:
+@_pairs_of.register
+def _(event: NoisyMaxGaussianEvent) -> DominatingPairs | None:
     """The pair of which every hockey stick is above the release's (docs/proofs/gap_selection.md, step 5)."""
     if event.num_candidates == 1:
         return None
     return ShiftedMaximum(event.num_candidates - 1, 2 / event.noise_multiplier)
 
 
-@_family.register
-def _(event: PureDpEvent) -> Family | None:
+@_pairs_of.register
+def _(event: PureDpEvent) -> DominatingPairs | None:
     return Box.pair(event.epsilon, -event.epsilon) if event.epsilon > 0 else None
 
 
-@_family.register
-def _(event: BoundedRangeEvent) -> Family | None:
+@_pairs_of.register
+def _(event: BoundedRangeEvent) -> DominatingPairs | None:
     return Span(event.epsilon) if event.epsilon > 0 else None
 
 
-@_family.register
-def _(event: OneBitEvent) -> Family | None:
+@_pairs_of.register
+def _(event: OneBitEvent) -> DominatingPairs | None:
     """The bit at two statistics that differ by the reach, either way round, less the pairs that others dominate."""
     near, far = pairs_apart(np.array(event.logits), event.reach)
     if near.size == 0:

@@ -30,7 +30,7 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Grid:
+class LossGrid:
     """Points first * spacing, (first + 1) * spacing, ...
 
     Attributes:

@@ -13,12 +13,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.exact.composition_step import Step, step_of
-from pate.accounting.exact.dominating_pairs import Box, Family, Span
-from pate.accounting.exact.loss_grid import Grid, rounded_spacing
+from pate.accounting.exact.composition_step import CompositionStep, composition_step
+from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, Span
+from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
 
 Array = NDArray[np.float64]
-Steps = tuple[tuple[Family, int], ...]
+Steps = tuple[tuple[DominatingPairs, int], ...]
 
 _WIDENING = 3e-3  # of the variance of all losses: what interpolation may add
 _POINTS_PER_REACH = 2000
@@ -37,7 +37,7 @@ class Profile:
         values: `[size]` the deltas.
     """
 
-    grid: Grid
+    grid: LossGrid
     values: Array
 
     def delta(self, epsilon: float) -> float:
@@ -67,45 +67,45 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float) -> Profile:
     """
     num_steps = sum(times for _, times in steps)
     grid = _grid(steps, reach, num_steps)
-    made: dict[Family, Step] = {}
+    made: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))
-    for family, times in reversed(steps):
-        if family not in made:
-            made[family] = step_of(family, grid, negligible=_NEGLIGIBLE * smallest_delta / num_steps)
+    for pairs, times in reversed(steps):
+        if pairs not in made:
+            made[pairs] = composition_step(pairs, grid, negligible=_NEGLIGIBLE * smallest_delta / num_steps)
         for _ in range(times):
-            values = made[family](values)
+            values = made[pairs](values)
     return Profile(grid, values)
 
 
 def largest_loss(steps: Steps) -> float:
     """The sum of the largest losses of all steps: beyond it delta is 0."""
-    return math.fsum(times * _largest(family) for family, times in steps)
+    return math.fsum(times * _largest(pairs) for pairs, times in steps)
 
 
-def _grid(steps: Steps, reach: float, num_steps: int) -> Grid:
+def _grid(steps: Steps, reach: float, num_steps: int) -> LossGrid:
     """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
-    variance = math.fsum(times * family.variance for family, times in steps)
+    variance = math.fsum(times * pairs.variance for pairs, times in steps)
     spacing = min(reach / _POINTS_PER_REACH, math.sqrt(4 * _WIDENING * variance / num_steps))
     spacing = rounded_spacing(max(spacing, reach / _MOST_POINTS))
     weights: dict[float, float] = {}
-    for family, times in steps:
-        if (length := _length(family)) >= spacing:
+    for pairs, times in steps:
+        if (length := _length(pairs)) >= spacing:
             weights[length] = weights.get(length, 0.0) + times * length * length
     if weights:
         length = max(weights, key=weights.__getitem__)
         spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
     left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
     first = -math.ceil(left_share * reach / spacing) - 1
-    return Grid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
+    return LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
 
 
-def _largest(family: Family) -> float:
+def _largest(pairs: DominatingPairs) -> float:
     """The largest loss of one step."""
-    return family.up if isinstance(family, Box) else family.length if isinstance(family, Span) else math.inf
+    return pairs.up if isinstance(pairs, Box) else pairs.length if isinstance(pairs, Span) else math.inf
 
 
-def _length(family: Family) -> float:
+def _length(pairs: DominatingPairs) -> float:
     """What should be a multiple of the spacing: the length of a span, the loss of a single pair; or 0."""
-    if isinstance(family, Box):
-        return 0.0 if family.halves else family.up
-    return family.length if isinstance(family, Span) else 0.0
+    if isinstance(pairs, Box):
+        return 0.0 if pairs.halves else pairs.up
+    return pairs.length if isinstance(pairs, Span) else 0.0

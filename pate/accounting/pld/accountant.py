@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Self
 
@@ -67,6 +68,12 @@ class PldAccountant(Accountant):
         self._spent.update(spent)
         self._composed = None
         return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = copy.copy(self)
+        made._spent, made._rdp = self._spent.copy(), self._rdp.copy()
+        return made
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smaller of the distribution's epsilon and Renyi's."""

@@ -22,8 +22,8 @@ SMALLEST_EPSILON = 1e-9
 _NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
 _NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
 _ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
-_FEWEST_CELLS, _MOST_CELLS = 2.0**10, 2.0**17  # on either side of 0, of the grid of all releases
-_CELLS_OF_A_LEAF = 2**10
+_FEWEST_POINTS, _MOST_POINTS = 2.0**10, 2.0**17  # on either side of 0, of the grid of all releases
+_POINTS_PER_RELEASE = 2**10
 
 
 class LossDistribution:
@@ -40,8 +40,8 @@ class LossDistribution:
         self.allowance = 0.0
         if not parts or not SMALLEST_EPSILON < reach < LARGEST_EPSILON:
             return
-        finest, coarsest = reach / _MOST_CELLS, reach / _FEWEST_CELLS
-        spacing = float(np.clip(4 * min(alone) / _CELLS_OF_A_LEAF, finest, coarsest))
+        finest, coarsest = reach / _MOST_POINTS, reach / _FEWEST_POINTS
+        spacing = float(np.clip(4 * min(alone) / _POINTS_PER_RELEASE, finest, coarsest))
         for (part, count), largest in zip(parts, alone, strict=True):
             losses = _discretized(part, spacing, min(largest, reach)).self_compose(count)
             self._losses = losses if self._losses is None else self._losses.compose(losses)
@@ -80,7 +80,7 @@ def merged(spent: Counter[LeafEvent]) -> list[tuple[LeafEvent, int]]:
 
 
 def _is_free(leaf: LeafEvent) -> bool:
-    """Whether the two laws are equal, whoever the neighbors are."""
+    """Whether the two distributions are equal, whoever the neighbors are."""
     return not rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any()
 
 
@@ -95,7 +95,7 @@ def _reach(parts: list[tuple[LeafEvent, int]], delta: float) -> float:
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     """The distribution of one release, in dp-accounting's class, its losses multiples of `spacing`."""
     ends = math.ceil(reach / spacing)
-    stride = math.ceil(ends / _CELLS_OF_A_LEAF)  # chords over several cells are chords, too
+    stride = math.ceil(ends / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
     points = np.arange(-math.ceil(ends / stride), math.ceil(ends / stride) + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)
     profile = np.minimum(privacy_profile(event, epsilons) + _ROUNDING, 1.0)

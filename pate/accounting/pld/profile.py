@@ -2,8 +2,8 @@
 
 A profile f(epsilon) bounds sup over events S of P(S) - e^epsilon P'(S) for every ordered pair of neighbors, epsilon of
 either sign. The relation between neighbors is symmetric, so one profile serves both directions. Any convex function of
-e^epsilon above the true supremum, 1 at 0 and never rising, is the profile of some pair of laws, and that pair dominates
-the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
+e^epsilon above the true supremum, 1 at 0 and never rising, is the profile of some pair of distributions, and that pair
+dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Arr
 
 
 def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
-    """No profile is below that of two equal laws, nor above 1."""
+    """No profile is below that of two equal distributions, nor above 1."""
     return np.clip(profile, np.maximum(-np.expm1(epsilons), 0.0), 1.0)
 
 

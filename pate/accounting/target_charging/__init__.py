@@ -1,11 +1,11 @@
 """Target charging: pay for the outcomes that matter, not for every call."""
 
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
-from pate.accounting.target_charging.price import Price, best_price
+from pate.accounting.target_charging.price import SessionPrice, best_session_price
 from pate.accounting.target_charging.session import TargetCharging
 from pate.accounting.target_charging.target_optimality import boundary_distribution, exact_hit_prob
 from pate.accounting.target_charging.targets import (
-    Target,
+    QTarget,
     between_thresholds,
     boundary,
     common_target,
@@ -16,10 +16,10 @@ from pate.accounting.target_charging.targets import (
 )
 
 __all__ = [
-    "Price",
-    "Target",
+    "QTarget",
+    "SessionPrice",
     "TargetCharging",
-    "best_price",
+    "best_session_price",
     "between_thresholds",
     "boundary",
     "boundary_distribution",

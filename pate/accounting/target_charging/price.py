@@ -10,7 +10,7 @@ from pate.accounting.events import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
-from pate.accounting.target_charging.targets import Target
+from pate.accounting.target_charging.targets import QTarget
 from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 
 _FEWEST_SPLITS, _MOST_SPLITS = 8, 64
@@ -20,7 +20,7 @@ _SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class SessionPrice:
     """What a whole session costs, at most.
 
     Attributes:
@@ -45,14 +45,14 @@ class Price:
         return ApproximateEvent(PureDpEvent(self.epsilon), self.delta)
 
 
-def best_price(
-    target: Target,
+def best_session_price(
+    target: QTarget,
     *,
     target_hits: int,
     target_delta: float,
     num_counters: int = 1,
     failure_prob: float = 0.0,
-) -> Price:
+) -> SessionPrice:
     """The smallest epsilon over up to 64 splits of delta, by optimal composition of pure DP.
 
     Every split gives a valid bound; an overrun takes between a thousandth of delta and nearly all of it.
@@ -83,7 +83,7 @@ def best_price(
     for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
         overrun = overrun_probability(num_accesses, target_hits=hits, hit_prob=target.hit_prob)
         epsilon = _composed(target.epsilon, count=num_accesses, target_delta=left - overrun)
-        prices.append(Price(epsilon, target_delta, num_accesses, overrun))
+        prices.append(SessionPrice(epsilon, target_delta, num_accesses, overrun))
     return min(prices, key=lambda price: price.epsilon)
 
 

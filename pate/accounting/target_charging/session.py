@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
-from pate.accounting.target_charging.price import Price, best_price
-from pate.accounting.target_charging.targets import Target, common_target
+from pate.accounting.target_charging.price import SessionPrice, best_session_price
+from pate.accounting.target_charging.targets import QTarget, common_target
 from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require, require_count, require_non_negative
 
@@ -63,8 +63,8 @@ class TargetCharging:
         num_counters: int = 1,
         failure_prob: float = 0.0,
     ) -> None:
-        self.target = Target(epsilon, hit_prob)
-        self.price: Price = best_price(
+        self.target = QTarget(epsilon, hit_prob)
+        self.price: SessionPrice = best_session_price(
             self.target,
             target_hits=target_hits,
             target_delta=target_delta,
@@ -79,7 +79,7 @@ class TargetCharging:
         self._spent_failure_prob = 0.0
 
     @classmethod
-    def of_targets(cls, targets: Iterable[Target], target_hits: int, *, target_delta: float, **options: Any) -> Self:
+    def of_targets(cls, targets: Iterable[QTarget], target_hits: int, *, target_delta: float, **options: Any) -> Self:
         """A session for calls of several targets: the largest epsilon and the smallest q."""
         common = common_target(targets)
         return cls(common.epsilon, target_hits, hit_prob=common.hit_prob, target_delta=target_delta, **options)
@@ -112,7 +112,7 @@ class TargetCharging:
         accesses = SelfComposedEvent(PureDpEvent(self.target.epsilon), count)
         return ApproximateEvent(accesses, overrun + self.failure_prob)
 
-    def require_open(self, target: Target | None = None, *, failure_prob: float = 0.0) -> None:
+    def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
         """Raises unless a call with this target and delta may be made now; to be asked before the call.
 
         Raises:
@@ -133,7 +133,7 @@ class TargetCharging:
         self,
         outcome_in_target: bool | list[bool] | tuple[bool, ...],
         *,
-        target: Target | None = None,
+        target: QTarget | None = None,
         failure_prob: float = 0.0,
     ) -> bool:
         """Counts one call and returns whether the session halted with it.
@@ -157,7 +157,7 @@ class TargetCharging:
         self._spent_failure_prob += failure_prob
         return self.halted
 
-    def charge_batch(self, outcomes_in_target: ArrayLike, *, target: Target | None = None) -> int:
+    def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
         """Counts calls drawn at once, in their order, and returns how many of them were made before the session halted.
 
         The outcomes of the calls after that are to be thrown away: they were never paid.

@@ -1,6 +1,6 @@
 """Targets: sets of outcomes that are hit often enough whenever the data is looked at at all.
 
-A set is a q-target of an epsilon-DP call if, for every pair of neighbors, the call's two laws are
+A set is a q-target of an epsilon-DP call if, for every pair of neighbors, the call's two distributions are
 p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). Whoever pays
 per hit pays for 1 / q looks at the data on average; docs/proofs/target_charging.md has the proofs.
 """
@@ -15,7 +15,7 @@ from pate.validation import InvalidValue, require_positive, require_probability
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class QTarget:
     """What one call costs while it is charged by its target.
 
     Attributes:
@@ -30,12 +30,12 @@ class Target:
         require_positive("epsilon", self.epsilon)
         require_probability("hit_prob", self.hit_prob)
 
-    def covers(self, other: Target) -> bool:
+    def covers(self, other: QTarget) -> bool:
         """Whether every call of the other target is also one of this target: smaller epsilon, larger hit_prob."""
         return other.epsilon <= self.epsilon and other.hit_prob >= self.hit_prob
 
 
-def not_prior(epsilon: float) -> Target:
+def not_prior(epsilon: float) -> QTarget:
     """Every outcome but one chosen in advance, of an epsilon-DP call: q = 1 / (e^epsilon + 1), tight.
 
     The prior may be anything that is known before the call: a constant, the last release, a student's prediction. Also
@@ -44,10 +44,10 @@ def not_prior(epsilon: float) -> Target:
     Args:
         epsilon: of the call, > 0.
     """
-    return Target(epsilon, _logistic(-require_positive("epsilon", epsilon)))
+    return QTarget(epsilon, _logistic(-require_positive("epsilon", epsilon)))
 
 
-def revise(epsilon: float) -> Target:
+def revise(epsilon: float) -> QTarget:
     """One more look at a stored outcome of an epsilon-DP call, released if it lies in a set not asked before.
 
     Charged as a not-prior call of 2 epsilon; one stored outcome gives at most one hit in its whole life.
@@ -58,7 +58,7 @@ def revise(epsilon: float) -> Target:
     return not_prior(2 * require_positive("epsilon", epsilon))
 
 
-def boundary(epsilon: float) -> Target:
+def boundary(epsilon: float) -> QTarget:
     """The boundary outcome of a wrapped epsilon-DP call (`boundary_distribution`); an access is t = 4/3 epsilon DP.
 
     q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. The published figures use it;
@@ -69,10 +69,10 @@ def boundary(epsilon: float) -> Target:
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
     hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
-    return Target(wrapped, hit_prob)
+    return QTarget(wrapped, hit_prob)
 
 
-def tight_boundary(epsilon: float) -> Target:
+def tight_boundary(epsilon: float) -> QTarget:
     """The boundary outcome with the smallest epsilon of an access and the largest q that hold, both attained.
 
     t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), below 4/3 epsilon, and
@@ -85,10 +85,10 @@ def tight_boundary(epsilon: float) -> Target:
     wrapped = epsilon - math.log1p(-lost / 3)
     lost_wrapped = -math.expm1(-wrapped)
     hit_prob = math.exp(-epsilon) * lost_wrapped / (3 * lost + lost_wrapped - 2 * lost * lost_wrapped)
-    return Target(wrapped, hit_prob)
+    return QTarget(wrapped, hit_prob)
 
 
-def between_thresholds(epsilon: float, *, width: float) -> Target:
+def between_thresholds(epsilon: float, *, width: float) -> QTarget:
     """A value of sensitivity 1 with Laplace noise of scale 1 / epsilon falls between two thresholds `width` apart.
 
     Outcomes below, between and above; q = (1 - e^(-width epsilon)) / (e^epsilon + 1), tight. The same q holds for
@@ -99,10 +99,10 @@ def between_thresholds(epsilon: float, *, width: float) -> Target:
         width: distance of the thresholds, in units of the value, > 0.
     """
     scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
-    return Target(epsilon, -math.expm1(-scaled_width) * _logistic(-epsilon))
+    return QTarget(epsilon, -math.expm1(-scaled_width) * _logistic(-epsilon))
 
 
-def run_twice(epsilon: float) -> Target:
+def run_twice(epsilon: float) -> QTarget:
     """Two runs of the same epsilon-DP call, both released, differ; an access is 2 epsilon DP.
 
     q is the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2, which
@@ -113,10 +113,10 @@ def run_twice(epsilon: float) -> Target:
     """
     shrink = math.exp(-require_positive("epsilon", epsilon))
     rare = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
-    return Target(2 * epsilon, min(rare, 2 * shrink / (1 + shrink) ** 2))
+    return QTarget(2 * epsilon, min(rare, 2 * shrink / (1 + shrink) ** 2))
 
 
-def common_target(targets: Iterable[Target]) -> Target:
+def common_target(targets: Iterable[QTarget]) -> QTarget:
     """The cheapest target that covers all of them: the largest epsilon and the smallest hit_prob.
 
     Args:
@@ -128,7 +128,7 @@ def common_target(targets: Iterable[Target]) -> Target:
     listed = list(targets)
     if not listed:
         raise InvalidValue("targets=[]: expected at least one target")
-    return Target(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
+    return QTarget(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
 
 
 def _logistic(x: float) -> float:

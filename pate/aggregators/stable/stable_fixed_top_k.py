@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from pate.mechanisms.stable.regularizer import FixedKRegularizer
 from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.mechanisms.stable.stability_test import StabilityTest
 from pate.mechanisms.top_k.subset_peeling import SubsetPeeling
-from pate.validation import InvalidValue, require, require_count, require_positive, require_probability
+from pate.validation import require, require_count, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +76,14 @@ class StableFixedTopK(PerQueryAggregator):
     """
 
     k: int
-    selection_scale: float
-    peel_scale: float
+    selection_scale: float = field(metadata={"noise": True})
+    peel_scale: float = field(metadata={"noise": True})
     penalty: float = 0.0
-    selection_noise: str = "gumbel"
-    test: str = "gaussian"
-    test_std: float | None = None
-    table_order: float | None = None
-    table_budget: float | None = None
+    selection_noise: str = field(default="gumbel", metadata={"public": True})
+    test: str = field(default="gaussian", metadata={"public": True})
+    test_std: float | None = field(default=None, metadata={"noise": True})
+    table_order: float | None = field(default=None, metadata={"noise": True})
+    table_budget: float | None = field(default=None, metadata={"noise": True})
     table: CertifiedTable | StabilityTable | str | None = None
     failure_prob: float = 1e-9
     padded: bool = False
@@ -96,15 +96,28 @@ class StableFixedTopK(PerQueryAggregator):
         require_count("k", self.k)
         require_positive("peel_scale", self.peel_scale)
         require_probability("peel_share", self.peel_share)
-        first = self.stable_top_k  # checks the rest, and reads a ready table
-        for name in ("table", "failure_prob", "table_order", "table_budget"):
-            object.__setattr__(self, name, getattr(first, name))
+        first = self.stable_top_k  # checks the rest
+        for name, value in vars(first.test_parameters).items():  # a ready table brings values of its own
+            object.__setattr__(self, name, value)
 
     @property
     def stable_top_k(self) -> StableTopK:
         """The first step."""
-        shared = {name: getattr(self, name) for name in _OF_STABLE_TOP_K}
-        return StableTopK(**shared, regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty))
+        return StableTopK(
+            selection_scale=self.selection_scale,
+            selection_noise=self.selection_noise,
+            test=self.test,
+            test_std=self.test_std,
+            table_order=self.table_order,
+            table_budget=self.table_budget,
+            table=self.table,
+            failure_prob=self.failure_prob,
+            padded=self.padded,
+            regularizer=FixedKRegularizer(k=self.k, penalty=self.penalty),
+            max_k=self.max_k,
+            selection_share=self.selection_share,
+            adjacency=self.adjacency,
+        )
 
     @property
     def peeling(self) -> SubsetPeeling:
@@ -123,19 +136,13 @@ class StableFixedTopK(PerQueryAggregator):
         if self.k == num_labels:
             require_count("num_teachers", num_teachers)
             return SelfComposedEvent(NoOpEvent(), num_queries)
-        selection = self.stable_top_k.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-        test = self.stability_test(num_teachers=num_teachers)
-        return SelfComposedEvent(ComposedEvent((selection.event, test.event, self.peeling.event)), num_queries)
+        steps = self.stable_top_k.steps(num_labels=num_labels, num_teachers=num_teachers)
+        return SelfComposedEvent(ComposedEvent((*steps.event.events, self.peeling.event)), num_queries)
 
     def scaled(self, factor: float) -> StableFixedTopK:
         """All noise multiplied by `factor`; a table's budget divided by its square."""
-        if self.table is not None:
-            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
-        return replace(
-            self._with_picks_scaled(factor),
-            test_std=None if self.test_std is None else self.test_std * factor,
-            table_budget=None if self.table_budget is None else self.table_budget / factor**2,
-        )
+        test = self.stable_top_k.test_parameters.scaled(factor)
+        return replace(self._with_picks_scaled(factor), **vars(test))
 
     def calibrated(
         self,
@@ -177,19 +184,19 @@ class StableFixedTopK(PerQueryAggregator):
         return zcdp_to_epsilon_classic(rho, target_delta=left) if left > 0 else math.inf
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...], float]:
-        """The exact law for one small histogram `[L]`: probability of each released set of k labels."""
+        """The exact distribution for one small histogram `[L]`: probability of each released set of k labels."""
         counts, num_labels = np.asarray(votes, dtype=np.int64), len(votes)
         self.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
-        law: dict[tuple[int, ...], float] = {}
+        distribution: dict[tuple[int, ...], float] = {}
         for stable, weight in self.stable_top_k.distribution(counts, num_teachers=num_teachers).items():
             bits = np.isin(np.arange(num_labels), stable or ())
             kept, part, size = _plan(bits[None], self.k)
-            for picks, probability in self.peeling.law_of(counts, part[0], int(size[0])).items():
+            for picks, probability in self.peeling.distribution_of(counts, part[0], int(size[0])).items():
                 labels = tuple(sorted({*picks, *np.flatnonzero(kept[0]).tolist()}))
-                law[labels] = law.get(labels, 0.0) + weight * probability
-        return law
+                distribution[labels] = distribution.get(labels, 0.0) + weight * probability
+        return distribution
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         everyone = np.ones(len(votes), dtype=np.bool_)
@@ -216,34 +223,22 @@ class StableFixedTopK(PerQueryAggregator):
 
     def _split(self, **release: Any) -> StableFixedTopK:
         """The table and the scales that suit a target: the peel costs its share at the table's order."""
-        shape = {name: release[name] for name in ("num_labels", "num_teachers")}
-        adaptive = best_split(self.stable_top_k, **release, budget_share=1 - self.peel_share)
-        order = float(adaptive.table_order or 0)
-        spent = rdp_curve(count_leaves(adaptive.event_for(num_queries=1, **shape)), np.array([order]))[0]
+        shape = {name: release.pop(name) for name in ("num_labels", "num_teachers")}
+        adaptive = best_split(
+            self.stable_top_k.steps(**shape),
+            selection_share=self.selection_share,
+            budget_share=1 - self.peel_share,
+            **release,
+        )
+        order = float(adaptive.parameters.table_order or 0)
+        spent = rdp_curve(count_leaves(adaptive.event), np.array([order]))[0]
         peel_range = math.sqrt(8 * float(spent) * self.peel_share / (1 - self.peel_share) / order)
         return replace(
             self,
-            table_order=order,
-            table_budget=adaptive.table_budget,
-            selection_scale=adaptive.selection_scale,
+            selection_scale=adaptive.selection.noise_scale,
+            **vars(adaptive.parameters),
             peel_scale=self.adjacency.gap_sensitivity / peel_range,
         )
-
-
-_OF_STABLE_TOP_K = (
-    "adjacency",
-    "selection_scale",
-    "selection_noise",
-    "test",
-    "test_std",
-    "table_order",
-    "table_budget",
-    "table",
-    "failure_prob",
-    "padded",
-    "max_k",
-    "selection_share",
-)
 
 
 def _plan(stable: Bits, k: int) -> tuple[Bits, Bits, NDArray[np.int64]]:

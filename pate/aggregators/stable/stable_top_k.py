@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from pate.accounting import (
     Accountant,
-    ComposedEvent,
     Event,
     RdpAccountant,
     SelfComposedEvent,
@@ -21,14 +20,15 @@ from pate.accounting import (
 )
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable.budget_split import best_split
-from pate.aggregators.stable.test_parameters import require_test, stability_test_of
+from pate.aggregators.stable.select_then_test import SelectThenTest
+from pate.aggregators.stable.test_parameters import StabilityTestParameters
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.certified_table import CertifiedTable
-from pate.mechanisms.stable.gap_selection import NOISES, GapSelection
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES, GapSelection
 from pate.mechanisms.stable.regularizer import Regularizer, checked_regularizer
 from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.mechanisms.stable.stability_test import StabilityTest
-from pate.validation import InvalidValue, require_choice, require_count, require_positive, require_probability
+from pate.validation import require_choice, require_count, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,31 +70,43 @@ class StableTopK(PerQueryAggregator):
     (array([ True,  True, False, False]), array([ True, False]))
     """
 
-    selection_scale: float
-    selection_noise: str = "gumbel"
-    test: str = "gaussian"
-    test_std: float | None = None
-    table_order: float | None = None
-    table_budget: float | None = None
+    selection_scale: float = field(metadata={"noise": True})
+    selection_noise: str = field(default="gumbel", metadata={"public": True})
+    test: str = field(default="gaussian", metadata={"public": True})
+    test_std: float | None = field(default=None, metadata={"noise": True})
+    table_order: float | None = field(default=None, metadata={"noise": True})
+    table_budget: float | None = field(default=None, metadata={"noise": True})
     table: CertifiedTable | StabilityTable | str | None = None
     failure_prob: float = 1e-9
     padded: bool = False
-    regularizer: Regularizer | None = None
+    regularizer: Regularizer | None = field(default=None, metadata={"public": True})
     max_k: int | None = None
     selection_share: float | None = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("selection_scale", self.selection_scale)
-        require_choice("selection_noise", self.selection_noise, NOISES)
-        if self.table is not None:
-            self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
-        require_test(self)
+        require_choice("selection_noise", self.selection_noise, SELECTION_NOISES)
+        for name, value in vars(self.test_parameters).items():  # a ready table brings values of its own
+            object.__setattr__(self, name, value)
         if self.selection_share is not None:
             require_probability("selection_share", self.selection_share)
         object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
         if self.regularizer is None or callable(self.regularizer):  # numbers can be checked only against votes
             self.gap_selection(num_labels=2, num_teachers=1)
+
+    @property
+    def test_parameters(self) -> StabilityTestParameters:
+        """All fields that the second step needs."""
+        return StabilityTestParameters(
+            test=self.test,
+            test_std=self.test_std,
+            table_order=self.table_order,
+            table_budget=self.table_budget,
+            table=self.table,
+            failure_prob=self.failure_prob,
+            adjacency=self.adjacency,
+        )
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """The first step, for votes of that shape."""
@@ -111,25 +123,27 @@ class StableTopK(PerQueryAggregator):
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """The second step, for that many teachers."""
-        return stability_test_of(self, num_teachers=num_teachers)
+        return self.test_parameters.stability_test(num_teachers=num_teachers)
+
+    def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
+        """Both steps, for votes of that shape."""
+        selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
+        return SelectThenTest(selection, self.test_parameters)
+
+    def with_steps(self, steps: SelectThenTest) -> StableTopK:
+        """The same aggregator with the noise of such steps."""
+        return replace(self, selection_scale=steps.selection.noise_scale, **vars(steps.parameters))
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test, once a query."""
-        selection = self.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-        test = self.stability_test(num_teachers=num_teachers)
+        steps = self.steps(num_labels=num_labels, num_teachers=num_teachers)
         require_count("num_queries", num_queries, minimum=0)
-        return SelfComposedEvent(ComposedEvent((selection.event, test.event)), num_queries)
+        return SelfComposedEvent(steps.event, num_queries)
 
     def scaled(self, factor: float) -> StableTopK:
         """Selection noise and test noise multiplied by `factor`; a table's budget divided by its square."""
-        if self.table is not None:
-            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
-        return replace(
-            self,
-            selection_scale=self.selection_scale * factor,
-            test_std=None if self.test_std is None else self.test_std * factor,
-            table_budget=None if self.table_budget is None else self.table_budget / factor**2,
-        )
+        test = self.test_parameters.scaled(factor)
+        return replace(self, selection_scale=self.selection_scale * factor, **vars(test))
 
     def calibrated(
         self,
@@ -145,18 +159,19 @@ class StableTopK(PerQueryAggregator):
 
         A ready table stays as it is, and only the selection's noise is solved for.
         """
-        release: dict[str, Any] = {
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        goal: dict[str, Any] = {
             "target_epsilon": target_epsilon,
             "target_delta": target_delta,
             "num_queries": num_queries,
-            "num_labels": num_labels,
-            "num_teachers": num_teachers,
         }
         if self.table is not None:
-            return self._with_table_calibrated(accountant=accountant, **release)
-        split = self.test == "table" or self.selection_share is None
-        base = best_split(self, **release) if split else self
-        return super(StableTopK, base).calibrated(**release, accountant=accountant)
+            return self._with_table_calibrated(accountant=accountant, **goal, **shape)
+        base = self
+        if self.test == "table" or self.selection_share is None:
+            split = best_split(self.steps(**shape), selection_share=self.selection_share, **goal)
+            base = self.with_steps(split)
+        return super(StableTopK, base).calibrated(**goal, **shape, accountant=accountant)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: both steps as sensitivity-1 Gaussians, classic zCDP conversion.
@@ -176,16 +191,16 @@ class StableTopK(PerQueryAggregator):
         return 1 / (2 * self.selection_scale**2) + 1 / (2 * float(self.test_std or 0) ** 2)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | None, float]:
-        """The exact law for one histogram `[L]`: probability of each released set of labels, None for a refusal."""
+        """The exact distribution for one histogram `[L]`: each released set of labels, and None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
-        law: dict[tuple[int, ...] | None, float] = {None: 0.0}
+        distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
         for k, chosen in zip(selection.candidates, selection.probabilities(votes), strict=True):
             passed = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
             labels = tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())
-            law[labels] = law.get(labels, 0.0) + float(chosen) * passed
-            law[None] += float(chosen) * (1 - passed)
-        return law
+            distribution[labels] = distribution.get(labels, 0.0) + float(chosen) * passed
+            distribution[None] += float(chosen) * (1 - passed)
+        return distribution
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """The regularizer by its values: the text of a function says nothing about them."""
@@ -205,12 +220,6 @@ class StableTopK(PerQueryAggregator):
         gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
         probs = self.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs)
-
-    def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
-        """A ready table has an order and a failure probability of its own."""
-        fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
 
     def _with_table_calibrated(
         self, *, target_epsilon: float, target_delta: float, accountant: Callable[[], Accountant], **shape: int

@@ -1,9 +1,9 @@
-"""The stability test of a StableTopK: which parameters it needs, and the test that they make."""
+"""The stability test of an aggregator as one value: its kind, what that kind needs, and the test that they make."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from pate.accounting import Adjacency
 from pate.mechanisms.stable.certified_table import CertifiedTable
@@ -12,79 +12,93 @@ from pate.mechanisms.stable.stability_test import StabilityTest
 from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
 
 
-class TestChoice(Protocol):
-    """Whoever has the parameters of a stability test; `StableTopK` says what they mean."""
+@dataclass(frozen=True, kw_only=True)
+class StabilityTestParameters:
+    """What `StableTopK` and `StableFixedTopK` say of their test, by the names of their fields; checked when it is made.
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """What one change means."""
+    Attributes:
+        test: "gaussian", "laplace" or "table".
+        test_std: std of the noise in votes, > 0; for "gaussian" and "laplace".
+        table_order: Renyi order that the table is made for, > 1; for "table".
+        table_budget: Renyi divergence that one test may cost at that order, > 0; for "table".
+        table: a ready table, or the path of one: it is read, and brings its own order and failure probability.
+        failure_prob: probability that an unstable set passes, in (0, 1).
+        adjacency: what one change means.
+    """
 
-    @property
-    def test(self) -> str:
-        """The kind of noise: "gaussian", "laplace" or "table"."""
+    test: str
+    test_std: float | None = None
+    table_order: float | None = None
+    table_budget: float | None = None
+    table: CertifiedTable | StabilityTable | str | None = None
+    failure_prob: float
+    adjacency: Adjacency
 
-    @property
-    def test_std(self) -> float | None:
-        """Std of the noise in votes."""
+    def __post_init__(self) -> None:
+        if self.table is not None:
+            self._adopt(CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table)
+        require_choice("test", self.test, ("gaussian", "laplace", "table"))
+        require_probability("failure_prob", self.failure_prob)
+        if self.table is not None:
+            require(self.test == "table", "test", self.test, "table, where a ready table is given")
+        elif self.test == "table":
+            require_positive("table_budget", self._given("table_budget"))
+            order = self._given("table_order")
+            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
+        else:
+            require_positive("test_std", self._given("test_std"))
 
-    @property
-    def table(self) -> CertifiedTable | StabilityTable | str | None:
-        """A ready table."""
+    def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """The test for that many teachers."""
+        if isinstance(self.table, CertifiedTable):
+            return self.table.test_for(num_teachers=num_teachers, adjacency=self.adjacency)
+        if self.test == "table":
+            levels = num_teachers // self.adjacency.gap_sensitivity + 1
+            ready = self.table if isinstance(self.table, StabilityTable) else self.optimal_table(num_levels=levels)
+            return StabilityTest.from_table(ready, num_teachers=num_teachers, adjacency=self.adjacency)
+        make = StabilityTest.gaussian if self.test == "gaussian" else StabilityTest.laplace
+        return make(
+            test_std=float(self._given("test_std")),
+            failure_prob=self.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
+        )
 
-    @property
-    def table_order(self) -> float | None:
-        """The order that a table is made for."""
+    def optimal_table(self, *, num_levels: int) -> StabilityTable:
+        """The table of order and budget that passes most, with that many levels."""
+        return optimal_stability_table(
+            order=float(self._given("table_order")),
+            rdp_budget=float(self._given("table_budget")),
+            failure_prob=self.failure_prob,
+            num_levels=num_levels,
+        )
 
-    @property
-    def table_budget(self) -> float | None:
-        """The Renyi divergence that one test may cost."""
+    def scaled(self, factor: float) -> StabilityTestParameters:
+        """The noise multiplied by `factor`; a table's budget divided by its square.
 
-    @property
-    def failure_prob(self) -> float:
-        """Probability that an unstable set passes."""
+        Raises:
+            InvalidValue: a ready table.
+        """
+        self.require_no_ready_table()
+        return replace(
+            self,
+            test_std=None if self.test_std is None else self.test_std * factor,
+            table_budget=None if self.table_budget is None else self.table_budget / factor**2,
+        )
 
+    def require_no_ready_table(self) -> None:
+        """Refuses a ready table, which has a price of its own."""
+        if self.table is not None:
+            raise InvalidValue("table: expected table_order and table_budget, a ready table cannot be scaled")
 
-def require_test(aggregator: TestChoice) -> None:
-    """Raises `InvalidValue` unless the kind of test has its parameters, each in its range."""
-    test = require_choice("test", aggregator.test, ("gaussian", "laplace", "table"))
-    require_probability("failure_prob", aggregator.failure_prob)
-    if aggregator.table is not None:
-        require(test == "table", "test", test, "table, where a ready table is given")
-    elif test == "table":
-        require_positive("table_budget", _given("table_budget", aggregator.table_budget, test))
-        order = _given("table_order", aggregator.table_order, test)
-        require(1 < order < math.inf, "table_order", order, "a finite number > 1")
-    else:
-        require_positive("test_std", _given("test_std", aggregator.test_std, test))
+    def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
+        """A ready table has an order and a failure probability of its own."""
+        fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
-
-def stability_test_of(aggregator: TestChoice, *, num_teachers: int) -> StabilityTest:
-    """The test that checked parameters make for that many teachers."""
-    table, adjacency = aggregator.table, aggregator.adjacency
-    if isinstance(table, CertifiedTable):
-        return table.test_for(num_teachers=num_teachers, adjacency=adjacency)
-    if aggregator.test == "table":
-        ready = table if isinstance(table, StabilityTable) else _optimal_table(aggregator, num_teachers)
-        return StabilityTest.from_table(ready, num_teachers=num_teachers, adjacency=adjacency)
-    make = StabilityTest.gaussian if aggregator.test == "gaussian" else StabilityTest.laplace
-    return make(
-        test_std=float(aggregator.test_std or 0),
-        failure_prob=aggregator.failure_prob,
-        num_teachers=num_teachers,
-        adjacency=adjacency,
-    )
-
-
-def _optimal_table(aggregator: TestChoice, num_teachers: int) -> StabilityTable:
-    return optimal_stability_table(
-        order=float(aggregator.table_order or 0),
-        rdp_budget=float(aggregator.table_budget or 0),
-        failure_prob=aggregator.failure_prob,
-        num_levels=num_teachers // aggregator.adjacency.gap_sensitivity + 1,
-    )
-
-
-def _given(name: str, value: float | None, test: str) -> float:
-    if value is None:
-        raise InvalidValue(f"{name}=None: expected a number, test={test} needs it")
-    return value
+    def _given(self, name: str) -> float:
+        value: float | None = getattr(self, name)
+        if value is None:
+            raise InvalidValue(f"{name}=None: expected a number, test={self.test} needs it")
+        return value

@@ -5,31 +5,21 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, final, runtime_checkable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Event, Ledger, RdpAccountant
-from pate.aggregators.histogram import Bits, HistogramAggregator
+from pate.aggregators.aggregator import Bits, PriorRule, Watch
+from pate.aggregators.histogram import HistogramAggregator
 from pate.aggregators.release import Release
+from pate.aggregators.target_charging.rounds import KeptRounds, Round
+from pate.files.kept_arrays import KeptArrays
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
-
-
-@dataclass(frozen=True)
-class Round:
-    """What some consecutive queries of a session gave.
-
-    Attributes:
-        labels: bool `[q, L]`.
-        answered: bool `[q]`.
-        hits: bool `[q]`; a session that halts within the round asks nothing after its last hit.
-    """
-
-    labels: Bits
-    answered: Bits
-    hits: Bits
+from pate.votes.source import VoteSource
 
 
 @dataclass(frozen=True)
@@ -47,6 +37,11 @@ class ChargedRelease(Release):
     target_hits: int
 
     @property
+    def session(self) -> ChargedRelease:
+        """Itself."""
+        return self
+
+    @property
     def num_hits(self) -> int:
         """Hits so far."""
         return int(self.hits.sum())
@@ -61,27 +56,8 @@ class ChargedRelease(Release):
         """Hits without an answer."""
         return int((self.hits & ~self.answered).sum())
 
-
-@runtime_checkable
-class PriorRule(Protocol):
-    """Says before each round what the next answers are expected to be, from what was released before it.
-
-    Attributes:
-        name: text that no two rules share which can say different things: it is a part of the release's identity.
-    """
-
-    @property
-    def name(self) -> str:
-        """See above."""
-
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
-
-        Args:
-            labels: `[start, L]` released in the rounds before.
-            answered: `[start]`.
-            num_queries: of the next round.
-        """
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return super()._arrays() | {"hits": self.hits, "num_asked": np.array(self.num_asked)}
 
 
 OnRound = Callable[[int, Round], None]
@@ -106,9 +82,10 @@ class TargetChargedAggregator(HistogramAggregator):
     """
 
     target_hits: int = 10
-    session_delta: float = 1e-6
+    session_delta: float = field(default=1e-6, metadata={"solved": True})
     round_size: int = 500
 
+    pays_in_advance: ClassVar[bool] = True
     _numbers_per_query: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -216,6 +193,32 @@ class TargetChargedAggregator(HistogramAggregator):
                 num_asked = rows.start + int(np.flatnonzero(outcome.hits)[-1]) + 1
                 break
         return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
+
+    def release_from(
+        self,
+        source: VoteSource,
+        *,
+        rng: np.random.Generator,
+        ledger: Ledger | None = None,
+        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
+        prior: PriorRule | None = None,
+        watch: Watch | None = None,
+    ) -> ChargedRelease:
+        """See `Aggregator.release_from`. Each round is kept before the next begins, and read back where it is there."""
+        rounds = KeptRounds(kept, self.target_hits, watch)
+        return self.aggregate(
+            self._read(source),
+            num_teachers=source.num_teachers,
+            rng=rng,
+            ledger=ledger,
+            prior=prior if self.expects_prior else None,
+            done=rounds.done(),
+            on_round=rounds.add,
+        )
+
+    def load_release(self, path: Path, event: Event, source: VoteSource) -> ChargedRelease:
+        """See `Aggregator.load_release`."""
+        return ChargedRelease.load(path, event=event, adjacency=self.adjacency, target_hits=self.target_hits)
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """The rows of each round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,8 @@ from scipy.special import softmax
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.histogram import Bits
-from pate.aggregators.target_charging.aggregator import Round, TargetChargedAggregator
+from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
+from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.mechanisms.noise.softmax import draw_index
 from pate.validation import require_count, require_positive
@@ -43,7 +44,7 @@ class BoundaryMax(TargetChargedAggregator):
 
     single_label: ClassVar[bool] = True
 
-    selection_scale: float
+    selection_scale: float = field(metadata={"noise": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,16 +76,16 @@ class BoundaryMax(TargetChargedAggregator):
         return replace(self, selection_scale=self.selection_scale * factor)
 
     def distribution(self, votes: NDArray[np.integer]) -> NDArray[np.float64]:
-        """The exact law of one call on `[L]` counts: `[L + 1]`, the boundary last."""
-        return np.asarray(self._law(np.asarray(votes)[None])[0])
+        """The exact distribution of one call on `[L]` counts: `[L + 1]`, the boundary last."""
+        return np.asarray(self._distribution(np.asarray(votes)[None])[0])
 
     def hit_probabilities(
         self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
     ) -> NDArray[np.float64]:
         """That the outcome is the boundary; there is no prior."""
-        return np.asarray(self._law(votes)[:, -1])
+        return np.asarray(self._distribution(votes)[:, -1])
 
-    def _law(self, counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    def _distribution(self, counts: NDArray[np.integer]) -> NDArray[np.float64]:
         return boundary_distribution(softmax(counts / self.selection_scale, axis=1))
 
     def _ask(
@@ -97,6 +98,6 @@ class BoundaryMax(TargetChargedAggregator):
         num_teachers: int,
     ) -> Round:
         num_labels = counts.shape[1]
-        outcomes = draw_index(self._law(counts), numbers[:, 0])
+        outcomes = draw_index(self._distribution(counts), numbers[:, 0])
         labels = outcomes[:, None] == np.arange(num_labels)
         return Round(labels, outcomes < num_labels, outcomes == num_labels)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,8 @@ from pate.accounting import Event
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.histogram import Bits
 from pate.aggregators.stable.stable_top_k import StableTopK
-from pate.aggregators.target_charging.aggregator import Round, TargetChargedAggregator
+from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
+from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import TopKCall
 from pate.mechanisms.noise.softmax import draw_index
@@ -26,9 +26,10 @@ from pate.validation import require_count, require_positive
 class BoundaryTopK(TargetChargedAggregator):
     """Chooses k by the exponential mechanism over the gaps and tests the set, both inside the boundary wrapper.
 
-    The law of a query's outcome (a k that passes its test, or a refusal) is known exactly. With pi the probability of
-    anything but its likeliest outcome, at most 1/2, the query is abstained from with probability pi / (1 + pi): a hit.
-    Else an outcome is drawn and released: the top-k set, or a refusal. Clear queries, released or refused, are free.
+    The distribution of a query's outcome (a k that passes its test, or a refusal) is known exactly. With pi the
+    probability of anything but its likeliest outcome, at most 1/2, the query is abstained from with probability pi / (1
+    + pi): a hit. Else an outcome is drawn and released: the top-k set, or a refusal. Clear queries, released or
+    refused, are free.
 
     Formal guarantees:
         * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's; the session
@@ -52,8 +53,8 @@ class BoundaryTopK(TargetChargedAggregator):
     (array([ True,  True, False, False]), array([ True, False]), 0)
     """
 
-    selection_scale: float
-    test_std: float
+    selection_scale: float = field(metadata={"noise": True})
+    test_std: float = field(metadata={"noise": True})
     failure_prob: float = 1e-10
     padded: bool = False
 
@@ -98,8 +99,14 @@ class BoundaryTopK(TargetChargedAggregator):
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Selection and test of every query, without the wrapper."""
-        plain: dict[str, Any] = {name: getattr(self, name) for name in ("padded", "failure_prob", "adjacency")}
-        aggregator = StableTopK(selection_scale=self.selection_scale, test="laplace", test_std=self.test_std, **plain)
+        aggregator = StableTopK(
+            selection_scale=self.selection_scale,
+            test="laplace",
+            test_std=self.test_std,
+            failure_prob=self.failure_prob,
+            padded=self.padded,
+            adjacency=self.adjacency,
+        )
         return aggregator.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
 
     def scaled(self, factor: float) -> BoundaryTopK:
@@ -107,21 +114,23 @@ class BoundaryTopK(TargetChargedAggregator):
         return replace(self, selection_scale=self.selection_scale * factor, test_std=self.test_std * factor)
 
     def distribution(self, votes: NDArray[np.integer], *, num_teachers: int) -> dict[tuple[int, ...] | str, float]:
-        """The exact law of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
+        """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
         call = self.call(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
-        probabilities = boundary_distribution(call.law(ranking))[0].tolist()
-        law: dict[tuple[int, ...] | str, float] = {"refused": probabilities[-2], "boundary": probabilities[-1]}
+        probabilities = boundary_distribution(call.distribution(ranking))[0].tolist()
+        distribution: dict[tuple[int, ...] | str, float] = {"refused": probabilities[-2], "boundary": probabilities[-1]}
         for k, probability in zip(call.selection.candidates, probabilities, strict=False):
-            law[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
-        return law
+            distribution[tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())] = probability
+        return distribution
 
     def hit_probabilities(
         self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None
     ) -> NDArray[np.float64]:
         """That the outcome is the boundary; there is no prior."""
         call = self.call(num_labels=votes.shape[1], num_teachers=num_teachers)
-        return np.asarray(boundary_distribution(call.law(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1])
+        return np.asarray(
+            boundary_distribution(call.distribution(Ranking.of(np.asarray(votes, dtype=np.int64))))[:, -1]
+        )
 
     def _ask(
         self,
@@ -134,7 +143,7 @@ class BoundaryTopK(TargetChargedAggregator):
     ) -> Round:
         call = self.call(num_labels=counts.shape[1], num_teachers=num_teachers)
         ranking, candidates = Ranking.of(counts), call.selection.candidates
-        outcomes = draw_index(boundary_distribution(call.law(ranking)), numbers[:, 0])
+        outcomes = draw_index(boundary_distribution(call.distribution(ranking)), numbers[:, 0])
         answered = outcomes < len(candidates)
         k = np.where(answered, candidates[np.minimum(outcomes, len(candidates) - 1)], 0)
         return Round(ranking.top(k), answered, outcomes == len(candidates) + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -14,7 +14,8 @@ from pate.accounting import Accountant, ComposedEvent, Event, RdpAccountant, cal
 from pate.accounting.target_charging import not_prior
 from pate.aggregators.histogram import Bits
 from pate.aggregators.stable.stable_top_k import StableTopK
-from pate.aggregators.target_charging.aggregator import Round, TargetChargedAggregator
+from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
+from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
 from pate.mechanisms.noise.softmax import draw_index
@@ -66,12 +67,12 @@ class NotPriorTopK(TargetChargedAggregator):
            [ True,  True, False]]))
     """
 
-    prior_scale: float
+    prior_scale: float = field(metadata={"noise": True})
     prior_margin: float = 0.0
     first_queries: int = 50
-    selection_scale: float
-    table_order: float
-    table_budget: float
+    selection_scale: float = field(metadata={"noise": True})
+    table_order: float = field(metadata={"noise": True})
+    table_budget: float = field(metadata={"noise": True})
     failure_prob: float = 1e-9
     padded: bool = False
     release_share: float = 0.7
@@ -85,6 +86,16 @@ class NotPriorTopK(TargetChargedAggregator):
         require_count("first_queries", self.first_queries, minimum=0)
         require_probability("release_share", self.release_share)
         _ = self.release_step  # refuses what stable top-k refuses
+
+    @property
+    def expects_prior(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether a release names a label, and so its prior must."""
+        return not self.padded
 
     @property
     def release_step(self) -> StableTopK:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pate.accounting import ApproximateEvent, Event, NoOpEvent, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import Target, TargetCharging, overrun_probability
+from pate.accounting.target_charging import QTarget, TargetCharging, overrun_probability
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
@@ -14,7 +14,7 @@ _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to co
 
 @lru_cache(maxsize=1024)
 def session_event(
-    target_of: Callable[[float], Target],
+    target_of: Callable[[float], QTarget],
     epsilon: float,
     *,
     target_hits: int,

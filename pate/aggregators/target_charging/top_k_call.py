@@ -37,8 +37,8 @@ class TopKCall:
         chosen = self.selection.adjacency.gap_range / self.selection.noise_scale
         return (chosen if len(self.selection.candidates) > 1 else 0.0) + _test_epsilon(self.test)
 
-    def law(self, ranking: Ranking) -> Array:
-        """The exact law: `[Q, n + 1]`, each candidate k released, and a refusal last."""
+    def distribution(self, ranking: Ranking) -> Array:
+        """The exact distribution: `[Q, n + 1]`, each candidate k released, and a refusal last."""
         selection, num_teachers = self.selection, self.test.num_teachers
         gaps = ranking.gaps(padded=selection.padded, num_teachers=num_teachers)
         utilities = gaps / selection.noise_scale

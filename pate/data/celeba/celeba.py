@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -60,10 +60,10 @@ class CelebA:
     """
 
     root: Path | str
-    image_size: int = 64
-    crop: int | None = None
-    partition_by_identity: bool = False
-    missing: str = "skip"
+    image_size: int = field(default=64, metadata={"public": True})
+    crop: int | None = field(default=None, metadata={"public": True})
+    partition_by_identity: bool = field(default=False, metadata={"public": True})
+    missing: str = field(default="skip", metadata={"public": True})
     limit: int | None = None
     cache: Path | str | None = None
 

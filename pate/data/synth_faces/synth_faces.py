@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -52,9 +52,9 @@ class SynthFaces:
     """
 
     num_private: int = 20_000
-    num_public: int = 2_000
-    num_test: int = 2_000
-    image_size: int = 32
+    num_public: int = field(default=2_000, metadata={"public": True})
+    num_test: int = field(default=2_000, metadata={"public": True})
+    image_size: int = field(default=32, metadata={"public": True})
     seed: int = 0
     cache: Path | str | None = None
 

@@ -1,4 +1,4 @@
-"""The exact law of the argmax of values with independent noise, for one histogram's values at a time or a batch."""
+"""The exact distribution of the argmax of values with independent noise, for one row of values or a batch."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def laplace_argmax(values: Array) -> Array:
 
 def _argmax_by_quadrature(values: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
     flat = values.reshape(-1, values.shape[-1])
-    laws = np.stack([_one_law(row, density, log_cdf, tail) for row in flat])
-    return np.asarray(laws.reshape(values.shape))
+    distributions = np.stack([_one_distribution(row, density, log_cdf, tail) for row in flat])
+    return np.asarray(distributions.reshape(values.shape))
 
 
-def _one_law(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
+def _one_distribution(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
     edges = np.unique(np.concatenate([row, [row.max() - tail, row.max() + tail]]))
     edges = edges[edges >= row.max() - tail]  # a winner below that has no probability worth a digit
     pieces = [_panels(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE)))) for a, b in pairwise(edges)]
@@ -55,8 +55,8 @@ def _one_law(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
     weights = np.concatenate([piece[1] for piece in pieces])
     logs = log_cdf(nodes - row[:, None])  # [n, G]
     others = np.exp(logs.sum(axis=0) - logs)
-    law = (density(nodes - row[:, None]) * others) @ weights
-    return np.asarray(law / law.sum())
+    distribution = (density(nodes - row[:, None]) * others) @ weights
+    return np.asarray(distribution / distribution.sum())
 
 
 def _panels(low: float, high: float, count: int) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ _WORD = 64
 _DIGITS_PER_BIT = 0.30103
 
 
-class LazyUniform:
+class LazyBitsUniform:
     """A uniform number known to lie between two neighboring multiples of 2**-bits.
 
     Args:

@@ -1,4 +1,4 @@
-"""Exact laws of the order of noisy values, by quadrature between the kinks of their densities."""
+"""Exact distributions of the order of noisy values, by quadrature between the kinks of their densities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.kinds import Noise
+from pate.mechanisms.noise.unit_noise import UnitNoise
 from pate.validation import require
 
 Array = NDArray[np.float64]
@@ -17,8 +17,8 @@ _NODES, _WEIGHTS = legendre.leggauss(16)
 _MOST_PANELS = 10_000
 
 
-def ordered_law(values: Array, k: int, noise: Noise) -> dict[tuple[int, ...], float]:
-    """The law of the k largest of `values + noise`, in falling order: for values `[d]`."""
+def ordered_distribution(values: Array, k: int, noise: UnitNoise) -> dict[tuple[int, ...], float]:
+    """The distribution of the k largest of `values + noise`, in falling order: for values `[d]`."""
     points, half = _grid(values, noise)
     density, cdf = noise.density(points - values[:, None, None]), noise.cdf(points - values[:, None, None])
     above: dict[tuple[int, ...], Array] = {(): np.ones_like(points)}  # P[the prefix is in order, above a point]
@@ -29,16 +29,16 @@ def ordered_law(values: Array, k: int, noise: Noise) -> dict[tuple[int, ...], fl
             for i in range(len(values))
             if i not in prefix
         }
-    law = {}
+    distribution = {}
     for prefix, tail in above.items():
         for i in set(range(len(values))) - set(prefix):
             rest = [j for j in range(len(values)) if j not in prefix and j != i]
-            law[*prefix, i] = float(_total(density[i] * tail * cdf[rest].prod(axis=0), half))
-    return law
+            distribution[*prefix, i] = float(_total(density[i] * tail * cdf[rest].prod(axis=0), half))
+    return distribution
 
 
-def largest_law(values: Array, sizes: Array, noise: Noise) -> Array:
-    """The law of the class of the largest, where class c has `sizes[c]` members of value `values[c]`: `[n]`."""
+def largest_distribution(values: Array, sizes: Array, noise: UnitNoise) -> Array:
+    """The distribution of the class of the largest; class c has `sizes[c]` members of value `values[c]`: `[n]`."""
     points, half = _grid(values, noise)
     shifted = points - values[:, None, None]
     density, cdf = noise.density(shifted), noise.cdf(shifted)
@@ -48,7 +48,7 @@ def largest_law(values: Array, sizes: Array, noise: Noise) -> Array:
     return np.array([_total(integrand, half) for integrand in winners * others])
 
 
-def _grid(values: Array, noise: Noise) -> tuple[Array, Array]:
+def _grid(values: Array, noise: UnitNoise) -> tuple[Array, Array]:
     """Points `[P, 16]` and half widths `[P, 1]` of panels that end at every value."""
     spread = float(values.max() - values.min())
     widest = _MOST_PANELS * noise.panel

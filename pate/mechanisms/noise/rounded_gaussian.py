@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniform, words
+from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, words
 from pate.validation import require, require_generator, require_positive
 
 Integers = NDArray[np.int64]
@@ -33,8 +33,8 @@ class RoundedGaussian:
         * A vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded. So it costs
           what the continuous release costs, by post-processing: the exact price of a Gaussian holds without a term
           for the grid, under any accountant.
-        * The law is exact for a source of uniform bits. Every comparison is decided from an enclosure of both sides;
-          where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
+        * The distribution is exact for a source of uniform bits. Every comparison is decided from an enclosure of both
+          sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
 
     Attributes:
         std: in steps of the grid, in (0, 2**40].
@@ -84,7 +84,7 @@ class RoundedGaussian:
 
     def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
         """The same for one candidate, with as many more bits as it takes."""
-        for_whole, fraction, coin = (LazyUniform(word, rng) for word in first)
+        for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
         whole = 0
         while for_whole.below(partial(_exp, Fraction(-whole - 1))):
             whole += 1

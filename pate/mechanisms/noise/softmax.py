@@ -1,4 +1,4 @@
-"""Draws from laws that are known: one uniform number a row, no noise on every value."""
+"""Draws from distributions that are known: one uniform number a row, no noise on every value."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class GapSelection:
     """Chooses k by the noisy maximum of gap(k) + regularizer(k).
 
     gap(k) is the drop from the k-th to the (k+1)-th largest count. Only k is released. With `max_k` the domain may be
-    unknown: the law depends on the `max_k` + 1 largest counts alone.
+    unknown: the distribution depends on the `max_k` + 1 largest counts alone.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove), the most by which one gap moves, while two gaps
     can move in opposite ways:
@@ -79,7 +79,7 @@ class GapSelection:
 
     def __post_init__(self) -> None:
         require_positive("noise_scale", self.noise_scale)
-        require_choice("noise", self.noise, tuple(_NOISES))
+        require_choice("noise", self.noise, tuple(_SELECTION_NOISES))
         require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
         require_count("num_teachers", self.num_teachers)
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
@@ -104,7 +104,7 @@ class GapSelection:
         """The price of one query."""
         if len(self.candidates) == 1:
             return NoOpEvent()
-        return _NOISES[self.noise].event(self)
+        return _SELECTION_NOISES[self.noise].event(self)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for one histogram `[L]` (returns `[]`) or a batch `[Q, L]` (returns `[Q]`)."""
@@ -115,14 +115,14 @@ class GapSelection:
 
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for ranked histograms: `[Q]`."""
-        winners = _NOISES[self.noise].draw(self._utilities(ranking), rng)
+        winners = _SELECTION_NOISES[self.noise].draw(self._utilities(ranking), rng)
         return np.asarray(winners + self.candidates[0])
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The exact law of k: `[n]` or `[Q, n]`, one entry a candidate."""
+        """The exact distribution of k: `[n]` or `[Q, n]`, one entry a candidate."""
         counts = self._counts(votes)
-        laws = _NOISES[self.noise].law(self._utilities(Ranking.of(np.atleast_2d(counts))))
-        return laws if counts.ndim == 2 else np.asarray(laws[0])
+        distributions = _SELECTION_NOISES[self.noise].distribution(self._utilities(Ranking.of(np.atleast_2d(counts))))
+        return distributions if counts.ndim == 2 else np.asarray(distributions[0])
 
     def _utilities(self, ranking: Ranking) -> Array:
         """Gaps and offsets in units of the noise, the largest at 0: `[Q, n]`.
@@ -140,11 +140,11 @@ class GapSelection:
 
 
 @dataclass(frozen=True)
-class _Noise:
-    """One kind of selection noise, at scale 1: how to draw the winner, its exact law, and what it costs."""
+class _SelectionNoise:
+    """One kind of selection noise, at scale 1: how to draw the winner, its exact distribution, and what it costs."""
 
     draw: Callable[[Array, np.random.Generator], NDArray[np.int64]]
-    law: Callable[[Array], Array]
+    distribution: Callable[[Array], Array]
     event: Callable[[GapSelection], Event]
 
 
@@ -159,20 +159,22 @@ def _pure_dp_event(selection: GapSelection) -> Event:
     return PureDpEvent(selection.adjacency.gap_range / selection.noise_scale)
 
 
-_NOISES = {
-    "gumbel": _Noise(
+_SELECTION_NOISES = {
+    "gumbel": _SelectionNoise(
         draw=draw_softmax,
-        law=gumbel_argmax,
+        distribution=gumbel_argmax,
         event=lambda s: BoundedRangeEvent(s.adjacency.gap_range / s.noise_scale),
     ),
-    "gaussian": _Noise(
+    "gaussian": _SelectionNoise(
         draw=_draw_noisy("standard_normal"),
-        law=gaussian_argmax,
+        distribution=gaussian_argmax,
         event=lambda s: NoisyMaxGaussianEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
     ),
-    "laplace": _Noise(draw=_draw_noisy("laplace"), law=laplace_argmax, event=_pure_dp_event),
-    "exponential": _Noise(draw=_draw_noisy("standard_exponential"), law=exponential_argmax, event=_pure_dp_event),
+    "laplace": _SelectionNoise(draw=_draw_noisy("laplace"), distribution=laplace_argmax, event=_pure_dp_event),
+    "exponential": _SelectionNoise(
+        draw=_draw_noisy("standard_exponential"), distribution=exponential_argmax, event=_pure_dp_event
+    ),
 }
 
-NOISES: tuple[str, ...] = tuple(_NOISES)
+SELECTION_NOISES: tuple[str, ...] = tuple(_SELECTION_NOISES)
 """The names of the kinds of selection noise."""

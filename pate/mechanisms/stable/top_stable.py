@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
-from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism
 from pate.validation import require, require_count, require_positive, require_probability
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -81,26 +81,27 @@ class TopStableTopK(TopKMechanism):
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, domain_size]`, with -1 in places that are not filled."""
         order, excess = self._excess(counts)
-        threshold = self.threshold + self.threshold_scale * NOISES["laplace"].sample((len(counts), 1), rng)
-        passed = excess + self.gap_scale * NOISES["laplace"].sample(excess.shape, rng) >= threshold
+        threshold = self.threshold + self.threshold_scale * UNIT_NOISES["laplace"].sample((len(counts), 1), rng)
+        passed = excess + self.gap_scale * UNIT_NOISES["laplace"].sample(excess.shape, rng) >= threshold
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         places = np.arange(self.domain_size)
         released = np.where(places < length[:, None], order[:, : self.domain_size], counts.shape[1])
         released = np.sort(released, axis=1)
         return np.where(released < counts.shape[1], released, -1)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over tuples as they are released."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over tuples as they are released."""
         order, excess = self._excess(counts[None])
         points, weights = _nodes(excess[0] - self.threshold, self.threshold_scale, self.gap_scale)
-        fails = NOISES["laplace"].cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)  # [ranks, G]
-        weights = weights * NOISES["laplace"].density(points / self.threshold_scale) / self.threshold_scale
+        laplace = UNIT_NOISES["laplace"]
+        fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)  # [ranks, G]
+        weights = weights * laplace.density(points / self.threshold_scale) / self.threshold_scale
         reached = np.cumprod(np.vstack([np.ones_like(points), fails]), axis=0)
-        law: Law = {(-1,) * self.domain_size: float(reached[-1] @ weights)}
+        distribution: Distribution = {(-1,) * self.domain_size: float(reached[-1] @ weights)}
         for rank, (before, fail) in enumerate(zip(reached, fails, strict=False), start=self.k):
             best = tuple(sorted(order[0, :rank].tolist())) + (-1,) * (self.domain_size - rank)
-            law[best] = float((before * (1 - fail)) @ weights)
-        return law
+            distribution[best] = float((before * (1 - fail)) @ weights)
+        return distribution
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = super()._checked(counts, rank)

@@ -1,4 +1,4 @@
-"""Running twice: two outcomes that agree are free, for any mechanism of pure DP and with nothing known of its law."""
+"""Running twice: two outcomes that agree are free, for any mechanism of pure DP whose distribution may be unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, SelfComposedEvent
-from pate.accounting.target_charging import Target, run_twice
+from pate.accounting.target_charging import QTarget, run_twice
 from pate.mechanisms.target_charging.boundary_wrapper import pure_epsilon
 from pate.mechanisms.top_k.top_k import TopK
 from pate.validation import InvalidValue, require_generator
@@ -70,7 +70,7 @@ class RunTwice:
         _ = self.target
 
     @property
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a call costs in a session."""
         return run_twice(pure_epsilon(self.mechanism.event))
 

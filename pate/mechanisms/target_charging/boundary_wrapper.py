@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.events import failure_probability, leaves
-from pate.accounting.target_charging import Target, boundary_distribution, tight_boundary
+from pate.accounting.target_charging import QTarget, boundary_distribution, tight_boundary
 from pate.mechanisms.noise.softmax import draw_index
 from pate.validation import require, require_generator
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class ProbabilityOracle(Protocol):
-    """A mechanism that knows the exact law of its outcome, such as `GapSelection`."""
+    """A mechanism that knows the exact distribution of its outcome, such as `GapSelection`."""
 
     @property
     def event(self) -> Event:
@@ -27,7 +27,7 @@ class ProbabilityOracle(Protocol):
         ...
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The law of the outcome for one histogram, `[n]`, or for each of a batch, `[Q, n]`."""
+        """The distribution of the outcome for one histogram, `[n]`, or for each of a batch, `[Q, n]`."""
         ...
 
 
@@ -36,7 +36,7 @@ class BoundaryOutcome:
     """The outcome of wrapped calls.
 
     Attributes:
-        indices: int64 `[]` or `[Q]`: the outcome's place in the mechanism's law, -1 for the boundary.
+        indices: int64 `[]` or `[Q]`: the outcome's place in the mechanism's distribution, -1 for the boundary.
     """
 
     indices: NDArray[np.int64]
@@ -51,15 +51,15 @@ class BoundaryOutcome:
 class BoundaryWrapper:
     """Answers "boundary" with probability pi / (1 + pi), else runs the mechanism.
 
-    pi = min(1 - largest probability, 1/2) is computed from the exact law.
+    pi = min(1 - largest probability, 1/2) is computed from the exact distribution.
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
         * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end there are paid.
-        * Draws come from the law that the mechanism states, to double precision.
+        * Draws come from the distribution that the mechanism states, to double precision.
 
-    Edge cases: an outcome that is certain in double precision is never on the boundary. The law must be computed with
-    no side channel, such as a run time that depends on votes.
+    Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
+    computed with no side channel, such as a run time that depends on votes.
 
     Attributes:
         mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several of them), with a probability oracle.
@@ -80,7 +80,7 @@ class BoundaryWrapper:
         _ = self.target
 
     @property
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a call costs in a session; its epsilon is that of one access."""
         return tight_boundary(pure_epsilon(self.mechanism.event))
 
@@ -92,14 +92,14 @@ class BoundaryWrapper:
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
         """Draws for one histogram, or for each of a batch."""
         require_generator(rng)
-        law = self.probabilities(votes)
-        laws = np.atleast_2d(law)
-        drawn = draw_index(laws, rng.random(len(laws)))
-        indices = np.where(drawn == laws.shape[1] - 1, -1, drawn)
-        return BoundaryOutcome(indices if law.ndim == 2 else np.asarray(indices[0]))
+        distribution = self.probabilities(votes)
+        distributions = np.atleast_2d(distribution)
+        drawn = draw_index(distributions, rng.random(len(distributions)))
+        indices = np.where(drawn == distributions.shape[1] - 1, -1, drawn)
+        return BoundaryOutcome(indices if distribution.ndim == 2 else np.asarray(indices[0]))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The exact law of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
+        """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
         return boundary_distribution(self.mechanism.probabilities(votes))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting.target_charging import Target, TargetCharging, not_prior, revise
+from pate.accounting.target_charging import QTarget, TargetCharging, not_prior, revise
 from pate.validation import InvalidValue, require, require_generator
 
 
@@ -56,7 +56,7 @@ class ConditionalRelease:
     def __init__(self, session: TargetCharging) -> None:
         require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
         self.session = session
-        self._waiting: dict[int, tuple[Any, Target]] = {}
+        self._waiting: dict[int, tuple[Any, QTarget]] = {}
         self._count = 0
 
     def release(
@@ -105,8 +105,8 @@ class ConditionalRelease:
         key: int,
         look: Callable[[], Any],
         accept: Callable[[Any], bool],
-        target: Target,
-        next_target: Target,
+        target: QTarget,
+        next_target: QTarget,
         failure_prob: float,
     ) -> Conditional:
         """Charges one question; what raises counts as published."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.target_charging import Target, not_prior
+from pate.accounting.target_charging import QTarget, not_prior
 from pate.mechanisms.noise.discrete_laplace import Array
 from pate.mechanisms.threshold.threshold_call import ThresholdCall, require_values
 from pate.validation import require
@@ -61,7 +61,7 @@ class AboveThreshold(ThresholdCall):
         require_threshold("threshold", self.threshold)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a call costs in a session: a release is not the prior, nothing."""
         return not_prior(self.call_epsilon)
 
@@ -72,7 +72,7 @@ class AboveThreshold(ThresholdCall):
         return ReleasedValues(np.where(answered, noisy, 0), answered)
 
     def probabilities(self, values: Any, *, largest: int) -> Array:
-        """The law of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, and all above it."""
+        """The distribution of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, all above it."""
         require(largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}")
         value = require_values(values)[..., None]
         released = self.noise.mass(np.arange(self.threshold, largest + 1) - value)

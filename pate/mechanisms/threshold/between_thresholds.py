@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.target_charging import Target, between_thresholds
+from pate.accounting.target_charging import QTarget, between_thresholds
 from pate.mechanisms.noise.discrete_laplace import Array
 from pate.mechanisms.threshold.above_threshold import require_threshold
 from pate.mechanisms.threshold.threshold_call import ThresholdCall, require_values
@@ -63,7 +63,7 @@ class BetweenThresholds(ThresholdCall):
         require(self.lower < self.upper, "upper", self.upper, f"more than lower={self.lower}")
 
     @property
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a call costs in a session."""
         return between_thresholds(self.call_epsilon, width=(self.upper - self.lower) / self.sensitivity)
 
@@ -73,7 +73,7 @@ class BetweenThresholds(ThresholdCall):
         return Sides(np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1))
 
     def probabilities(self, values: Any) -> Array:
-        """The law of calls: `[..., 3]`, below, between and above."""
+        """The distribution of calls: `[..., 3]`, below, between and above."""
         value = require_values(values)
         below, above = self.noise.tail(value - self.lower + 1), self.noise.tail(self.upper - value)
         width = self.upper - self.lower

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import Target, min_accesses, not_prior
+from pate.accounting.target_charging import QTarget, min_accesses, not_prior
 from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
 from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
 from pate.validation import (
@@ -72,7 +72,7 @@ class SparseVector:
         return DiscreteLaplace.at_most(float(self.epsilon))
 
     @property
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a query costs an item that has the bit."""
         return not_prior(float(self.noise.rate))
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, PureDpEvent
-from pate.accounting.target_charging import Target
+from pate.accounting.target_charging import QTarget
 from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
 from pate.validation import InvalidValue, require, require_choice, require_positive
 
@@ -57,7 +57,7 @@ class ThresholdCall(ABC):
 
     @property
     @abstractmethod
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a call costs in a session of target charging."""
 
     @property

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import largest_law
+from pate.mechanisms.noise.order_distributions import largest_distribution
 from pate.mechanisms.noise.softmax import draw_softmax
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.canonical_classes import NEGLIGIBLE, CanonicalClasses
-from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism, bounded_range_of
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
 from pate.validation import require, require_choice
 
 _FEW_CLASSES = 16_384
@@ -53,7 +53,7 @@ class CanonicalTopK(TopKMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
-        require_choice("noise", self.noise, tuple(NOISES))
+        require_choice("noise", self.noise, tuple(UNIT_NOISES))
         require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
         bounded_range_of(self.epsilon, self.rho)
 
@@ -80,15 +80,18 @@ class CanonicalTopK(TopKMechanism):
         blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
         return np.concatenate([self._draw_block(block, rng, likely=not few) for block in blocks])
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over sorted tuples."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over sorted tuples."""
         d = len(counts)
         classes = CanonicalClasses.all(d, self.k)
         sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
         order, falling = falling_order(counts[None])
-        law = largest_law(-self.weight * classes.losses(falling, self.gamma)[0], sizes, NOISES[self.noise]) / sizes
+        distribution = (
+            largest_distribution(-self.weight * classes.losses(falling, self.gamma)[0], sizes, UNIT_NOISES[self.noise])
+            / sizes
+        )
         pairs = zip(classes.first.tolist(), classes.high.tolist(), strict=True)
-        of_class = dict(zip(pairs, law.tolist(), strict=True))
+        of_class = dict(zip(pairs, distribution.tolist(), strict=True))
         sets = combinations(range(d), self.k)
         return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
 
@@ -110,7 +113,7 @@ class CanonicalTopK(TopKMechanism):
         """The class of the largest noisy value among all sets: `[Q]`."""
         if self.noise == "gumbel":
             return draw_softmax(values + log_sizes, rng)
-        noise = NOISES[self.noise].largest_of(np.broadcast_to(log_sizes, values.shape), rng)
+        noise = UNIT_NOISES[self.noise].largest_of(np.broadcast_to(log_sizes, values.shape), rng)
         return np.asarray((noise + values).argmax(axis=1))
 
 

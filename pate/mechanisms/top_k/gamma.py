@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from pate.accounting import Event, PureDpEvent
-from pate.mechanisms.noise.kinds import Noise
-from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.noise.order_distributions import ordered_distribution
+from pate.mechanisms.noise.unit_noise import UnitNoise
 from pate.mechanisms.ranking import largest_in_order
-from pate.mechanisms.top_k.top_k import Counts, Law, TopKMechanism
+from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism
 from pate.validation import require_positive
 
-_UNIFORM = Noise(
+_UNIFORM = UnitNoise(
     density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
     cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
     quantile=lambda log_q: 2 * np.exp(-np.exp(log_q)) - 1,
@@ -33,7 +33,7 @@ _TAIL = 1e-16
 
 @dataclass(frozen=True, kw_only=True)
 class GammaTopK(TopKMechanism):
-    """Adds a uniform point of a cube [-R, R]^d to the d counts, R of a Gamma law, and releases the k largest in order.
+    """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
 
     Formal guarantee: epsilon-DP. The noise has a density proportional to exp(-epsilon |x| 2 / w), |x| the largest
     entry and w = 2 (replace-one) or 1 (add/remove); the order of noisy counts does not change with a shift of all, and
@@ -57,7 +57,7 @@ class GammaTopK(TopKMechanism):
 
     @property
     def noise_scale(self) -> float:
-        """The scale of the Gamma law in counts; its shape is the number of counts plus 1."""
+        """The scale of the Gamma distribution in counts; its shape is the number of counts plus 1."""
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
     @property
@@ -72,8 +72,8 @@ class GammaTopK(TopKMechanism):
         noisy += counts - counts.max(axis=1, keepdims=True)
         return largest_in_order(noisy, self.k)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples: an integral over R of laws of uniform noise."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples: uniform noise, integrated over R."""
         values = (counts - counts.max()) / self.noise_scale
         shape = len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
@@ -81,12 +81,12 @@ class GammaTopK(TopKMechanism):
         corners = np.unique(
             np.concatenate([np.linspace(*ends, _PANELS + 1), halves[(halves > ends[0]) & (halves < ends[1])]])
         )
-        law: Law = {}
+        distribution: Distribution = {}
         for low, high in pairwise(corners.tolist()):
             half = (high - low) / 2
             for r, weight in zip(low + half * (1 + _NODES), half * _WEIGHTS, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
-                for outcome, p in ordered_law(values / r, self.k, _UNIFORM).items():
-                    law[outcome] = law.get(outcome, 0.0) + float(weight * density) * p
-        total = sum(law.values())
-        return {outcome: p / total for outcome, p in law.items()}
+                for outcome, p in ordered_distribution(values / r, self.k, _UNIFORM).items():
+                    distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
+        total = sum(distribution.values())
+        return {outcome: p / total for outcome, p in distribution.items()}

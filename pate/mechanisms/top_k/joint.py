@@ -13,7 +13,7 @@ from pate.accounting import BoundedRangeEvent, Event
 from pate.mechanisms.noise.softmax import draw_softmax
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.joint_classes import JointClasses, count_by_loss
-from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism, bounded_range_of, sequences
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of, sequences
 
 _FEW_PLACES = 16_384
 _PLACES_AT_ONCE = 1 << 20
@@ -103,7 +103,7 @@ class JointTopK(JointMechanism):
         """By weight: the size of a class times exp of its value."""
         return draw_softmax(log_sizes + values, rng)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples."""
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.noise.order_distributions import ordered_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import largest_in_order
-from pate.mechanisms.top_k.top_k import Counts, Law, TopKMechanism, utilities_of
+from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require, require_count, require_positive
 
 _LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
@@ -76,18 +76,18 @@ class LaplaceTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        noisy = NOISES["laplace"].sample(counts.shape, rng)
+        noisy = UNIT_NOISES["laplace"].sample(counts.shape, rng)
         noisy += utilities_of(counts, self.noise_scale(num_counts=counts.shape[1]))
         indices = largest_in_order(noisy, self.k)
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples, or sorted ones with a `failure_prob`."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`: ordered tuples, or sorted ones with a `failure_prob`."""
         scale = self.noise_scale(num_counts=len(counts))
-        law = ordered_law(utilities_of(counts, scale), self.k, NOISES["laplace"])
+        distribution = ordered_distribution(utilities_of(counts, scale), self.k, UNIT_NOISES["laplace"])
         if self.failure_prob is None:
-            return law
-        sets: Law = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)
-        for indices, probability in law.items():
+            return distribution
+        sets: Distribution = dict.fromkeys(combinations(range(len(counts)), self.k), 0.0)
+        for indices, probability in distribution.items():
             sets[tuple(sorted(indices))] += probability
         return sets

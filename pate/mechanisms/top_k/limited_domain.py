@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism
 from pate.validation import require, require_count, require_positive, require_probability
 
 
@@ -66,18 +66,18 @@ class LimitedDomainTopK(TopKMechanism):
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`, with -1 below the bottom."""
         indices, utilities = self._domain(counts)
-        noisy = utilities + NOISES["gumbel"].sample(utilities.shape, rng)
+        noisy = utilities + UNIT_NOISES["gumbel"].sample(utilities.shape, rng)
         places = np.argsort(-noisy, axis=1)[:, : self.k]
         picked = np.take_along_axis(indices, places, axis=1)
         below = np.cumsum(picked < 0, axis=1) > 0
         return np.where(below, -1, picked)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples of length k that end in -1 below the bottom."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`: ordered tuples of length k, -1 below the bottom."""
         indices, utilities = self._domain(counts[None])
         names, values = indices[0], utilities[0]
         unfinished: dict[tuple[int, ...], float] = {(): 1.0}  # places in the domain
-        law: Law = {}
+        distribution: Distribution = {}
         for length in range(1, self.k + 1):
             longer: dict[tuple[int, ...], float] = {}
             for prefix, probability in unfinished.items():
@@ -85,11 +85,11 @@ class LimitedDomainTopK(TopKMechanism):
                 for place, p in zip(rest, gumbel_argmax(values[rest]), strict=True):
                     if names[place] < 0:
                         released = tuple(names[list(prefix)].tolist())
-                        law[released + (-1,) * (self.k - length + 1)] = probability * float(p)
+                        distribution[released + (-1,) * (self.k - length + 1)] = probability * float(p)
                     else:
                         longer[*prefix, place] = probability * float(p)
             unfinished = longer
-        return law | {tuple(names[list(places)].tolist()): p for places, p in unfinished.items()}
+        return distribution | {tuple(names[list(places)].tolist()): p for places, p in unfinished.items()}
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = super()._checked(counts, rank)

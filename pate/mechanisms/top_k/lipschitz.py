@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.noise.order_distributions import ordered_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import largest_in_order
-from pate.mechanisms.top_k.top_k import Counts, Law, TopKMechanism, utilities_of
+from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require_choice, require_positive
 
 
@@ -38,7 +38,7 @@ class LipschitzTopK(TopKMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice("noise", self.noise, tuple(NOISES))
+        require_choice("noise", self.noise, tuple(UNIT_NOISES))
         require_positive("epsilon", self.epsilon)
 
     @property
@@ -53,10 +53,10 @@ class LipschitzTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        noisy = NOISES[self.noise].sample(counts.shape, rng)
+        noisy = UNIT_NOISES[self.noise].sample(counts.shape, rng)
         noisy += utilities_of(counts, self.noise_scale)
         return largest_in_order(noisy, self.k)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples."""
-        return ordered_law(utilities_of(counts, self.noise_scale), self.k, NOISES[self.noise])
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples."""
+        return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])

@@ -13,8 +13,8 @@ from pate.mechanisms.top_k.peeling import GumbelTopK
 class OneShotTopK(GumbelTopK):
     """Adds Gumbel noise to every count once and releases the k largest, in their noisy order.
 
-    Formal guarantee: the law of `PeelingTopK`, hence its price: k picks of bounded range e with noise of scale w / e,
-    w = 2 (replace-one) or 1 (add/remove). Other kinds of noise: `LipschitzTopK`.
+    Formal guarantee: the distribution of `PeelingTopK`, hence its price: k picks of bounded range e with noise of scale
+    w / e, w = 2 (replace-one) or 1 (add/remove). Other kinds of noise: `LipschitzTopK`.
 
     Attributes:
         epsilon: pure DP of the whole release, > 0; or

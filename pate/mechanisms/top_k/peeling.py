@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, SelfComposedEvent
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
-from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import largest_in_order
-from pate.mechanisms.top_k.top_k import Array, Counts, Law, TopKMechanism, bounded_range_of, sequences, utilities_of
+from pate.mechanisms.top_k.top_k import (
+    Array,
+    Counts,
+    Distribution,
+    TopKMechanism,
+    bounded_range_of,
+    sequences,
+    utilities_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +54,9 @@ class GumbelTopK(TopKMechanism):
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         return draw_gumbel_peel(utilities_of(counts, self.noise_scale), self.k, rng)
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples."""
-        return peel_law(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples."""
+        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
 
 
 @final
@@ -65,27 +73,27 @@ class PeelingTopK(GumbelTopK):
 
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
 
-    >>> law = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
-    >>> {index: round(p, 3) for (index,), p in law.items()}
+    >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in distribution.items()}
     {0: 0.705, 1: 0.259, 2: 0.035}
     """
 
 
 def draw_gumbel_peel(utilities: Array, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The k rounds in one draw: the k largest with Gumbel noise added once have their law. `[Q, d]` to `[Q, k]`."""
-    noisy = NOISES["gumbel"].sample(utilities.shape, rng)
+    """The k rounds in one draw: the k largest with Gumbel noise added once. `[Q, d]` to `[Q, k]`."""
+    noisy = UNIT_NOISES["gumbel"].sample(utilities.shape, rng)
     noisy += utilities
     return largest_in_order(noisy, k)
 
 
-def peel_law(utilities: Array, k: int, argmax_law: Callable[[Array], Array]) -> Law:
-    """The law of k rounds of the noisy maximum for utilities `[d]`, from the law of one pick."""
-    law: Law = {(): 1.0}
+def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:
+    """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
+    distribution: Distribution = {(): 1.0}
     for _ in range(k):
-        longer: Law = {}
-        for prefix, probability in law.items():
+        longer: Distribution = {}
+        for prefix, probability in distribution.items():
             rest = [i for i in range(len(utilities)) if i not in prefix]
-            for i, p in zip(rest, argmax_law(utilities[rest]), strict=True):
+            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True):
                 longer[*prefix, i] = probability * float(p)
-        law = longer
-    return {outcome: law[outcome] for outcome in sequences(len(utilities), k)}
+        distribution = longer
+    return {outcome: distribution[outcome] for outcome in sequences(len(utilities), k)}

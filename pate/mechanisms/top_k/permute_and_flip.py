@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.noise.argmax_distributions import exponential_argmax
 from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k.peeling import peel_law
-from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Counts, Law, TopKMechanism, utilities_of
+from pate.mechanisms.top_k.peeling import peel_distribution
+from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require_positive
 
 _LONG_ROW = 8_192
@@ -27,7 +27,7 @@ class PermuteAndFlipTopK(TopKMechanism):
     """Picks an index by permute-and-flip on the counts, removes it, and repeats k times; released in this order.
 
     Rows of at least 8,192 counts are sorted once, and each pick is found by a few proposals; for shorter rows, or fewer
-    than five picks, noise on all counts is as fast. The law is the same.
+    than five picks, noise on all counts is as fast. The distribution is the same.
 
     Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
     (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for it.
@@ -37,8 +37,8 @@ class PermuteAndFlipTopK(TopKMechanism):
 
     Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/top_k.md.
 
-    >>> law = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
-    >>> {index: round(p, 3) for (index,), p in law.items()}
+    >>> distribution = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
+    >>> {index: round(p, 3) for (index,), p in distribution.items()}
     {0: 0.797, 1: 0.181, 2: 0.022}
     """
 
@@ -64,9 +64,9 @@ class PermuteAndFlipTopK(TopKMechanism):
             return self._draw_by_noise(counts, rng)
         return np.stack([self._draw_by_proposals(row, rng) for row in counts])
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples."""
-        return peel_law(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples."""
+        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)
 
     def _draw_by_noise(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         left, rows = utilities_of(counts, self.noise_scale), np.arange(len(counts))
@@ -96,8 +96,8 @@ def _next_rank(
 ) -> int:
     """One pick: a rank is proposed by the octave of its chance to beat the best, and accepted by its hazard.
 
-    Noise lifts a rank above the best count with its chance p, and then by an excess x that has one law for all ranks.
-    In terms of t = -log(1 - exp(-x)) the winner is the first of independent arrivals, each of hazard
+    Noise lifts a rank above the best count with its chance p, and then by an excess x that has one distribution for all
+    ranks. In terms of t = -log(1 - exp(-x)) the winner is the first of independent arrivals, each of hazard
     p exp(-t) / (1 - p (1 - exp(-t))) <= p. The first octave, the rarest, holds whatever is further down.
     """
     bounds = np.append(np.maximum(np.searchsorted(deficits, deficits[best] + steps), best), len(deficits))[::-1]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import largest_law
+from pate.mechanisms.noise.order_distributions import largest_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.joint import JointMechanism
-from pate.mechanisms.top_k.top_k import Array, Counts, Law
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution
 from pate.validation import require_positive
 
 
@@ -26,8 +26,9 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
 
-    >>> law = PermuteAndFlipJointTopK(k=2, epsilon=9.0, adjacency="add_remove").distribution(np.array([5, 1, 0]))
-    >>> max(law, key=law.get)
+    >>> mechanism = PermuteAndFlipJointTopK(k=2, epsilon=9.0, adjacency="add_remove")
+    >>> distribution = mechanism.distribution(np.array([5, 1, 0]))
+    >>> max(distribution, key=distribution.get)
     (0, 1)
     """
 
@@ -49,11 +50,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     def choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
         """By the largest of as many exponential variables as a class has members, plus their value."""
-        return np.asarray((NOISES["exponential"].largest_of(log_sizes, rng) + values).argmax(axis=1))
+        return np.asarray((UNIT_NOISES["exponential"].largest_of(log_sizes, rng) + values).argmax(axis=1))
 
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`, over ordered tuples: one integral for each loss."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples: one integral for each loss."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
-        law = largest_law(-self.weight * values, sizes.astype(np.float64), NOISES["exponential"]) / sizes
-        return dict(zip(outcomes, law[member_of].tolist(), strict=True))
+        distribution = (
+            largest_distribution(-self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"]) / sizes
+        )
+        return dict(zip(outcomes, distribution[member_of].tolist(), strict=True))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, ZCdpEvent
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.top_k.peeling import peel_law
-from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Array, Counts, Law
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.top_k.peeling import peel_distribution
+from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Array, Counts, Distribution
 from pate.validation import require, require_generator, require_histogram, require_positive
 
 Bits = NDArray[np.bool_]
@@ -74,15 +74,15 @@ class SubsetPeeling:
         return self.draw(rows, parts, sizes, rng).reshape(checked.shape)
 
     def draw(self, counts: Counts, part: Bits, size: NDArray[np.int64], rng: np.random.Generator) -> Bits:
-        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`; one Gumbel variable an index has the same law."""
-        noisy = self._utilities(counts, size[:, None]) + NOISES["gumbel"].sample(counts.shape, rng)
+        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`: all picks from one Gumbel variable per index."""
+        noisy = self._utilities(counts, size[:, None]) + UNIT_NOISES["gumbel"].sample(counts.shape, rng)
         order = np.argsort(np.where(part, -noisy, np.inf), axis=1)
         picked = np.zeros(counts.shape, dtype=np.bool_)
         np.put_along_axis(picked, order, np.arange(counts.shape[1]) < size[:, None], axis=1)
         return picked
 
-    def law_of(self, counts: Counts, part: Bits, size: int) -> Law:
-        """The exact law for one checked histogram: each set of picked indices, in rising order, and its probability.
+    def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:
+        """The exact distribution for one checked histogram: each set of picked indices, in rising order.
 
         Raises:
             InvalidValue: more than 100,000 sequences of picks.
@@ -90,11 +90,11 @@ class SubsetPeeling:
         places = np.flatnonzero(part)
         sequences = math.perm(len(places), size)
         require(sequences <= _MOST_SEQUENCES, "counts", f"{sequences} sequences", f"at most {_MOST_SEQUENCES}")
-        law: Law = {}
-        for picks, probability in peel_law(self._utilities(counts[places], size), size, gumbel_argmax).items():
+        distribution: Distribution = {}
+        for picks, probability in peel_distribution(self._utilities(counts[places], size), size, gumbel_argmax).items():
             names = tuple(sorted(places[list(picks)].tolist()))
-            law[names] = law.get(names, 0.0) + probability
-        return law
+            distribution[names] = distribution.get(names, 0.0) + probability
+        return distribution
 
     def _utilities(self, counts: Counts, size: NDArray[np.int64] | int) -> Array:
         """Counts in units of the noise of one of that many picks, the largest at 0."""

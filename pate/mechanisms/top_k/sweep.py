@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import Target, min_accesses, revise
+from pate.accounting.target_charging import QTarget, min_accesses, revise
 from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
 from pate.mechanisms.top_k.top_k import LARGEST_COUNT, TopK
 from pate.validation import (
@@ -76,7 +76,7 @@ class SweepTopK:
         return DiscreteLaplace.at_most(float(self.epsilon))
 
     @property
-    def target(self) -> Target:
+    def target(self) -> QTarget:
         """What a question costs in a session: several sweeps in one session are k hits each."""
         return revise(float(self.noise.rate))
 

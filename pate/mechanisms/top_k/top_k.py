@@ -16,7 +16,7 @@ from pate.validation import require, require_count, require_generator, require_h
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Law = dict[tuple[int, ...], float]
+Distribution = dict[tuple[int, ...], float]
 
 LARGEST_COUNT = 2**40
 """Above it, noise beside a count has few digits left in floating point."""
@@ -65,8 +65,8 @@ class TopKMechanism(ABC):
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
 
     @abstractmethod
-    def law_of(self, counts: Counts) -> Law:
-        """The exact law for checked counts `[d]`."""
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`."""
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> TopK:
         """Draws k indices of one histogram `[d]` or of each of a batch `[Q, d]`.
@@ -80,17 +80,17 @@ class TopKMechanism(ABC):
         answered = np.asarray((indices >= 0).any(axis=1))
         return TopK(indices, answered) if checked.ndim == 2 else TopK(indices[0], np.asarray(answered[0]))
 
-    def distribution(self, counts: NDArray[np.integer]) -> Law:
-        """The exact law of the outcome for one small histogram `[d]`: tuples of indices to their probabilities.
+    def distribution(self, counts: NDArray[np.integer]) -> Distribution:
+        """The exact distribution of the outcome for one small histogram `[d]`: tuples of indices.
 
         Raises:
             InvalidValue: counts that a call would refuse, a batch, more than 100,000 sequences of k indices, or counts
-                more than 5,000 noise scales apart where the law is an integral.
+                more than 5,000 noise scales apart where the distribution is an integral.
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)
         require(outcomes <= _MOST_OUTCOMES, "counts", f"{outcomes} sequences", f"at most {_MOST_OUTCOMES}")
-        return self.law_of(checked)
+        return self.distribution_of(checked)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank).astype(

@@ -30,14 +30,17 @@ def test_a_query_with_its_set_leaves_the_wrapped_epsilon_by_the_failure_at_most(
     sens = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     call = 2 * sens / scale + sens * math.sqrt(2) / std  # Laplace noise of that std
     wrapped = call + math.log(3 * math.exp(call) / (2 * math.exp(call) + 1))
-    laws = {
+    distributions = {
         counts: aggregator.distribution(np.array(counts), num_teachers=NUM_TEACHERS)
         for counts in product(range(NUM_TEACHERS + 1), repeat=NUM_LABELS)
     }
     largest = 0.0
-    for counts in laws:
+    for counts in distributions:
         for other in neighbors_of(counts, adjacency):
-            for first, second in ((laws[counts], laws[other]), (laws[other], laws[counts])):
+            for first, second in (
+                (distributions[counts], distributions[other]),
+                (distributions[other], distributions[counts]),
+            ):
                 excess = sum(
                     max(0.0, mass - math.exp(wrapped + 1e-6) * second.get(outcome, 0.0))
                     for outcome, mass in first.items()
@@ -50,9 +53,9 @@ def test_a_single_label_moves_by_half_as_much_in_one_direction() -> None:
     for change, bound in (((1, -1, -1), 2.0), ((1, 0, 0), 1.0), ((0, 1, 1), 1.0), ((1, 1, 1), 0.0)):
         worst = 0.0
         for counts in product(range(1, 9), repeat=3):
-            laws = []
+            distributions = []
             for moved in (counts, tuple(a + b for a, b in zip(counts, change, strict=True))):
                 weights = [math.exp(count / 3.0) for count in moved]
-                laws.append([weight / sum(weights) for weight in weights])
-            worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(*laws, strict=True)))
+                distributions.append([weight / sum(weights) for weight in weights])
+            worst = max(worst, *(abs(math.log(a / b)) for a, b in zip(*distributions, strict=True)))
         assert 0.8 * bound <= 3.0 * worst <= bound + 1e-9

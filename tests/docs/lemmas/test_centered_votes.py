@@ -57,7 +57,7 @@ def test_candidates_that_are_kept_are_half_a_normal() -> None:
     assert chance == pytest.approx((1 - math.exp(-1)) * math.exp(-0.5) * math.sqrt(math.pi / 2))
 
 
-def rounded_law(std: float, at: int = 0) -> np.ndarray:
+def rounded_distribution(std: float, at: int = 0) -> np.ndarray:
     values = np.abs(np.arange(-60, 61) - at)
     return np.asarray(ndtr(-(values - 0.5) / std) - ndtr(-(values + 0.5) / std))
 
@@ -74,10 +74,12 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
     for shift in (1, 2, 3):
         for epsilon in np.linspace(0, 6, 25):
-            spent = hockey_stick(rounded_law(std, shift), rounded_law(std), epsilon)
+            spent = hockey_stick(rounded_distribution(std, shift), rounded_distribution(std), epsilon)
             assert spent <= gaussian_delta(shift / std, epsilon) + 1e-15
     if std >= 1:  # on a coarser grid rounding hides more than a tenth of the noise
-        assert hockey_stick(rounded_law(std * 0.9, 1), rounded_law(std * 0.9), 1.0) > gaussian_delta(1 / std, 1.0)
+        assert hockey_stick(rounded_distribution(std * 0.9, 1), rounded_distribution(std * 0.9), 1.0) > gaussian_delta(
+            1 / std, 1.0
+        )
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:

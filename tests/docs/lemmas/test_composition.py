@@ -1,4 +1,4 @@
-"""docs/proofs/composition.md on random trees of releases, with exact laws."""
+"""docs/proofs/composition.md on random trees of releases, with exact distributions."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class Step:
         spikes = rng.permutation(np.eye(OUTCOMES))[:2]
         return cls((base / base.sum(), tilted / tilted.sum()), (spikes[0], spikes[1]), failure)
 
-    def laws(self) -> list[np.ndarray]:
+    def distributions(self) -> list[np.ndarray]:
         return [(1 - self.failure) * g + self.failure * b for g, b in zip(self.good, self.bad, strict=True)]
 
     def curve(self) -> np.ndarray:
-        p, q = (law[:, None] for law in self.good)
+        p, q = (distribution[:, None] for distribution in self.good)
         forward = np.log((p**ORDERS * q ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
         backward = np.log((q**ORDERS * p ** (1 - ORDERS)).sum(axis=0)) / (ORDERS - 1)
         return np.maximum(forward, backward)
 
 
 def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tuple[list, list, list]:
-    """Laws of all paths under both neighbors, and along each path the sums of curves and of failures.
+    """Distributions of all paths under both neighbors, and along each path the sums of curves and of failures.
 
     `parameters` holds one (closeness, failure) for each depth; a second set for what follows the outcome 0 makes
     prices depend on the past.
@@ -64,14 +64,14 @@ def walk(rng: np.random.Generator, parameters: list[tuple[float, float]]) -> tup
         for p, q, curve, failure, last in paths:
             closeness, rate = parameters[0 if last == 0 else -1]
             step = Step.draw(rng, closeness=closeness, failure=rate)
-            for outcome, (a, b) in enumerate(zip(*step.laws(), strict=True)):
+            for outcome, (a, b) in enumerate(zip(*step.distributions(), strict=True)):
                 grown.append((p * a, q * b, curve + step.curve(), failure + rate, outcome))
         paths = grown
     return [x[:2] for x in paths], [x[2] for x in paths], [x[3] for x in paths]
 
 
-def exact_delta(laws: list, epsilon: float) -> float:
-    p, q = np.array(laws).T
+def exact_delta(distributions: list, epsilon: float) -> float:
+    p, q = np.array(distributions).T
     return max(
         float(np.maximum(p - math.exp(epsilon) * q, 0).sum()), float(np.maximum(q - math.exp(epsilon) * p, 0).sum())
     )
@@ -84,21 +84,21 @@ def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS
 @pytest.mark.parametrize("seed", range(40))
 def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    laws, curves, failures = walk(rng, [(0.9, 0.05), (0.2, 0.01)])
+    distributions, curves, failures = walk(rng, [(0.9, 0.05), (0.2, 0.01)])
     assert len({round(f, 9) for f in failures}) > 1
     for epsilon in EPSILONS:
         for index in range(len(ORDERS)):
             largest = np.array([max(curve[index] for curve in curves)])
             claim = claimed_delta(largest, epsilon, ORDERS[index : index + 1]) + max(failures)
-            assert exact_delta(laws, epsilon) <= claim + 1e-12
+            assert exact_delta(distributions, epsilon) <= claim + 1e-12
 
 
 def test_without_the_failure_probabilities_the_claim_is_false() -> None:
     broken = 0
     for seed in range(40):
-        laws, curves, failures = walk(np.random.default_rng(seed), [(0.05, 0.2)])
+        distributions, curves, failures = walk(np.random.default_rng(seed), [(0.05, 0.2)])
         curve, epsilon = np.max(curves, axis=0), 0.5
-        exact = exact_delta(laws, epsilon)
+        exact = exact_delta(distributions, epsilon)
         assert exact <= claimed_delta(curve, epsilon) + failures[0]
         broken += exact > claimed_delta(curve, epsilon)
     assert broken == 40

@@ -24,7 +24,7 @@ def test_the_pointwise_inequality_holds_and_touches(order: float) -> None:
     assert slack.min() < 1e-6
 
 
-def test_random_pairs_of_laws_stay_below_the_claim_and_some_come_near() -> None:
+def test_random_pairs_of_distributions_stay_below_the_claim_and_some_come_near() -> None:
     rng = np.random.default_rng(0)
     nearest = 0.0
     for _ in range(500):

@@ -11,13 +11,15 @@ RNG = np.random.default_rng(7)
 
 def test_the_worst_change_multiplies_a_subset() -> None:
     """Random y in [1, e**e] never beats the best subset, in either moment."""
-    law, order, top = np.array([0.5, 0.3, 0.15, 0.05]), 3.0, np.exp(0.8)
+    distribution, order, top = np.array([0.5, 0.3, 0.15, 0.05]), 3.0, np.exp(0.8)
     subsets = top ** ((np.arange(16)[:, None] >> np.arange(4)) & 1)
     inside = np.exp(RNG.uniform(0, 0.8, (20_000, 4)))
 
     def moments(y: np.ndarray) -> np.ndarray:
-        mean = y @ law
-        return np.array([mean ** (order - 1) * (y ** (1 - order) @ law), (y**order @ law) / mean**order])
+        mean = y @ distribution
+        return np.array(
+            [mean ** (order - 1) * (y ** (1 - order) @ distribution), (y**order @ distribution) / mean**order]
+        )
 
     assert (moments(inside).max(axis=1) <= moments(subsets).max(axis=1)).all()
 
@@ -68,13 +70,18 @@ def test_the_condition_on_the_order_is_concave_and_begins_with_that_on_h(std: fl
 
 
 def test_log_odds_of_every_set_move_by_at_most_the_range() -> None:
-    laws = RNG.dirichlet(np.ones(5), 500)
-    moved = laws * np.exp(RNG.uniform(0, 0.6, laws.shape))
+    distributions = RNG.dirichlet(np.ones(5), 500)
+    moved = distributions * np.exp(RNG.uniform(0, 0.6, distributions.shape))
     moved /= moved.sum(axis=1, keepdims=True)
     masks = (np.arange(1, 31)[:, None] >> np.arange(5)) & 1
-    odds = [np.log(law @ masks.T) - np.log(law @ (1 - masks).T) for law in (laws, moved)]
+    odds = [
+        np.log(distribution @ masks.T) - np.log(distribution @ (1 - masks).T) for distribution in (distributions, moved)
+    ]
     assert np.abs(odds[0] - odds[1]).max() <= 0.6
-    tops = [np.log(law.max(axis=1)) - np.log1p(-law.max(axis=1)) for law in (laws, moved)]
+    tops = [
+        np.log(distribution.max(axis=1)) - np.log1p(-distribution.max(axis=1))
+        for distribution in (distributions, moved)
+    ]
     assert np.abs(tops[0] - tops[1]).max() <= 0.6
 
 

@@ -21,7 +21,7 @@ def mills(x: Array) -> Array:
     return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
 
 
-def noisy_max_law(utilities: Array) -> Array:
+def noisy_max_distribution(utilities: Array) -> Array:
     """Standard normal noise, by adaptive quadrature."""
 
     def wins(i: int) -> float:
@@ -79,7 +79,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
         candidates, std, sens = int(rng.integers(2, 6)), 10 ** rng.uniform(0, 1.2), int(rng.integers(1, 3))
         utilities = rng.integers(-3, 4, candidates).astype(float)
         moved = utilities + rng.integers(-sens, sens + 1, candidates)
-        p, q = noisy_max_law(utilities / std), noisy_max_law(moved / std)
+        p, q = noisy_max_distribution(utilities / std), noisy_max_distribution(moved / std)
         shift = 2 * sens / std
         for size in range(1, candidates):
             for subset in combinations(range(candidates), size):
@@ -95,7 +95,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
     """The control: what the two-step argument forbids, sensitivity 1 in place of 2, does happen."""
-    p, q = noisy_max_law(np.array([1.0, 1.0])), noisy_max_law(np.array([0.0, 2.0]))
+    p, q = noisy_max_distribution(np.array([1.0, 1.0])), noisy_max_distribution(np.array([0.0, 2.0]))
     assert q[1] > roc_up(p[1], 1.0, 1) * 1.01
     assert q[1] <= roc_up(p[1], 2.0, 1)
 
@@ -158,7 +158,7 @@ def test_exponential_and_laplace_survival_functions_are_lipschitz_in_logarithm_a
 
 
 def test_the_page_s_counterexample_at_equal_gaps() -> None:
-    p, q = noisy_max_law(np.array([1.0, 1.0]) / 50), noisy_max_law(np.array([0.0, 2.0]) / 50)
+    p, q = noisy_max_distribution(np.array([1.0, 1.0]) / 50), noisy_max_distribution(np.array([0.0, 2.0]) / 50)
     assert ndtr(np.sqrt(2) / 50) == pytest.approx(q[1], rel=1e-9)
     exact = np.log((p**8 * q**-7).sum()) / 7
     assert exact / (8 / (2 * 50**2)) == pytest.approx(1.27, abs=0.005)
@@ -176,12 +176,12 @@ def test_permute_and_flip_exceeds_the_price_of_a_bounded_range(adjacency: Adjace
         adjacency=adjacency,
     )
     histograms = list(product(range(7), repeat=3))
-    laws = dict(zip(histograms, selection.probabilities(np.array(histograms)), strict=True))
+    distributions = dict(zip(histograms, selection.probabilities(np.array(histograms)), strict=True))
     moves = (-1, 0, 1) if adjacency is Adjacency.REPLACE_ONE else (0, 1)
     for counts, change in product(histograms, product(moves, repeat=3)):
-        moved = laws.get(tuple(a + b for a, b in zip(counts, change, strict=True)))
+        moved = distributions.get(tuple(a + b for a, b in zip(counts, change, strict=True)))
         if moved is not None:
-            for p, q in ((laws[counts], moved), (moved, laws[counts])):
+            for p, q in ((distributions[counts], moved), (moved, distributions[counts])):
                 widest = max(widest, np.ptp(np.log(p / q)))
                 largest = max(largest, float(np.log((p**order * q ** (1 - order)).sum()) / (order - 1)[0] / order[0]))
     assert widest == pytest.approx(0.90, abs=0.005)

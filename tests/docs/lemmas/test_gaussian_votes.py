@@ -14,7 +14,7 @@ from pate.aggregators import GaussianVotes
 ORDERS = np.array([1.5, 3.0, 12.0])
 
 
-def law(counts: tuple[int, ...], std: float, num_teachers: int) -> np.ndarray:
+def distribution(counts: tuple[int, ...], std: float, num_teachers: int) -> np.ndarray:
     """The probability of each vector of bits."""
     ones = ndtr((np.array(counts) - num_teachers / 2) / std)
     return np.array([np.prod(np.where(bits, ones, 1 - ones)) for bits in product((0, 1), repeat=len(counts))])
@@ -34,7 +34,7 @@ def test_two_labels_cost_two_bits_and_the_price_is_attained(num_teachers: int, s
         for change in product((-1, 0, 1), repeat=2):
             moved = tuple(a + b for a, b in zip(counts, change, strict=True))
             if min(moved) >= 0 and max(moved) <= num_teachers:
-                exact = divergence(law(counts, std, num_teachers), law(moved, std, num_teachers))
+                exact = divergence(distribution(counts, std, num_teachers), distribution(moved, std, num_teachers))
                 largest = np.maximum(largest, exact)
     np.testing.assert_allclose(largest, price, rtol=1e-9)
 
@@ -49,5 +49,5 @@ def test_a_bit_never_costs_more_than_its_noisy_count(std: float, ratio: float | 
 
 
 def test_a_price_that_ignores_the_number_of_labels_is_exceeded() -> None:
-    exact = divergence(law((2,) * 8, 3.0, 4), law((3,) * 8, 3.0, 4))
+    exact = divergence(distribution((2,) * 8, 3.0, 4), distribution((3,) * 8, 3.0, 4))
     assert (exact > ORDERS / 3.0**2).all()

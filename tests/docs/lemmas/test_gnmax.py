@@ -48,18 +48,18 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
     """Three queries with one bit as answer, at most one answer: all outcomes, on all pairs of histograms."""
 
     def session(counts: tuple[int, ...], most: int) -> np.ndarray:
-        law = {(): 1.0}
+        distribution = {(): 1.0}
         for count in counts:
             passing, one = ndtr(count - 1.0), ndtr((count - 1.0) / 0.8)
             extended: dict[tuple[str, ...], float] = {}
-            for path, p in law.items():
+            for path, p in distribution.items():
                 if sum(step != "-" for step in path) == most:
                     extended[(*path, "-")] = extended.get((*path, "-"), 0.0) + p
                     continue
                 for step, q in (("-", 1 - passing), ("1", passing * one), ("0", passing * (1 - one))):
                     extended[(*path, step)] = extended.get((*path, step), 0.0) + p * q
-            law = extended
-        return np.array([law[path] for path in sorted(law)])
+            distribution = extended
+        return np.array([distribution[path] for path in sorted(distribution)])
 
     def price(answers: int) -> np.ndarray:
         screened = SelfComposedEvent(GaussianEvent(1.0), 3)

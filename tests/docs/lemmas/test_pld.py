@@ -25,7 +25,7 @@ def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random pair of laws that an event of that kind allows."""
+    """A random pair of distributions that an event of that kind allows."""
     if name == "range":  # an exponential mechanism with utilities that move by at most half the range
         u, moves = rng.uniform(0, 2, 4), rng.uniform(0, 1.2, 4)
         p, q = np.exp(u), np.exp(u + moves)

@@ -16,14 +16,14 @@ from pate.aggregators import StableTopK
 
 ORDERS = np.array([1.3, 3.0, 8.0])
 Counts = tuple[int, ...]
-Law = dict[Counts | None, float]
+Distribution = dict[Counts | None, float]
 
 
 def good_parts(
     chances: dict[Counts, np.ndarray], table: tuple[float, ...], one: Counts, two: Counts, *, first_k: int
-) -> tuple[Law, Law]:
-    """The laws A and A' of the proof, assembled from the two steps: chances of each k, and the table of the test."""
-    num_teachers, laws = len(table) - 1, ({}, {})
+) -> tuple[Distribution, Distribution]:
+    """A and A' of the proof, assembled from the two steps: chances of each k, and the table of the test."""
+    num_teachers, distributions = len(table) - 1, ({}, {})
     for k in range(first_k, first_k + len(chances[one])):
         sets, gaps = [], []
         for counts in (one, two):
@@ -31,13 +31,13 @@ def good_parts(
             falling = [num_teachers, *(counts[label] for label in ranked), 0]
             sets.append(tuple(sorted(ranked[:k])))
             gaps.append(falling[k] - falling[k + 1])
-        for law, counts, chosen, gap in zip(laws, (one, two), sets, gaps, strict=True):
+        for distribution, counts, chosen, gap in zip(distributions, (one, two), sets, gaps, strict=True):
             constant = k in (0, len(counts))
             passes = 1.0 if constant else table[gap] if sets[0] == sets[1] else 0.0
             chance = float(chances[counts][k - first_k])
-            law[chosen] = law.get(chosen, 0.0) + chance * passes
-            law[None] = law.get(None, 0.0) + chance * (1 - passes)
-    return laws
+            distribution[chosen] = distribution.get(chosen, 0.0) + chance * passes
+            distribution[None] = distribution.get(None, 0.0) + chance * (1 - passes)
+    return distributions
 
 
 @pytest.mark.slow
@@ -61,16 +61,16 @@ def test_the_release_is_a_mixture_whose_good_parts_obey_the_price(adjacency: Adj
         if moved not in chances:
             continue
         one, two = good_parts(chances, table, counts, moved, first_k=int(selection.candidates[0]))
-        for law, whole in ((one, released[counts]), (two, released[moved])):
-            for outcome, mass in law.items():
+        for distribution, whole in ((one, released[counts]), (two, released[moved])):
+            for outcome, mass in distribution.items():
                 assert (1 - failure_prob) * mass <= whole.get(outcome, 0.0) + 1e-12
         common = [outcome for outcome in one if max(one[outcome], two.get(outcome, 0.0)) > 0]
-        p, q = (np.log([law[outcome] for outcome in common])[:, None] for law in (one, two))
+        p, q = (np.log([distribution[outcome] for outcome in common])[:, None] for distribution in (one, two))
         for a, b in ((p, q), (q, p)):
             assert (logsumexp(ORDERS * a + (1 - ORDERS) * b, axis=0) / (ORDERS - 1) <= price + 1e-9).all()
 
 
-def epsilon_at_least(one: Law, two: Law, *, num_queries: int, delta: float) -> float:
+def epsilon_at_least(one: Distribution, two: Distribution, *, num_queries: int, delta: float) -> float:
     """A lower bound on any sound epsilon: exact composition with every loss rounded down to a grid."""
     step, cap, size = 1e-5, 5.0, 2**22
     grid = np.zeros(size)
@@ -87,7 +87,7 @@ def epsilon_at_least(one: Law, two: Law, *, num_queries: int, delta: float) -> f
     return float(losses[np.flatnonzero(deltas > delta).max(initial=0)])
 
 
-def paper_law(counts: list[int], num_teachers: int, adjacency: Adjacency) -> Law:
+def paper_distribution(counts: list[int], num_teachers: int, adjacency: Adjacency) -> Distribution:
     aggregator = StableTopK(
         selection_scale=50.0,
         selection_noise="gaussian",
@@ -101,8 +101,8 @@ def paper_law(counts: list[int], num_teachers: int, adjacency: Adjacency) -> Law
 
 @pytest.mark.slow
 def test_one_pair_of_800_teachers_exceeds_the_paper_s_epsilon_under_replace_one() -> None:
-    one = paper_law([799, 401] + [1] * 38, 800, Adjacency.REPLACE_ONE)
-    two = paper_law([800, 400] + [2] * 38, 800, Adjacency.REPLACE_ONE)
+    one = paper_distribution([799, 401] + [1] * 38, 800, Adjacency.REPLACE_ONE)
+    two = paper_distribution([800, 400] + [2] * 38, 800, Adjacency.REPLACE_ONE)
     bounds = [epsilon_at_least(a, b, num_queries=600, delta=1e-6) for a, b in ((one, two), (two, one))]
     assert 6.34 <= max(bounds) <= 6.37
 
@@ -112,7 +112,7 @@ def test_one_pair_of_29640_teachers_exceeds_it_under_add_remove() -> None:
     counts = [760 * (39 - rank) for rank in range(40)]
     added = [count + rank % 2 for rank, count in enumerate(counts)]
     assert {a - b for a, b in pairwise(counts)} == {760}
-    one, two = (paper_law(c, counts[0], Adjacency.ADD_REMOVE) for c in (counts, added))
+    one, two = (paper_distribution(c, counts[0], Adjacency.ADD_REMOVE) for c in (counts, added))
     bounds = [epsilon_at_least(a, b, num_queries=600, delta=1e-6) for a, b in ((one, two), (two, one))]
     assert 5.31 <= max(bounds) <= 5.33
 
@@ -121,8 +121,8 @@ def test_one_pair_of_29640_teachers_exceeds_it_under_add_remove() -> None:
 def test_the_lower_bound_agrees_with_a_closed_form() -> None:
     """Randomized response, composed: its exact delta is a binomial sum."""
     p = 1 / (1 + math.exp(-0.1))
-    law: tuple[Law, Law] = ({(0,): p, None: 1 - p}, {(0,): 1 - p, None: p})
-    bound = epsilon_at_least(*law, num_queries=100, delta=1e-6)
+    distribution: tuple[Distribution, Distribution] = ({(0,): p, None: 1 - p}, {(0,): 1 - p, None: p})
+    bound = epsilon_at_least(*distribution, num_queries=100, delta=1e-6)
 
     def delta_at(epsilon: float) -> float:
         ks = np.arange(101)

@@ -9,17 +9,17 @@ import pytest
 
 
 def pair(rng: np.random.Generator, epsilon: float) -> np.ndarray:
-    """Two laws `[2, Y]` at most epsilon apart."""
+    """Two distributions `[2, Y]` at most epsilon apart."""
     first = rng.dirichlet(np.full(int(rng.integers(2, 6)), 0.4)) + 1e-6
     first /= first.sum()
     tilted = first * np.exp(rng.uniform(0, epsilon, len(first)))
     return np.stack([first, tilted / tilted.sum()])
 
 
-def wrapped(law: np.ndarray) -> tuple[np.ndarray, float]:
+def wrapped(distribution: np.ndarray) -> tuple[np.ndarray, float]:
     """The outcomes' probabilities in the boundary wrapper, and the boundary's."""
-    rest = min(1 - law.max(), 0.5)
-    return law / (1 + rest), rest / (1 + rest)
+    rest = min(1 - distribution.max(), 0.5)
+    return distribution / (1 + rest), rest / (1 + rest)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
@@ -28,13 +28,13 @@ def test_the_boundary_moves_as_the_proof_says(epsilon: float) -> None:
     wide = 3 * growth**2 / (2 * growth + 1)
     capped = 0
     for _ in range(500):
-        laws = sorted(pair(rng, epsilon), key=lambda law: wrapped(law)[1])
-        (first, rare), (second, often) = (wrapped(law) for law in laws)
+        distributions = sorted(pair(rng, epsilon), key=lambda distribution: wrapped(distribution)[1])
+        (first, rare), (second, often) = (wrapped(distribution) for distribution in distributions)
         rest = rare / (1 - rare)
         assert rare <= often <= growth * rare * (1 + 1e-9)
         assert max((first / second).max(), (second / first).max()) <= wide * (1 + 1e-9)
         rises = np.maximum(second - first, 0).sum()
-        distance = np.maximum(laws[1] - laws[0], 0).sum()
+        distance = np.maximum(distributions[1] - distributions[0], 0).sum()
         assert np.maximum(first - second, 0).sum() == pytest.approx(often - rare + rises, abs=1e-12)
         assert rises <= distance / (1 + rest) + 1e-12
         assert rises <= (growth - 1) * rare * (1 + 1e-9)
@@ -73,11 +73,11 @@ def test_running_twice_step_by_step(epsilon: float) -> None:
     claimed = min((growth + 1) / (growth**2 + growth + 1), 2 * growth / (growth + 1) ** 2)
     cases = [0, 0, 0]
     for _ in range(1000):
-        laws = pair(rng, epsilon)
-        likeliest = int(np.argmax(laws.max(axis=0)))
-        large, small = laws[:, likeliest].max(), laws[:, likeliest].min()
+        distributions = pair(rng, epsilon)
+        likeliest = int(np.argmax(distributions.max(axis=0)))
+        large, small = distributions[:, likeliest].max(), distributions[:, likeliest].min()
         rest = 1 - large
-        differ = 1 - (laws**2).sum(axis=1)
+        differ = 1 - (distributions**2).sum(axis=1)
         common = (growth**2 * small**2 - large**2) / (growth**2 - 1)
         assert small >= max(1 - growth * rest, large / growth) - 1e-9
         if rest > 0.5:
@@ -102,16 +102,16 @@ def test_no_larger_part_is_common() -> None:
     rng = np.random.default_rng(4)
     growth = math.exp(0.5)
     for _ in range(200):
-        laws = pair(rng, 0.5)
-        common = (growth * laws.min(axis=0) - laws.max(axis=0)) / (growth - 1)
-        rest = laws - common
+        distributions = pair(rng, 0.5)
+        common = (growth * distributions.min(axis=0) - distributions.max(axis=0)) / (growth - 1)
+        rest = distributions - common
         np.testing.assert_array_less(rest.max(axis=0), growth * rest.min(axis=0) + 1e-12)
-        more = laws - common - 1e-6
+        more = distributions - common - 1e-6
         assert (more.max(axis=0) > growth * more.min(axis=0)).all()
 
 
 def test_accesses_overrun_no_more_often_than_the_binomial_tail() -> None:
-    """An adversary raises q after each miss: the exact law of hits by recursion, against equal chances."""
+    """An adversary raises q after each miss: the exact distribution of hits by recursion, against equal chances."""
     low, num_accesses, target_hits = 0.3, 12, 4
     steady, raised = np.eye(target_hits + 1)[0], np.eye(target_hits + 1)[0]
     for access in range(num_accesses):
@@ -123,6 +123,6 @@ def test_accesses_overrun_no_more_often_than_the_binomial_tail() -> None:
     assert raised[:-1].sum() < tail
 
 
-def step(law: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """One access: the law of hits so far, the last entry being halted."""
-    return law * (1 - chance) + np.append(0.0, (law * chance)[:-1])
+def step(distribution: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """One access: the distribution of hits so far, the last entry being halted."""
+    return distribution * (1 - chance) + np.append(0.0, (distribution * chance)[:-1])

@@ -60,7 +60,7 @@ def test_sweeping_down_gives_the_sorted_order() -> None:
 
 
 def test_given_a_refusal_an_outcome_is_twice_as_far() -> None:
-    """Conditioning two laws within e^epsilon on the same set leaves them within e^(2 epsilon), and that is reached."""
+    """Distributions within e^epsilon are within e^(2 epsilon) given one set, and that is reached."""
     rng, largest = np.random.default_rng(1), 0.0
     for _ in range(500):
         first = rng.dirichlet(np.full(5, 0.3)) + 1e-9

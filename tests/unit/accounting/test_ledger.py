@@ -170,6 +170,15 @@ def test_the_same_noise_under_another_key_is_refused(path: Path) -> None:
     assert [entry.key for entry in ledger.entries] == ["a", "b", "c"]
 
 
+def test_noise_of_an_earlier_charge_is_refused_even_with_a_key_that_is_known(path: Path) -> None:
+    ledger = Ledger(path, target_delta=DELTA)
+    first, second = charge(ledger, key="a", noise="n"), charge(ledger, key="b", noise="m")
+    assert charge(ledger, key="a", noise="m") == first
+    assert charge(ledger, key="b") == second
+    with pytest.raises(InvalidValue, match=r"noise=n: expected fresh noise"):
+        charge(ledger, key="b", noise="n")
+
+
 def test_a_charge_beyond_the_budget_is_refused_and_leaves_no_trace(path: Path) -> None:
     one = RdpAccountant().compose(GAUSSIAN).get_epsilon(DELTA)
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * one)

@@ -63,7 +63,7 @@ def test_one_bit_that_reveals_everything_costs_infinity() -> None:
         assert (one_bit_rdp(np.array(logits), 1, ORDERS) == np.inf).all()
 
 
-def test_bernoulli_of_equal_laws_is_zero_and_never_negative() -> None:
+def test_bernoulli_of_equal_distributions_is_zero_and_never_negative() -> None:
     log_p, log_not_p = np.log(0.3), np.log(0.7)
     assert (bernoulli_rdp(log_p, log_not_p, log_p, log_not_p, ORDERS) >= 0).all()
     assert bernoulli_rdp(log_p, log_not_p, log_p, log_not_p, ORDERS).max() < 1e-12

@@ -12,9 +12,9 @@ import pytest
 
 from pate.accounting import RdpAccountant, event_from_json, event_to_json
 from pate.accounting.target_charging import (
-    Target,
+    QTarget,
     TargetCharging,
-    best_price,
+    best_session_price,
     between_thresholds,
     boundary,
     boundary_distribution,
@@ -54,7 +54,7 @@ def test_small_epsilons_reach_their_limits() -> None:
 
 
 def test_mixed_targets_take_the_largest_epsilon_and_the_smallest_hit_probability() -> None:
-    assert common_target([Target(0.1, 0.3), Target(0.2, 0.4)]) == Target(0.2, 0.3)
+    assert common_target([QTarget(0.1, 0.3), QTarget(0.2, 0.4)]) == QTarget(0.2, 0.3)
     with pytest.raises(InvalidValue, match=r"targets=\[\]: expected at least one target"):
         common_target([])
 
@@ -92,15 +92,15 @@ def test_a_price_beats_an_even_split_of_delta_and_its_own_event_under_renyi() ->
 
 
 def test_prices_rise_with_hits_and_counters_and_call_deltas() -> None:
-    base = best_price(not_prior(0.1), target_hits=5, target_delta=1e-6)
-    more_hits = best_price(not_prior(0.1), target_hits=6, target_delta=1e-6)
-    counters = best_price(not_prior(0.1), target_hits=5, target_delta=1e-6, num_counters=4)
-    failing = best_price(not_prior(0.1), target_hits=5, target_delta=1e-6, failure_prob=7.5e-7)
+    base = best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6)
+    more_hits = best_session_price(not_prior(0.1), target_hits=6, target_delta=1e-6)
+    counters = best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6, num_counters=4)
+    failing = best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6, failure_prob=7.5e-7)
     assert base.epsilon < more_hits.epsilon
     assert counters.epsilon == pytest.approx(failing.epsilon)
     assert base.epsilon < failing.epsilon
     with pytest.raises(InvalidValue, match=r"failure_prob=1e-06: expected less than target_delta / num_counters"):
-        best_price(not_prior(0.1), target_hits=5, target_delta=1e-6, failure_prob=1e-6)
+        best_session_price(not_prior(0.1), target_hits=5, target_delta=1e-6, failure_prob=1e-6)
 
 
 def test_a_session_halts_at_its_last_hit_and_refuses_the_next_call() -> None:
@@ -138,7 +138,7 @@ def test_several_counters_halt_with_the_one_hit_least() -> None:
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
     opened = TargetCharging.of_targets([not_prior(0.1), boundary(0.05)], 3, target_delta=1e-6)
-    assert opened.target == Target(0.1, boundary(0.05).hit_prob)
+    assert opened.target == QTarget(0.1, boundary(0.05).hit_prob)
     assert not opened.charge(True, target=not_prior(0.1))
     for worse in (not_prior(0.11), boundary(0.06)):
         with pytest.raises(InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob than"):
@@ -169,10 +169,12 @@ def test_ten_thousand_calls_are_counted() -> None:
     assert opened.hits == [5_000]
 
 
-def test_laws_that_are_none_or_too_far_apart_are_refused() -> None:
+def test_distributions_that_are_none_or_too_far_apart_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"probabilities=…: expected probabilities that sum to 1"):
         boundary_distribution([0.5, 0.6])
-    with pytest.raises(InvalidValue, match=r"epsilon=0.1: expected at least the largest log-ratio of the two laws"):
+    with pytest.raises(
+        InvalidValue, match=r"epsilon=0.1: expected at least the largest log-ratio of the two distributions"
+    ):
         exact_hit_prob([0.5, 0.5], [0.9, 0.1], in_target=[True, False], epsilon=0.1)
     with pytest.raises(InvalidValue, match=r"in_target.shape=\(1,\): expected \(2,\)"):
         exact_hit_prob([0.5, 0.5], [0.5, 0.5], in_target=[True], epsilon=0.1)

@@ -22,9 +22,9 @@ from pate.accounting import (
 )
 from pate.accounting.events import failure_probability
 from pate.accounting.target_charging import (
-    Target,
+    QTarget,
     TargetCharging,
-    best_price,
+    best_session_price,
     boundary,
     min_accesses,
     not_prior,
@@ -223,7 +223,7 @@ def test_batches_of_another_kind_are_refused() -> None:
 def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
     epsilon: float, hits: int, hit_prob: float, delta: float
 ) -> None:
-    price = best_price(Target(epsilon, hit_prob), target_hits=hits, target_delta=delta)
+    price = best_session_price(QTarget(epsilon, hit_prob), target_hits=hits, target_delta=delta)
     assert 0 <= price.epsilon <= price.num_accesses * epsilon * (1 + 1e-12)
     assert price.num_accesses >= hits
     assert 0 <= price.overrun_prob < delta
@@ -231,7 +231,9 @@ def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
 
 def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
     """40,000 accesses are composed optimally, 60,000 by Renyi divergence; prices rise in between."""
-    prices = [best_price(Target(0.01, 0.3), target_hits=hits, target_delta=1e-6) for hits in (11_000, 14_000, 18_000)]
+    prices = [
+        best_session_price(QTarget(0.01, 0.3), target_hits=hits, target_delta=1e-6) for hits in (11_000, 14_000, 18_000)
+    ]
     assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]
     assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
 
@@ -259,6 +261,6 @@ def test_overruns_of_large_sessions(num_accesses: int, target_hits: int, hit_pro
 def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
     published, tight = (
-        best_price(make(epsilon), target_hits=10, target_delta=1e-6) for make in (boundary, tight_boundary)
+        best_session_price(make(epsilon), target_hits=10, target_delta=1e-6) for make in (boundary, tight_boundary)
     )
     assert tight.epsilon < 0.98 * published.epsilon

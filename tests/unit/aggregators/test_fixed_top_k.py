@@ -1,4 +1,4 @@
-"""FixedTopK: labels by a top-k mechanism, its exact law, and its price."""
+"""FixedTopK: labels by a top-k mechanism, its exact distribution, and its price."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ VOTES = np.array([9, 4, 8, 0])
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_draws_follow_the_exact_law(mechanism: str, adjacency: Adjacency) -> None:
+def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
     aggregator, draws = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency), 8_000
     release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=10, rng=np.random.default_rng(5))
     assert release.answered.all()
     assert (release.labels.sum(axis=1) == 2).all()
-    law = aggregator.distribution(VOTES, num_teachers=10)
-    assert sum(law.values()) == pytest.approx(1)
-    for labels, probability in law.items():
+    distribution = aggregator.distribution(VOTES, num_teachers=10)
+    assert sum(distribution.values()) == pytest.approx(1)
+    for labels, probability in distribution.items():
         seen = release.labels[:, list(labels or ())].all(axis=1).mean()
         assert abs(seen - probability) < 5 * np.sqrt(probability * (1 - probability) / draws) + 1e-9
 

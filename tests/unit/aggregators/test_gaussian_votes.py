@@ -11,7 +11,7 @@ from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 
 
-def test_price_is_one_bit_a_label_with_the_law_of_the_draw() -> None:
+def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
     event = GaussianVotes(noise_std=3.0).event_for(num_queries=5, num_labels=7, num_teachers=9)
     assert isinstance(event, SelfComposedEvent)
     assert event.count == 35

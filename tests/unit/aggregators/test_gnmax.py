@@ -11,7 +11,7 @@ from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, SelfCompose
 from pate.aggregators import ConfidentGNMax, GNMax
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.validation import InvalidValue
-from tests.privacy.rival_laws import noisy_max_law
+from tests.privacy.rival_distributions import noisy_max_distribution
 from tests.statistical.chi_square import p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -45,13 +45,13 @@ def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
         ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
 
 
-def test_one_label_a_query_by_the_law_of_the_noisy_maximum() -> None:
+def test_one_label_a_query_by_the_distribution_of_the_noisy_maximum() -> None:
     votes = np.array([5, 4, 1, 0])
     release = GNMax(noise_std=2.0).aggregate(np.tile(votes, (50_000, 1)), num_teachers=10, rng=np.random.default_rng(0))
     assert (release.labels.sum(axis=1) == 1).all()
     drawn = dict(enumerate(release.labels.sum(axis=0).tolist()))
-    assert p_value(drawn, dict(enumerate(noisy_max_law(votes, 2.0).tolist()))) > 1e-4
-    assert p_value(drawn, dict(enumerate(noisy_max_law(votes, 1.8).tolist()))) < 1e-12
+    assert p_value(drawn, dict(enumerate(noisy_max_distribution(votes, 2.0).tolist()))) > 1e-4
+    assert p_value(drawn, dict(enumerate(noisy_max_distribution(votes, 1.8).tolist()))) < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_mistakes_are_named_before_anything_is_spent(
 
 
 def test_an_aggregator_for_one_label_warns_where_samples_have_more(labels: Data) -> None:
-    with pytest.warns(UserWarning, match=r"aggregator=GNMax: names one label a query; any others"):
+    with pytest.warns(UserWarning, match=r"aggregator=GNMax: names one label per query; any others"):
         fitted(labels, aggregator=GNMax(noise_std=1.0))
 
 

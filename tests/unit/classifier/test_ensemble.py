@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from pate.accounting import Ledger
 from pate.aggregators import FixedTopK, GaussianVotes, GNMax, PowersetGNMax
-from pate.classifier.ensemble import release_votes, votes_of_teachers
+from pate.classifier.ensemble import FittedVotes
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import ManyLabels, OneClass, Task
 from pate.run.randomness import Streams
@@ -23,10 +23,15 @@ QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
 TASKS = [(ManyLabels(3), MANY), (OneClass(np.arange(3)), ONE)]
 
 
+def source(task: Task, targets: np.ndarray) -> FittedVotes:
+    pools = Pools(INPUTS, targets, GROUPS, QUERIES)
+    return FittedVotes(task, GaussianNB(), pools, num_teachers=10, streams=Streams(3), num_jobs=None)
+
+
 def votes(task: Task, targets: np.ndarray, inputs: np.ndarray = INPUTS, estimator: object = None) -> np.ndarray:
     pools = Pools(inputs, targets, GROUPS, QUERIES)
     how = {"num_teachers": 10, "streams": Streams(3), "num_jobs": None}
-    return np.stack(list(votes_of_teachers(task, estimator or GaussianNB(), pools, **how)))
+    return np.concatenate(list(FittedVotes(task, estimator or GaussianNB(), pools, **how).bits()))
 
 
 @pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
@@ -54,7 +59,7 @@ def test_nearest_neighbors_vote_as_by_hand() -> None:
     task = OneClass(np.arange(3))
     pools = Pools(INPUTS[:2], ONE[:2], np.arange(2), INPUTS[:2])
     how = {"num_teachers": 2, "streams": Streams(0), "num_jobs": None}
-    cast = np.stack(list(votes_of_teachers(task, KNeighborsClassifier(1), pools, **how)))
+    cast = np.concatenate(list(FittedVotes(task, KNeighborsClassifier(1), pools, **how).bits()))
     assert {tuple(vote[0]) for vote in cast} == {tuple(ONE[0]), tuple(ONE[1])}  # one record each, repeated
 
 
@@ -64,7 +69,7 @@ def test_nearest_neighbors_vote_as_by_hand() -> None:
 def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: GaussianVotes | PowersetGNMax) -> None:
     cast = votes(*TASKS[0])
     ledger = Ledger(target_delta=1e-6)
-    release = release_votes(aggregator, iter(cast), num_teachers=10, streams=Streams(3), ledger=ledger)
+    release = aggregator.release_from(source(*TASKS[0]), rng=np.random.default_rng(3), ledger=ledger)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -72,6 +77,5 @@ def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: Gaussian
 
 @pytest.mark.parametrize("aggregator", [GNMax(noise_std=2.0), FixedTopK(k=1, epsilon=1.0)])
 def test_aggregators_for_one_class_take_its_votes(aggregator: GNMax | FixedTopK) -> None:
-    cast, ledger = votes(*TASKS[1]), Ledger(target_delta=1e-6)
-    release = release_votes(aggregator, iter(cast), num_teachers=10, streams=Streams(3), ledger=ledger)
+    release = aggregator.release_from(source(*TASKS[1]), rng=np.random.default_rng(3))
     assert (release.labels.sum(axis=1) == 1).all()

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from pate.accounting import Adjacency, NoOpEvent
-from pate.aggregators import Release
 from pate.classifier.tasks import ManyLabels, OneClass, task_of
 from pate.validation import InvalidValue
 
@@ -51,26 +49,25 @@ def test_numbers_on_a_line_are_no_classes() -> None:
 
 def test_a_student_of_one_class_learns_from_answers_that_name_one() -> None:
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
-    release = Release(labels, np.array([True, True, True, False]), NoOpEvent(), Adjacency.REPLACE_ONE)
-    assert OneClass(np.arange(2)).usable(release).tolist() == [True, False, False, False]
-    assert ManyLabels(2).usable(release).tolist() == [True, True, True, False]
+    assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
+    assert ManyLabels(2).usable(labels).all()
 
 
 def test_probabilities_stand_where_their_classes_are() -> None:
     inputs = np.array([[-1.0], [-2.0], [1.0], [2.0]], dtype=np.float32)
     bits = np.array([1, 1, 3, 3])[:, None] == np.arange(4)
     model = OneClass(np.arange(4)).fit(LogisticRegression(), inputs, bits, seed=0)
-    probabilities = model.probabilities(inputs)
+    probabilities = model.predict_proba(inputs)
     assert (probabilities[:, [0, 2]] == 0).all()
     assert probabilities[:, 1].round().tolist() == [1, 1, 0, 0]
-    np.testing.assert_array_equal(model.bits(inputs), bits)
+    np.testing.assert_array_equal(model.predict(inputs), bits)
 
 
 def test_models_without_rows_know_nothing() -> None:
     queries = np.zeros((2, 3), np.float32)
     many = ManyLabels(2).fit(LogisticRegression(), queries[:0], np.zeros((0, 2), bool), seed=0)
-    assert not many.bits(queries).any()
-    assert not many.probabilities(queries).any()
+    assert not many.predict(queries).any()
+    assert not many.predict_proba(queries).any()
     one = OneClass(np.arange(2)).fit(LogisticRegression(), queries[:0], np.zeros((0, 2), bool), seed=0)
-    np.testing.assert_array_equal(one.bits(queries), [[True, False]] * 2)
-    np.testing.assert_array_equal(one.probabilities(queries), [[0.5, 0.5]] * 2)
+    np.testing.assert_array_equal(one.predict(queries), [[True, False]] * 2)
+    np.testing.assert_array_equal(one.predict_proba(queries), [[0.5, 0.5]] * 2)

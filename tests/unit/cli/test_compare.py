@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from pate.cli.compare import _entrant, _names, _numbers, _require_heard, _seeds
+from pate.cli.compare import _method, _names, _numbers, _require_heard, _seeds
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher
@@ -76,7 +76,7 @@ def composed() -> Iterator[Callable[..., Any]]:
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
     config = composed()
-    entrants = [_entrant(name, config, []) for name in _names(config.aggregators)]
+    entrants = [_method(name, config, []) for name in _names(config.aggregators)]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
     assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
@@ -88,11 +88,11 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(composed: Callable[..., Any]) -> None:
     config = composed("adjacency=add_remove")
     given = ["teacher.num_teachers=50", "teacher.penalty=2"]
-    centered, few = (_entrant(name, config, given) for name in ("centered_votes", "centered_votes@400"))
+    centered, few = (_method(name, config, given) for name in ("centered_votes", "centered_votes@400"))
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, few.num_teachers) == (None, 400)
-    plain, named = (_entrant(name, config, given) for name in ("peeling", "peeling@7"))
+    plain, named = (_method(name, config, given) for name in ("peeling", "peeling@7"))
     assert plain.teacher == named.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, named.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"

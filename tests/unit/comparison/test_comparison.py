@@ -1,4 +1,4 @@
-"""Whole comparisons on a small data set: resumed, reused, the same as single runs; no entrant breaks the others."""
+"""Whole comparisons on a small data set: resumed, reused, the same as single runs; no method breaks the others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pate.aggregators import Aggregator, CenteredVotes, FixedTopK, GaussianVotes, GNMax, NotPriorTopK, StableTopK
-from pate.comparison import ComparisonPlan, Entrant, Frontier, compare, read_runs
-from pate.comparison.trial import Cell
+from pate.comparison import ComparisonPlan, Frontier, PATEMethod, compare, read_runs
+from pate.comparison.trial import CachedRun
 from pate.pipeline import train
 from pate.student import LinearStudent, LowRankStudent
 from pate.teachers import KernelTeacher, LinearTeacher, StackedEngine
@@ -28,8 +28,8 @@ CHECKED = NotPriorTopK(
 )  # fmt: skip
 
 
-def entrant(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> Entrant:
-    return Entrant(
+def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
+    return PATEMethod(
         name=name,
         aggregator=aggregator,
         teacher=LinearTeacher(device="cpu"),
@@ -38,10 +38,10 @@ def entrant(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS)
     )
 
 
-def plan(*entrants: Entrant, **changes: Any) -> ComparisonPlan:
+def plan(*methods: PATEMethod, **changes: Any) -> ComparisonPlan:
     values: dict[str, Any] = {
         "load_dataset": small_dataset,
-        "entrants": entrants or (entrant("votes", VOTES),),
+        "methods": methods or (method("votes", VOTES),),
         "engine": StackedEngine(),
         "student": LinearStudent(),
         "num_queries": NUM_QUERIES,
@@ -54,20 +54,20 @@ def plan(*entrants: Entrant, **changes: Any) -> ComparisonPlan:
     return ComparisonPlan(**(values | changes))
 
 
-def run(folder: Path, *entrants: Entrant, **changes: Any) -> Frontier:
-    return compare(plan(*entrants, **changes), folder, SilentMonitor())
+def run(folder: Path, *methods: PATEMethod, **changes: Any) -> Frontier:
+    return compare(plan(*methods, **changes), folder, SilentMonitor())
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparison") / "run"
-    entrants = (entrant("votes", VOTES), entrant("votes", VOTES, 12), entrant("hopeless", HOPELESS))
+    methods = (method("votes", VOTES), method("votes", VOTES, 12), method("hopeless", HOPELESS))
     run(
         folder,
-        *entrants,
-        entrant("all", FixedTopK(k=99, epsilon=1.0)),
-        entrant("gnmax", GNMax(noise_std=1.0)),
-        entrant("checked", CHECKED),
+        *methods,
+        method("all", FixedTopK(k=99, epsilon=1.0)),
+        method("gnmax", GNMax(noise_std=1.0)),
+        method("checked", CHECKED),
     )
     return folder
 
@@ -82,7 +82,7 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
         ("majority_vote_student", 12),
     ]
     assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:4])
-    assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two entrants share a name
+    assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two methods share a name
     for item in runs[4:12]:
         assert (item.num_answered, item.num_queries, item.adjacency) == (NUM_QUERIES, NUM_QUERIES, "replace_one")
         assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)
@@ -108,7 +108,7 @@ def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> Non
 
 def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
     """The ensemble of seed 4 and the noise of seed 4: the same student, to the last digit."""
-    run(tmp_path / "compare", entrant("table", TABLE), seeds=(4,), ensemble_seed=4)
+    run(tmp_path / "compare", method("table", TABLE), seeds=(4,), ensemble_seed=4)
     (single,) = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 50]
     given = {"aggregator": TABLE, "target_epsilon": 50.0, "seed": 4}
     report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
@@ -128,7 +128,7 @@ def test_centered_votes_of_kernel_teachers_are_those_of_the_training_command(
     """Private groups as teachers, or 24 of them; the center is released anew for every seed."""
     votes, student = CenteredVotes(noise_multiplier=1.0), LowRankStudent(num_directions=6)
     given = {"num_teachers": num_teachers, "teacher": KernelTeacher(), "student": student}
-    centered = replace(entrant("centered", votes), **given)
+    centered = replace(method("centered", votes), **given)
     shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
     run(tmp_path / "compare", centered, **shared)
     first, second = [item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3]
@@ -142,7 +142,7 @@ def test_centered_votes_of_kernel_teachers_are_those_of_the_training_command(
 
 
 def test_kernel_teachers_give_no_counts(tmp_path: Path) -> None:
-    frontier = run(tmp_path, replace(entrant("votes", VOTES), teacher=KernelTeacher()), seeds=(0,), epsilons=(50.0,))
+    frontier = run(tmp_path, replace(method("votes", VOTES), teacher=KernelTeacher()), seeds=(0,), epsilons=(50.0,))
     assert "teacher=KernelTeacher: expected teachers that are trained" in frontier.lines[0].points[0].note
 
 
@@ -160,16 +160,16 @@ def test_a_second_call_trains_and_releases_nothing(tmp_path: Path, monkeypatch: 
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(tmp_path / "whole")
-    write, count = Cell.write, 0
+    write, count = CachedRun.write, 0
 
-    def stopped(self: Cell, *arguments: Any) -> Any:
+    def stopped(self: CachedRun, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == 5:
             raise KeyboardInterrupt
         return write(self, *arguments)
 
-    monkeypatch.setattr(Cell, "write", stopped)
+    monkeypatch.setattr(CachedRun, "write", stopped)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "killed")
     assert len(list((tmp_path / "killed" / "runs").glob("*.json"))) == 4
@@ -186,7 +186,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 
 def test_all_entrants_have_the_same_votes_and_seeds(tmp_path: Path) -> None:
     """Two names for one aggregator: one ensemble, and equal results."""
-    frontier = run(tmp_path, entrant("one", VOTES), entrant("other", VOTES))
+    frontier = run(tmp_path, method("one", VOTES), method("other", VOTES))
     assert len(list((tmp_path / "ensembles").iterdir())) == 1
     one, other = (
         [replace(item, aggregator="") for item in frontier.runs if item.aggregator == n] for n in ("one", "other")
@@ -209,9 +209,9 @@ def test_the_noise_is_solved_for_without_votes(tmp_path: Path, monkeypatch: pyte
 
 
 REFUSED: dict[str, tuple[Callable[[], ComparisonPlan], str]] = {
-    "no aggregator": (lambda: replace(plan(), entrants=()), "aggregators=\\[\\]: expected at least one"),
+    "no aggregator": (lambda: replace(plan(), methods=()), "aggregators=\\[\\]: expected at least one"),
     "one twice": (
-        lambda: plan(entrant("a", VOTES), entrant("a", VOTES)),
+        lambda: plan(method("a", VOTES), method("a", VOTES)),
         "aggregators=.*: expected at least one, each",
     ),
     "no epsilon": (lambda: plan(epsilons=()), "epsilons=\\[\\]: expected at least one"),
@@ -222,8 +222,8 @@ REFUSED: dict[str, tuple[Callable[[], ComparisonPlan], str]] = {
     "a share above 1": (lambda: plan(shares=(1.5,)), "shares=1.5: expected numbers in"),
     "no workers": (lambda: plan(num_workers=0), "num_workers=0: expected a whole number >= 1"),
     "a bad delta": (lambda: plan(target_delta=2.0), "target_delta=2.0: expected a number in"),
-    "a path": (lambda: plan(entrant("../a", VOTES)), "aggregators=../a: expected names of letters"),
-    "no teachers": (lambda: plan(entrant("a", VOTES, 0)), "num_teachers=0: expected a whole number >= 1"),
+    "a path": (lambda: plan(method("../a", VOTES)), "aggregators=../a: expected names of letters"),
+    "no teachers": (lambda: plan(method("a", VOTES, 0)), "num_teachers=0: expected a whole number >= 1"),
 }
 
 
@@ -238,7 +238,7 @@ def test_refusals_before_anything_is_trained(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="num_queries=900: expected at most 140, the public pool"):
         run(tmp_path, num_queries=900)
     with pytest.raises(InvalidValue, match="num_teachers=5000: expected at most 960"):
-        run(tmp_path, entrant("votes", VOTES, 5000))
+        run(tmp_path, method("votes", VOTES, 5000))
     with pytest.raises(InvalidValue, match="target_delta=1e-20: expected at least"):
         run(tmp_path, target_delta=1e-20)
     assert not (tmp_path / "ensembles").exists()
@@ -258,7 +258,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
-    few, many = entrant("votes", VOTES, 12), entrant("votes", VOTES)
+    few, many = method("votes", VOTES, 12), method("votes", VOTES)
     names = [{r.aggregator for r in run(tmp_path, *both, epsilons=(5.0,)).runs} for both in ((many,), (few, many))]
     assert [sorted(name for name in found if name.startswith("votes")) for found in names] == [
         ["votes"],

@@ -1,4 +1,4 @@
-"""The boundary wrapper and running twice: laws, draws, prices and messages."""
+"""The boundary wrapper and running twice: distributions, draws, prices and messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def selection(noise: str = "gumbel", scale: float = 4.0, **options: Any) -> GapS
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
-def test_the_law_by_hand_and_in_batches(noise: str) -> None:
+def test_the_distribution_by_hand_and_in_batches(noise: str) -> None:
     wrapper = BoundaryWrapper(selection(noise))
     plain = wrapper.mechanism.probabilities(VOTES)
     rest = min(1 - plain.max(), 0.5)
@@ -46,16 +46,16 @@ def test_the_law_by_hand_and_in_batches(noise: str) -> None:
 def test_a_near_certain_outcome_keeps_the_digits_of_the_boundary() -> None:
     votes = np.array([800, 10, 0])
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
-    law = wrapper.probabilities(votes)
-    assert 0 < law[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
+    distribution = wrapper.probabilities(votes)
+    assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
 
 
-def test_draws_follow_the_law() -> None:
+def test_draws_follow_the_distribution() -> None:
     wrapper = BoundaryWrapper(selection())
-    law = wrapper.probabilities(VOTES)
+    distribution = wrapper.probabilities(VOTES)
     names = [0, 1, 2, 3, -1]
     drawn = Counter(wrapper(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(4)).indices.tolist())
-    assert p_value(drawn, dict(zip(names, law.tolist(), strict=True))) > 1e-4
+    assert p_value(drawn, dict(zip(names, distribution.tolist(), strict=True))) > 1e-4
     wrong = BoundaryWrapper(selection(scale=4.6)).probabilities(VOTES)
     assert p_value(drawn, dict(zip(names, wrong.tolist(), strict=True))) < 1e-4
 
@@ -86,9 +86,9 @@ def test_prices_of_several_parts_add_up() -> None:
 
 def test_two_runs_are_independent_and_compared_in_order() -> None:
     twice = RunTwice(selection())(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(6))
-    law = selection().probabilities(VOTES)
+    distribution = selection().probabilities(VOTES)
     pairs = Counter(zip(twice.first.tolist(), twice.second.tolist(), strict=True))
-    joint = {(i, j): float(law[i] * law[j]) for i in range(4) for j in range(4)}
+    joint = {(i, j): float(distribution[i] * distribution[j]) for i in range(4) for j in range(4)}
     assert p_value(pairs, joint) > 1e-4
     np.testing.assert_array_equal(twice.in_target, twice.first != twice.second)
     ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(np.tile(VOTES, (500, 1)), rng=np.random.default_rng(7))

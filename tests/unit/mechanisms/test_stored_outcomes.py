@@ -225,11 +225,11 @@ def test_a_list_of_queries_is_the_same_as_asking_one_by_one() -> None:
     assert at_once.values.tolist() == [answer or 0 for answer in answers]
 
 
-def test_draws_follow_the_law_of_two_queries() -> None:
+def test_draws_follow_the_distribution_of_two_queries() -> None:
     """One hit each, two items, both queries of all: the second sum is 2 or 0, as the first was released or not."""
     mechanism, bits = vector(epsilon=1.0, item_hits=1), np.ones((2, 2), dtype=bool)
     tail = mechanism.noise.tail
-    law = {
+    distribution = {
         (False, False): float((1 - tail(0)) ** 2),
         (False, True): float((1 - tail(0)) * tail(0)),
         (True, False): float(tail(0) * (1 - tail(2))),
@@ -237,8 +237,8 @@ def test_draws_follow_the_law_of_two_queries() -> None:
     }
     generator = np.random.default_rng(9)
     drawn = Counter(tuple(mechanism(bits, thresholds=2, rng=generator).answered.tolist()) for _ in range(1500))
-    assert p_value(drawn, law) > 1e-4
-    never = {(a, b): float((tail(0) if a else 1 - tail(0)) * (tail(0) if b else 1 - tail(0))) for a, b in law}
+    assert p_value(drawn, distribution) > 1e-4
+    never = {(a, b): float((tail(0) if a else 1 - tail(0)) * (tail(0) if b else 1 - tail(0))) for a, b in distribution}
     assert p_value(drawn, never) < 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Above threshold and between thresholds: laws, draws, prices, limits and messages."""
+"""Above threshold and between thresholds: distributions, draws, prices, limits and messages."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.statistical.chi_square import p_value
 DRAWS = 20_000
 
 
-def test_laws_sum_to_one_far_and_near() -> None:
+def test_distributions_sum_to_one_far_and_near() -> None:
     values = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
     above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(values, largest=12)
     between = BetweenThresholds(lower=3, upper=9, epsilon=0.3).probabilities(values)
     assert above.shape == (7, 12)
     assert between.shape == (7, 3)
-    for law in (above, between):
-        assert (law >= 0).all()
-        np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
+    for distribution in (above, between):
+        assert (distribution >= 0).all()
+        np.testing.assert_allclose(distribution.sum(axis=1), 1, rtol=1e-12)
 
 
-def test_the_two_laws_agree_where_they_say_the_same() -> None:
+def test_the_two_distributions_agree_where_they_say_the_same() -> None:
     for value in (-4, 0, 3, 5, 8, 20):
         above = AboveThreshold(threshold=3, epsilon=0.5).probabilities(value, largest=8)
         between = BetweenThresholds(lower=3, upper=9, epsilon=0.5).probabilities(value)
@@ -38,20 +38,20 @@ def test_the_two_laws_agree_where_they_say_the_same() -> None:
 
 def test_the_rare_side_keeps_its_digits() -> None:
     """Fifty scales away "between" has a mass of e^-100, by hand."""
-    law = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)
-    assert law[1] == pytest.approx(math.tanh(0.5) * math.exp(-100), rel=1e-9)
+    distribution = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)
+    assert distribution[1] == pytest.approx(math.tanh(0.5) * math.exp(-100), rel=1e-9)
 
 
-def test_draws_follow_the_laws() -> None:
+def test_draws_follow_the_distributions() -> None:
     values = np.full(DRAWS, 4)
     released = AboveThreshold(threshold=3, epsilon=0.4)(values, rng=np.random.default_rng(1))
-    law = AboveThreshold(threshold=3, epsilon=0.4).probabilities(4, largest=60)
+    distribution = AboveThreshold(threshold=3, epsilon=0.4).probabilities(4, largest=60)
     names = [None, *range(3, 61), 61]
     drawn = [int(value) if answered else None for value, answered in zip(*vars(released).values(), strict=True)]
-    assert p_value(Counter(drawn), dict(zip(names, law.tolist(), strict=True))) > 1e-4
+    assert p_value(Counter(drawn), dict(zip(names, distribution.tolist(), strict=True))) > 1e-4
     sides = BetweenThresholds(lower=3, upper=6, epsilon=0.4)(values, rng=np.random.default_rng(2)).sides
-    side_law = BetweenThresholds(lower=3, upper=6, epsilon=0.4).probabilities(4).tolist()
-    assert p_value(Counter(sides.tolist()), dict(zip((-1, 0, 1), side_law, strict=True))) > 1e-4
+    side_distribution = BetweenThresholds(lower=3, upper=6, epsilon=0.4).probabilities(4).tolist()
+    assert p_value(Counter(sides.tolist()), dict(zip((-1, 0, 1), side_distribution, strict=True))) > 1e-4
     wrong = BetweenThresholds(lower=3, upper=6, epsilon=0.44).probabilities(4).tolist()
     assert p_value(Counter(sides.tolist()), dict(zip((-1, 0, 1), wrong, strict=True))) < 1e-4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, RdpAccountant
-from pate.aggregators import Aggregator, ClippedVotes, GNMax, StableTopK
-from pate.pricing.audit import Finding, Settings, findings, printable
+from pate.aggregators import Aggregator, BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
+from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
+from pate.pricing.published_claims import published_claim
 from pate.validation import InvalidValue
 from pate.votes.vote_files import ImportedVotes
 
@@ -19,9 +21,12 @@ VOTES = ImportedVotes("teacher_votes", COUNTS, 800, 9)
 SINGLE = ImportedVotes("classes", np.tile([240, 6, 4], (500, 1)), 250, 1)
 
 
-def found(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> dict[str, Finding]:
-    settings = Settings(given=given, parameters=parameters, target_delta=1e-6, accountant=RdpAccountant)
-    return {each.name: each for each in findings(votes, settings)}
+def audited(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> VoteAudit:
+    return audit_votes(votes, target_delta=1e-6, aggregator=given, parameters=ReleaseParameters(**parameters))
+
+
+def found(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> dict[str, AuditFinding]:
+    return {each.aggregator: each for each in audited(votes, given, **parameters).findings}
 
 
 def classic(event: GaussianEvent, count: int) -> float:
@@ -39,26 +44,26 @@ def test_all_rivals_of_each_layout() -> None:
 
 
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    findings_by_name = found(VOTES, noise_std=40.0, vote_clip=3)
+    prices = found(VOTES, noise_std=40.0, vote_clip=3)
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
         expected = RdpAccountant().compose(event).get_epsilon(1e-6)
-        assert findings_by_name["clipped_votes"].epsilon[adjacency] == expected
+        assert prices["clipped_votes"].epsilon[adjacency] == expected
 
 
 @pytest.mark.parametrize(("name", "moved"), [("gaussian_votes", 2), ("powerset_gnmax", 2), ("clipped_votes", 3)])
 def test_claims_by_hand(name: str, moved: int) -> None:
     finding = found(VOTES, noise_std=40.0, vote_clip=3)[name]
-    assert finding.claimed == pytest.approx(classic(GaussianEvent(40.0 / moved**0.5), 600), rel=1e-3)
+    assert finding.paper_epsilon == pytest.approx(classic(GaussianEvent(40.0 / moved**0.5), 600), rel=1e-3)
     if name != "powerset_gnmax":
-        assert finding.epsilon["replace_one"] > finding.claimed
+        assert finding.epsilon["replace_one"] > finding.paper_epsilon
 
 
 def test_the_papers_claim_and_its_true_price() -> None:
     """Spec: claimed 3.66 under add/remove, bounded by 13 and, under replace-one, 31."""
     finding = found(VOTES, noise_std=50.0, screening_std=60.0)["stable_top_k"]
-    assert finding.claimed == pytest.approx(3.66, abs=0.01)
+    assert finding.paper_epsilon == pytest.approx(3.66, abs=0.01)
     assert finding.epsilon["add_remove"] == pytest.approx(13.0, abs=0.2)
     assert finding.epsilon["replace_one"] == pytest.approx(31, abs=0.8)
 
@@ -66,15 +71,15 @@ def test_the_papers_claim_and_its_true_price() -> None:
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
     gnmax, confident = found(SINGLE, noise_std=20.0, screening_std=100.0, threshold_share=0.95).values()
     for finding in (gnmax, confident):
-        assert finding.claimed is not None
-        assert finding.claimed < finding.epsilon["replace_one"]
+        assert finding.paper_epsilon is not None
+        assert finding.paper_epsilon < finding.epsilon["replace_one"]
         assert "private" in finding.claim
 
 
 def test_no_noise_is_infinite_whatever_is_claimed() -> None:
     for finding in found(VOTES, noise_std=0.0).values():
         assert set(finding.epsilon.values()) == {math.inf}
-        assert finding.claimed == 0
+        assert finding.paper_epsilon == 0
     checked = found(VOTES, screening_std=0.0)
     assert checked["confident_votes"].epsilon["replace_one"] == math.inf
     assert checked["gaussian_votes"].epsilon["replace_one"] < math.inf
@@ -83,7 +88,7 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     given = StableTopK(selection_scale=39.0, test_std=60.0)
     first = next(iter(found(VOTES, given=given).values()))
-    assert (first.name, first.claimed) == ("stable_top_k", None)
+    assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
     assert first.epsilon["replace_one"] == pytest.approx(8.02, abs=0.03)
     assert list(found(VOTES, given=given)).count("stable_top_k") == 1
 
@@ -100,11 +105,37 @@ def test_an_aggregator_for_other_votes_is_refused(votes: ImportedVotes, given: A
         found(votes, given=given)
 
 
+def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does() -> None:
+    given = BoundaryMax(selection_scale=20.0, target_hits=5)
+    assert next(iter(found(VOTES, given))) == next(iter(found(SINGLE, given))) == "boundary_max"
+
+
 @pytest.mark.parametrize("name", ["noise_std", "screening_std"])
 def test_negative_noise_is_refused(name: str) -> None:
     with pytest.raises(InvalidValue, match=f"{name}=-1.0: expected a number >= 0"):
         found(VOTES, **{name: -1.0})
 
 
-def test_json_has_no_infinity() -> None:
-    assert [printable(value) for value in (1.5, None, math.inf)] == [1.5, None, "inf"]
+def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
+    audit = audited(VOTES, StableTopK(selection_scale=39.0, test_std=60.0), screening_std=0.0)
+    values = json.loads(json.dumps(audit.to_json("add_remove"), allow_nan=False))
+    first, *others = values["findings"]
+    assert (values["aggregator"], values["paper_epsilon"]) == ("stable_top_k", 0.0)
+    assert values["epsilon"] == first["epsilon"]["add_remove"] == "inf"
+    assert (values["layout"], values["num_queries"], values["num_labels"]) == ("teacher_votes", 600, 40)
+    assert values["assumed"] == {"noise_std": 50.0, "threshold_share": 0.6, "vote_clip": 2}
+    assert next(each for each in others if each["aggregator"] == "clipped_votes")["epsilon"]["add_remove"] < 100
+
+
+def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
+    class Mine(GaussianVotes):
+        pass
+
+    class Other(StableTopK):
+        def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float:
+            return num_queries * target_delta
+
+    assert published_claim(Mine(noise_std=40.0), VOTES, 1e-6) == published_claim(
+        GaussianVotes(noise_std=40.0), VOTES, 1e-6
+    )
+    assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6).epsilon == 600 * 1e-6

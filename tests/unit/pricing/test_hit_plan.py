@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.aggregators import BoundaryMax, NotPriorTopK
-from pate.pricing.hit_plan import plan_hits
+from pate.pricing import plan_hits
 from pate.validation import InvalidValue
 
 CLEAR = np.tile([400, 0, 0], (300, 1))

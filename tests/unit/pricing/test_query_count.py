@@ -1,4 +1,4 @@
-"""Planning: the number of queries that a budget pays for, and the smallest delta that draws can keep."""
+"""The number of queries that a budget pays for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from pate.accounting import ExactAccountant, PureDpEvent, RdpAccountant, gaussian_epsilon
+from pate.accounting import (
+    Event,
+    ExactAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    gaussian_epsilon,
+)
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from pate.pricing.query_count import largest_num_queries, require_achievable_delta, smallest_delta
+from pate.pricing import largest_num_queries
 from pate.validation import InvalidValue
 
 VOTES = {"num_labels": 40, "num_teachers": 800}
@@ -64,9 +71,40 @@ def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
     assert largest_num_queries(OneSession(noise_std=1.0), target_delta=0.5, **budget) == 10**9
 
 
+@pytest.mark.parametrize(("at_most", "most"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)])
+@pytest.mark.parametrize("accountant", [RdpAccountant, lambda: RdpAccountant()])
+def test_a_cap_is_kept_and_changes_nothing_below_it(at_most: int, most: int, accountant: Any) -> None:
+    budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "accountant": accountant, **VOTES}
+    assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
+
+
+def test_an_event_that_only_its_own_accountant_prices_is_counted_by_that_one() -> None:
+    class Mine(Event):
+        pass
+
+    class Own(GaussianVotes):
+        def event_for(self, *, num_queries: int, **others: int) -> Event:
+            return SelfComposedEvent(Mine(), num_queries)
+
+    class Counts(RdpAccountant):
+        num_events = 0
+
+        def compose(self, event: Event, count: int = 1) -> Counts:
+            self.num_events += event.count
+            return self
+
+        def get_epsilon(self, target_delta: float) -> float:
+            return float(self.num_events)
+
+    budget = {"max_epsilon": 17.5, "target_delta": 1e-6, "accountant": Counts, **VOTES}
+    assert largest_num_queries(Own(noise_std=1.0), **budget) == 17
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"at_most": 0}, "at_most=0: expected a whole number >= 1"),
+        ({"target_delta": 1e-15}, r"target_delta=1e-15: expected at least 4\.44e-15, below which draws"),
         ({"max_epsilon": 0.01}, r"max_epsilon=0\.01: expected at least 0\.\d+, the price of one query"),
         ({"max_epsilon": math.nan}, r"max_epsilon=nan: expected a number > 0"),
         ({"target_delta": 1.0}, r"target_delta=1\.0: expected a number in \(0, 1\)"),
@@ -76,12 +114,3 @@ def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
 def test_impossible_budgets_are_refused(fields: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         largest_num_queries(GUMBEL, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES)
-
-
-def test_smallest_delta_is_a_grid_step_for_every_label() -> None:
-    assert smallest_delta(num_queries=600, num_labels=40) == 24_000 * 2.0**-53
-    with pytest.raises(InvalidValue, match="num_queries=0: expected a whole number >= 1"):
-        smallest_delta(num_queries=0, num_labels=40)
-    assert require_achievable_delta(1e-6, num_queries=600, num_labels=40) == 1e-6
-    with pytest.raises(InvalidValue, match=r"target_delta=1e-30: expected at least 2\.66e-12, below which draws in"):
-        require_achievable_delta(1e-30, num_queries=600, num_labels=40)

@@ -7,26 +7,36 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from pate.accounting import Accountant, RdpAccountant
-from pate.aggregators import GaussianVotes, StableTopK
+from pate.accounting import Accountant, RdpAccountant, ZCdpAccountant
+from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.cli.quote_page import print_quote
-from pate.mechanisms import CertifiedTable
-from pate.pricing.quote import Price, Quote, Request
+from pate.pricing import (
+    AccountantPrice,
+    Budget,
+    PricedRelease,
+    Quote,
+    ReleaseShape,
+    certified_test,
+    plan_release,
+    quote_release,
+)
 from pate.validation import InvalidValue
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
-SIZE: dict[str, Any] = {"target_delta": 1e-6, "num_queries": 600, "num_labels": 40, "num_teachers": 800}
+BUDGET = Budget(target_delta=1e-6)
 
 
-def request(**fields: Any) -> Request:
-    given: dict[str, Any] = {"aggregator": GUMBEL, "accountant": RdpAccountant, "others": {}} | SIZE
-    return Request(**(given | fields))
+def planned(aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800) -> PricedRelease:
+    return plan_release(aggregator, ReleaseShape(num_queries=600, num_labels=40, num_teachers=num_teachers), budget)
+
+
+def quoted(aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800, **others: Any) -> Quote:
+    return quote_release(planned(aggregator, budget, num_teachers), budget, others=others)
 
 
 def failing(error: Exception) -> Callable[[], Accountant]:
@@ -45,24 +55,27 @@ def page(quote: Quote) -> str:
 def test_others_that_have_no_price_say_why() -> None:
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     others = {"pld": failing(missing), "mine": failing(InvalidValue("event=X: expected another")), "rdp": RdpAccountant}
-    quote = request(others=others).quote()
+    quote = quoted(**others)
     assert quote.accountants == (
-        Price("rdp", quote.epsilon, quote.num_orders, quote.best_order),
-        Price("pld", reason="needs the package dp_accounting, which is not installed"),
-        Price("mine", reason="event=X: expected another"),
+        AccountantPrice("rdp", quote.epsilon, quote.num_orders, quote.best_order),
+        AccountantPrice("pld", reason="needs the package dp_accounting, which is not installed"),
+        AccountantPrice("mine", reason="event=X: expected another"),
     )
     text = page(quote)
     assert "needs the package dp_accounting" in text
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
 
 
-def test_the_chosen_accountant_must_have_a_price() -> None:
-    with pytest.raises(InvalidValue, match="event=X: expected another"):
-        request(accountant=failing(InvalidValue("event=X: expected another"))).quote()
+def test_the_accountant_of_the_budget_is_the_one_that_counts() -> None:
+    budget = Budget(target_delta=1e-6, accountant=ZCdpAccountant)
+    quote = quoted(GaussianVotes(noise_std=100.0), budget, rdp=RdpAccountant)
+    assert [price.accountant for price in quote.accountants] == ["zcdp", "rdp"]
+    assert quote.epsilon == quote.accountants[0].epsilon
+    assert (quote.accountant, quote.num_orders, quote.best_order) == ("zcdp", None, None)
 
 
 def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
-    quote = request(target_epsilon=8.0).quote()
+    quote = quoted(budget=Budget(target_delta=1e-6, target_epsilon=8.0))
     text = page(quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
     assert text.count("<- solved for") == 2
@@ -74,37 +87,38 @@ def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
 
 
 def test_a_test_that_is_too_strict_is_said_so() -> None:
-    text = page(request(num_teachers=200).quote())
+    text = page(quoted(num_teachers=200))
     assert "no gap of 200 teachers passes with probability 1/2: nearly every query is refused" in text
 
 
 def test_an_infinite_epsilon_is_no_guarantee() -> None:
-    quote = replace(request(aggregator=GaussianVotes(noise_std=50.0)).quote(), epsilon=math.inf)
+    quote = replace(quoted(GaussianVotes(noise_std=50.0)), epsilon=math.inf)
     assert page(quote).startswith("no guarantee: epsilon is infinite at delta = 1e-6, replace_one")
     assert "what passes" not in page(quote)
     assert json.loads(json.dumps(quote.to_json(), allow_nan=False))["epsilon"] == "inf"
 
 
 def test_printed_epsilon_is_rounded_up() -> None:
-    quote = replace(request().quote(), epsilon=3.00001)
+    quote = replace(quoted(), epsilon=3.00001)
     assert page(quote).startswith("epsilon <= 3.0001 at delta")
 
 
-def test_any_stability_test_can_be_written_as_a_table(tmp_path: Path) -> None:
-    """A Gaussian test is certified at the order that the release is best at."""
-    path = str(tmp_path / "table.json")
-    quote = request(write_table=path).quote()
-    table = CertifiedTable.load(path)
+def test_any_stability_test_can_be_certified() -> None:
+    """A Gaussian test at the order that the release is best at, a table at its own."""
+    release = planned()
+    table = certified_test(release, BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
-    assert table.order == quote.best_order
-    assert quote.table == {"path": path, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
-    assert f"certified to cost at most {table.rdp} a test" in page(quote)
-    ready = StableTopK(selection_scale=38.985, test="table", table=table)
-    again = request(aggregator=ready, write_table=path).quote()
-    assert again.epsilon == quote.epsilon
-    assert again.aggregator["table_sha256"] == table.digest
+    assert table.order == quote_release(release, BUDGET).best_order
+    ready = planned(StableTopK(selection_scale=38.985, test="table", table=table))
+    assert certified_test(ready, BUDGET) == table
+    quote = quote_release(ready, BUDGET)
+    assert quote.epsilon == release.epsilon
+    assert quote.aggregator["table_sha256"] == table.digest
+    with pytest.raises(InvalidValue, match="aggregator=GaussianVotes: expected one with a stability test"):
+        certified_test(planned(GaussianVotes(noise_std=50.0)), BUDGET)
 
 
-def test_more_queries_than_a_delta_can_keep_are_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"target_delta=1e-12: expected at least 2\.66e-12, below which draws"):
-        request(aggregator=GaussianVotes(noise_std=50.0), target_delta=1e-12).quote()
+def test_queries_that_were_solved_for_are_said_so() -> None:
+    quote = quoted(GaussianVotes(noise_std=100.0), Budget(target_delta=1e-6, max_epsilon=4.0))
+    assert quote.solved_for == {"num_queries": quote.num_queries}
+    assert f"{quote.num_queries}  <- solved for, the most that max_epsilon pays for" in page(quote)

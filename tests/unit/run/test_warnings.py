@@ -21,7 +21,7 @@ def test_few_records_a_teacher() -> None:
     assert not list(plan_warnings(data, PLAIN, LINEAR, num_teachers=96))
     (line,) = plan_warnings(data, PLAIN, LINEAR, num_teachers=97)
     assert line.startswith(
-        "teacher.num_teachers=97: 9.9 private records a teacher teach it little; fewer teachers, or "
+        "teacher.num_teachers=97: 9.9 private records per teacher teach it little; fewer teachers, or "
     )
     assert not list(plan_warnings(data, PLAIN, KernelTeacher(), num_teachers=960)), "made for one record each"
 
@@ -38,7 +38,7 @@ def test_few_records_a_teacher() -> None:
 def test_one_label_a_query_for_samples_with_more(aggregator: Aggregator) -> None:
     many = small_dataset()
     (line,) = plan_warnings(many, aggregator, LINEAR, num_teachers=24)
-    assert line.startswith(f"aggregator={type(aggregator).__name__}: names one label a query; any others")
+    assert line.startswith(f"aggregator={type(aggregator).__name__}: names one label per query; any others")
     labels = np.arange(len(many.private))[:, None] % 5 == np.arange(5)
     one = dataclasses.replace(many, private=dataclasses.replace(many.private, labels=labels))
     assert not list(plan_warnings(one, aggregator, LINEAR, num_teachers=24))

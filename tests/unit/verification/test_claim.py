@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import ApproximateEvent, ExactAccountant, GaussianEvent, NonPrivateEvent, RdpAccountant
 from pate.validation import InvalidValue
-from pate.verification import Claim, Finding, Verdict
+from pate.verification import Claim, Verdict, WorstPair
 
 
 def test_the_claim_of_an_event() -> None:
@@ -51,8 +51,8 @@ def test_impossible_claims(fields: dict[str, Any], match: str) -> None:
         Claim(**fields)
 
 
-def finding(exact: float, claimed: float) -> Finding:
-    return Finding("delta", 1.0, exact, claimed, (1,), (0,))
+def pair(exact: float, claimed: float) -> WorstPair:
+    return WorstPair("delta", 1.0, exact, claimed, (1,), (0,))
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def finding(exact: float, claimed: float) -> Finding:
     ],
 )
 def test_ratio_and_excess(exact: float, claimed: float, ratio: float, exceeds: bool) -> None:
-    assert finding(exact, claimed).ratio == pytest.approx(ratio)
-    assert finding(exact, claimed).exceeds is exceeds
+    assert pair(exact, claimed).ratio == pytest.approx(ratio)
+    assert pair(exact, claimed).exceeds is exceeds
 
 
 def test_the_worst_refutes_if_any_does() -> None:
-    verdict = Verdict((finding(0.09, 0.1), finding(0.2, 0.1), finding(0.1, 0.1)), num_pairs=4)
+    verdict = Verdict((pair(0.09, 0.1), pair(0.2, 0.1), pair(0.1, 0.1)), num_pairs=4)
     assert verdict.worst.exact == 0.2
     assert verdict.renyi is None
     assert str(verdict) == (

@@ -29,13 +29,13 @@ def test_a_gaussian_attains_what_the_exact_accountant_prints() -> None:
 
 
 def test_too_little_noise_is_refuted_in_either_order() -> None:
-    for laws in (gaussians(2.7), gaussians(2.7)[::-1]):
-        assert verify_densities(*laws, event=GaussianEvent(3.0), orders=(2.0,), **LIMITS).refuted
+    for distributions in (gaussians(2.7), gaussians(2.7)[::-1]):
+        assert verify_densities(*distributions, event=GaussianEvent(3.0), orders=(2.0,), **LIMITS).refuted
 
 
 def test_laplace_noise_by_panels_that_end_at_the_kinks() -> None:
-    laws = [lambda x, at=at: laplace.logpdf(x, at, 2.0) for at in (0.0, 1.0)]
-    verdict = verify_densities(*laws, event=PureDpEvent(0.5), low=-100.0, high=100.0)
+    distributions = [lambda x, at=at: laplace.logpdf(x, at, 2.0) for at in (0.0, 1.0)]
+    verdict = verify_densities(*distributions, event=PureDpEvent(0.5), low=-100.0, high=100.0)
     assert verdict.sound
     assert verdict.ratio > 0.5
 

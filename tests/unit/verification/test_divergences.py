@@ -64,20 +64,20 @@ def test_a_total_variation_below_the_failure_leaves_nothing() -> None:
     np.testing.assert_allclose(kept[0], kept[1])
 
 
-def pairs_of_laws(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(3)
     return [(rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None]) for _ in range(count)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failure_prob", [0.02, 0.2])
-def test_trimmed_laws_are_dominated_and_minimize_every_hockey_stick(failure_prob: float) -> None:
+def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(failure_prob: float) -> None:
     """Against a linear program over all dominated pairs, for the hockey sticks in both directions."""
-    for first, second in pairs_of_laws(25):
+    for first, second in pairs_of_distributions(25):
         kept = trimmed(first, second, failure_prob)
-        for law, full in zip(kept, (first, second), strict=True):
-            assert law.sum() == pytest.approx(1)
-            assert (law <= full / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
+        for distribution, full in zip(kept, (first, second), strict=True):
+            assert distribution.sum() == pytest.approx(1)
+            assert (distribution <= full / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
         for epsilon in (0.0, 0.3, 1.0):
             for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
                 best = least_hockey_stick(*(side[0] for side in full), failure_prob, math.exp(epsilon))
@@ -97,7 +97,7 @@ def least_hockey_stick(first: np.ndarray, second: np.ndarray, failure_prob: floa
 
 def test_no_other_choice_of_what_fails_has_a_smaller_renyi_divergence() -> None:
     """A numerical minimizer over dominated pairs comes no lower, in either direction."""
-    for first, second in pairs_of_laws(4):
+    for first, second in pairs_of_distributions(4):
         kept = trimmed(first, second, 0.1)
         for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
             bounds = [(1e-9, p / 0.9 + 2e-9) for p in np.concatenate(full)[:, :].ravel()]

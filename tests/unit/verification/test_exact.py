@@ -16,7 +16,7 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.validation import InvalidValue
-from pate.verification import Claim, PriceRefuted, verify, verify_laws
+from pate.verification import Claim, PriceRefuted, verify, verify_distributions
 
 SHAPE: dict[str, Any] = {"num_labels": 2, "num_teachers": 3, "adjacency": Adjacency.REPLACE_ONE}
 FAR = 5.0
@@ -70,24 +70,24 @@ def test_exact_figures_by_hand() -> None:
     assert verdict.delta.exact == pytest.approx(0.25)
 
 
-def test_a_law_is_asked_once_for_each_histogram() -> None:
+def test_a_distribution_is_asked_once_for_each_histogram() -> None:
     asked: list[tuple[int, ...]] = []
 
-    def law(histogram: np.ndarray) -> dict[int, float]:
+    def distribution(histogram: np.ndarray) -> dict[int, float]:
         asked.append(tuple(histogram.tolist()))
         return exponential_mechanism(histogram)
 
-    verify(law, event=BoundedRangeEvent(1.0), **SHAPE)
+    verify(distribution, event=BoundedRangeEvent(1.0), **SHAPE)
     assert sorted(asked) == sorted(set(asked))
     assert len(asked) == 16
     asked.clear()
-    verify(law, event=BoundedRangeEvent(1.0), symmetric=True, **SHAPE)
+    verify(distribution, event=BoundedRangeEvent(1.0), symmetric=True, **SHAPE)
     assert len(asked) <= 16
 
 
 def test_symmetry_changes_no_figure() -> None:
     every, kinds = (verify(exponential_mechanism, event=BoundedRangeEvent(1.0), symmetric=s, **SHAPE) for s in (0, 1))
-    assert [f.exact for f in kinds.findings] == pytest.approx([f.exact for f in every.findings], abs=1e-12)
+    assert [f.exact for f in kinds.worst_pairs] == pytest.approx([f.exact for f in every.worst_pairs], abs=1e-12)
     assert kinds.num_pairs == every.num_pairs
 
 
@@ -133,19 +133,19 @@ def test_several_releases_against_the_price_of_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "match"),
+    ("distribution", "match"),
     [
-        (lambda h: {0: 0.5, 1: 0.49}, r"law\(\(0, 0\)\)=total 0\.99, smallest 0: expected probabilities"),
-        (lambda h: {0: math.nan, 1: 1.0}, r"law\(\(0, 0\)\)=total nan"),
+        (lambda h: {0: 0.5, 1: 0.49}, r"distribution\(\(0, 0\)\)=total 0\.99, smallest 0: expected probabilities"),
+        (lambda h: {0: math.nan, 1: 1.0}, r"distribution\(\(0, 0\)\)=total nan"),
         (lambda h: {0: 1.5, 1: -0.5}, r"smallest -0\.5"),
-        (lambda h: [0.5, 0.5], r"law\(\(0, 0\)\)=list: expected a mapping"),
+        (lambda h: [0.5, 0.5], r"distribution\(\(0, 0\)\)=list: expected a mapping"),
         (lambda h: {}, r"total 0, smallest"),
     ],
 )
-def test_laws_that_are_none(law: Any, match: str) -> None:
+def test_distributions_that_are_none(distribution: Any, match: str) -> None:
     match = match.replace("smallest 0:", r"smallest 0\.49:")
     with pytest.raises(InvalidValue, match=match):
-        verify(law, event=PureDpEvent(1.0), **SHAPE)
+        verify(distribution, event=PureDpEvent(1.0), **SHAPE)
 
 
 class UnknownEvent(Event):
@@ -161,18 +161,18 @@ def test_events_that_cannot_be_priced(event: Any, match: str) -> None:
         verify(exponential_mechanism, event=event, **SHAPE)
 
 
-def test_given_laws_are_compared_in_one_direction() -> None:
+def test_given_distributions_are_compared_in_one_direction() -> None:
     first, second = np.array([0.5, 0.5]), np.array([0.25, 0.75])
     claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
-    assert verify_laws(first, second, event=claim).refuted
-    assert not verify_laws(second, first, event=claim).refuted
-    assert verify_laws([first, second], [second, first], event=claim).worst.first == "first[0]"
-    assert verify_laws(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second == "D'"
+    assert verify_distributions(first, second, event=claim).refuted
+    assert not verify_distributions(second, first, event=claim).refuted
+    assert verify_distributions([first, second], [second, first], event=claim).worst.first == "first[0]"
+    assert verify_distributions(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second == "D'"
 
 
 @pytest.mark.parametrize(
     ("second", "match"), [([0.5, 0.25, 0.25], r"second\.shape=\(1, 3\)"), ([0.5, 0.6], r"second\[0\]=total 1\.1")]
 )
-def test_given_laws_that_are_none(second: list[float], match: str) -> None:
+def test_given_distributions_that_are_none(second: list[float], match: str) -> None:
     with pytest.raises(InvalidValue, match=match):
-        verify_laws([0.5, 0.5], second, event=PureDpEvent(1.0))
+        verify_distributions([0.5, 0.5], second, event=PureDpEvent(1.0))

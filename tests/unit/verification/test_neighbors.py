@@ -48,14 +48,14 @@ def test_one_label_with_one_vote_each_has_no_neighbors_under_replace_one() -> No
     assert len(neighbors(1, 4, Adjacency.REPLACE_ONE, one_vote=True)) == 0
 
 
-def ranks_law(histogram: np.ndarray) -> np.ndarray:
-    """A law over labels that depends on the sorted counts and on the tie-break."""
+def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
+    """A distribution over labels that depends on the sorted counts and on the tie-break."""
     order = np.argsort(-histogram, kind="stable")
     falling = histogram[order]
     weights = np.exp(0.7 * falling) * (1 + 0.3 * np.arange(len(falling)))
-    law = np.zeros(len(falling))
-    law[order] = weights / weights.sum()
-    return law
+    distribution = np.zeros(len(falling))
+    distribution[order] = weights / weights.sum()
+    return distribution
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -66,9 +66,9 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
     assert set(found(kinds)) <= set(found(pairs))
 
     def divergences(some: Neighbors) -> set[float]:
-        laws = np.array([ranks_law(histogram) for histogram in some.histograms])
+        distributions = np.array([ranks_distribution(histogram) for histogram in some.histograms])
         return {
-            round(float(largest_renyi(laws[[i]], laws[[j]], [2.0])[0]), 10)
+            round(float(largest_renyi(distributions[[i]], distributions[[j]], [2.0])[0]), 10)
             for i, j in zip(some.first, some.second, strict=True)
         }
 

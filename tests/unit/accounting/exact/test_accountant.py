@@ -117,7 +117,7 @@ def bits(chances: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]
 
 
 def spans(range_: Fraction, size: int) -> list[tuple[Fraction, Fraction]]:
-    """Pairs whose likelihood ratios are s and s / range, so that both laws sum to 1."""
+    """Pairs whose likelihood ratios are s and s / range, so that both distributions sum to 1."""
     ratios = [1 + (range_ - 1) * Fraction(k, size) for k in range(1, size)]
     q = [(1 - s / range_) / (s - s / range_) for s in ratios]
     return [(s * chance, chance) for s, chance in zip(ratios, q, strict=True)]
@@ -297,8 +297,8 @@ def test_the_profile_falls_and_is_convex_and_both_readings_agree() -> None:
 
 def test_several_readings_compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    original = profile.step_of
-    monkeypatch.setattr(profile, "step_of", lambda *args, **kw: calls.append(args) or original(*args, **kw))
+    original = profile.composition_step
+    monkeypatch.setattr(profile, "composition_step", lambda *args, **kw: calls.append(args) or original(*args, **kw))
     made = ExactAccountant().compose(PureDpEvent(0.123), 5)
     first = made.get_epsilon(1e-4)
     made.get_delta(0.2)

@@ -10,19 +10,26 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import OneBitEvent, gaussian_delta
-from pate.accounting.exact.composition_step import step_of
-from pate.accounting.exact.dominating_pairs import Box, Family, ShiftedMaximum, Span, family, probabilities
-from pate.accounting.exact.loss_grid import Grid, rounded_spacing
+from pate.accounting.exact.composition_step import composition_step
+from pate.accounting.exact.dominating_pairs import (
+    Box,
+    DominatingPairs,
+    ShiftedMaximum,
+    Span,
+    dominating_pairs,
+    probabilities,
+)
+from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
 
 Array = NDArray[np.float64]
 
 
-def hockey_stick(grid: Grid) -> Array:
+def hockey_stick(grid: LossGrid) -> Array:
     return np.asarray(-np.expm1(np.minimum(grid.points, 0.0)))
 
 
-def stepped(pairs: Family, grid: Grid, values: Array) -> Array:
-    return step_of(pairs, grid, negligible=1e-15)(values)
+def stepped(pairs: DominatingPairs, grid: LossGrid, values: Array) -> Array:
+    return composition_step(pairs, grid, negligible=1e-15)(values)
 
 
 def smooth(x: float, scale: float = 0.3) -> float:
@@ -40,7 +47,7 @@ def expectation(up: float, down: float, x: float) -> float:
 @pytest.mark.parametrize("spacing", [0.02, 0.2 / 7, 0.011])
 @pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
 def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length: float) -> None:
-    grid = Grid(first=-200, size=500, spacing=rounded_spacing(spacing))
+    grid = LossGrid(first=-200, size=500, spacing=rounded_spacing(spacing))
     made = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
     for index in range(150, 260, 7):
         x = float(grid.points[index])
@@ -50,7 +57,7 @@ def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length
 
 def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     """With whole cells for pieces the ends alone fall below the best pair in the middle."""
-    grid = Grid(first=-100, size=300, spacing=rounded_spacing(0.4))
+    grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(0.4))
     values = hockey_stick(grid)
     made = stepped(Span(0.4), grid, values)
     at = int(np.flatnonzero(grid.points == 0)[0])
@@ -60,11 +67,11 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
 
 
 def test_pairs_are_above_every_member() -> None:
-    root = family(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
+    root = dominating_pairs(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)
-    grid = Grid(first=-300, size=700, spacing=rounded_spacing(0.01))
+    grid = LossGrid(first=-300, size=700, spacing=rounded_spacing(0.01))
     values = np.array([smooth(x) for x in grid.points.tolist()])
-    step = step_of(root, grid, negligible=1e-15)
+    step = composition_step(root, grid, negligible=1e-15)
     made = [step(values) for _ in range(5)]  # the first splits boxes, later ones use the cover
     pending, pairs = [root], []
     while pending:
@@ -81,7 +88,7 @@ def test_pairs_are_above_every_member() -> None:
 @pytest.mark.parametrize("cells", [3, 40, 900])
 def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
     spacing = rounded_spacing(shift / cells)
-    grid = Grid(first=-8 * cells, size=18 * cells, spacing=spacing)
+    grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
     made = stepped(ShiftedMaximum(1, shift), grid, hockey_stick(grid))
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(shift, epsilon=multiple * spacing)
@@ -89,8 +96,8 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
 
 
 @pytest.mark.parametrize("count", [1, 3, 38])
-def test_masses_of_a_maximum_add_up_and_favor_one_law(count: int) -> None:
-    grid = Grid(first=-500, size=3000, spacing=rounded_spacing(0.002))
+def test_masses_of_a_maximum_add_up_and_favor_one_distribution(count: int) -> None:
+    grid = LossGrid(first=-500, size=3000, spacing=rounded_spacing(0.002))
     ones = stepped(ShiftedMaximum(count, 0.2), grid, np.ones(grid.size))
     assert ones == pytest.approx(1.0, abs=1e-12)
     # E[exp(-loss)] = 1: on V(x) = exp(-x) times a constant the step changes nothing, away from the ends.
@@ -104,8 +111,8 @@ def test_masses_of_a_maximum_add_up_and_favor_one_law(count: int) -> None:
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
     """Against the same sum in 60 digits: never below, and above by less than the stated factor a step."""
     count, epsilon = 1000, 0.01
-    grid = Grid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
-    step, values = step_of(Box.pair(epsilon, -epsilon), grid, negligible=1e-300), hockey_stick(grid)
+    grid = LossGrid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
+    step, values = composition_step(Box.pair(epsilon, -epsilon), grid, negligible=1e-300), hockey_stick(grid)
     for _ in range(count):
         values = step(values)
     with mpmath.workdps(60):
@@ -125,7 +132,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 
 
 def test_losses_beyond_the_grid_count_as_certain() -> None:
-    grid = Grid(first=-10, size=30, spacing=rounded_spacing(0.1))
+    grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
     first, _ = probabilities(50.0, -0.3)
     made = stepped(Box.pair(50.0, -0.3), grid, hockey_stick(grid))
     assert made[-1] >= first * (1 - 1e-15)

@@ -20,7 +20,7 @@ from pate.accounting import (
     PureDpEvent,
     ZCdpEvent,
 )
-from pate.accounting.exact.dominating_pairs import Box, ShiftedMaximum, Span, family, probabilities
+from pate.accounting.exact.dominating_pairs import Box, ShiftedMaximum, Span, dominating_pairs, probabilities
 from pate.validation import InvalidValue
 
 
@@ -44,7 +44,7 @@ def test_probabilities_are_those_of_both_ratios_to_their_last_digits(up: float, 
 
 def test_a_bit_gives_both_roles_at_the_full_reach_and_drops_what_others_dominate() -> None:
     chances = [0.05, 0.2, 0.45, 0.8]
-    box = family(OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
+    box = dominating_pairs(OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
     assert isinstance(box, Box)
     found = {(round(pair.up, 9), round(pair.down, 9)) for pair in single_pairs(box)}
     roles = set()
@@ -60,7 +60,7 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
     rng = np.random.default_rng(0)
     for low, step in zip(rng.uniform(-40, 40, 200).tolist(), (10 ** rng.uniform(-9, 1, 200)).tolist(), strict=True):
         logits = (low, low + step)
-        box = family(OneBitEvent(logits, reach=1))
+        box = dominating_pairs(OneBitEvent(logits, reach=1))
         assert isinstance(box, Box)
         with mpmath.workdps(60):
             one, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
@@ -72,7 +72,7 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
 
 
 def test_every_box_contains_its_halves() -> None:
-    root = family(OneBitEvent(tuple(np.linspace(-8, 8, 101).tolist()), reach=3))
+    root = dominating_pairs(OneBitEvent(tuple(np.linspace(-8, 8, 101).tolist()), reach=3))
     assert isinstance(root, Box)
     pending = [root]
     while pending:
@@ -84,13 +84,13 @@ def test_every_box_contains_its_halves() -> None:
 
 
 def test_families_of_the_other_events() -> None:
-    pair = family(PureDpEvent(0.4))
+    pair = dominating_pairs(PureDpEvent(0.4))
     assert isinstance(pair, Box)
     assert (pair.up, pair.down, pair.halves) == (0.4, -0.4, ())
     assert pair.variance == pytest.approx(0.16)
-    assert family(BoundedRangeEvent(0.3)) == Span(0.3)
-    assert family(GaussianEvent(4.0)) == ShiftedMaximum(1, 0.25)
-    assert family(NoisyMaxGaussianEvent(4.0, 7)) == ShiftedMaximum(6, 0.5)
+    assert dominating_pairs(BoundedRangeEvent(0.3)) == Span(0.3)
+    assert dominating_pairs(GaussianEvent(4.0)) == ShiftedMaximum(1, 0.25)
+    assert dominating_pairs(NoisyMaxGaussianEvent(4.0, 7)) == ShiftedMaximum(6, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_families_of_the_other_events() -> None:
     ids=repr,
 )
 def test_where_nothing_can_happen_there_is_no_family(event: NoOpEvent) -> None:
-    assert family(event) is None
+    assert dominating_pairs(event) is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_where_nothing_can_happen_there_is_no_family(event: NoOpEvent) -> None:
 def test_limits_make_no_warning(logits: tuple[float, ...]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        box = family(OneBitEvent(logits, reach=1))
+        box = dominating_pairs(OneBitEvent(logits, reach=1))
     assert isinstance(box, Box)
     assert box.up > 0 > box.down
 
@@ -125,4 +125,4 @@ def test_an_event_without_a_family_is_refused(event: ZCdpEvent) -> None:
     with pytest.raises(
         InvalidValue, match=f"event={type(event).__name__}: expected an event that the exact accountant"
     ):
-        family(event)
+        dominating_pairs(event)

@@ -1,4 +1,4 @@
-"""The grid: weights that keep both laws, bounds left, right and between, spacings of few digits."""
+"""The grid: weights that keep both distributions, bounds left, right and between, spacings of few digits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from pate.accounting.exact.loss_grid import Grid, rounded_spacing
+from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
 
-GRID = Grid(first=-50, size=200, spacing=rounded_spacing(0.037))
+GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(0.037))
 
 
 @pytest.mark.parametrize("spacing", [1e-250, 3e-9, 0.1, 1 / 3, 7.0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.accounting.exact.dominating_pairs import Box, ShiftedMaximum, Span
-from pate.accounting.exact.loss_grid import Grid, rounded_spacing
+from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
 from pate.accounting.exact.profile import Profile, composed, largest_loss
 
 PAIR = Box.pair(0.2, -0.2)
@@ -21,7 +21,7 @@ def test_reading_epsilon_and_delta_are_inverse_between_points() -> None:
 
 
 def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_the_grid_ends_above() -> None:
-    grid = Grid(first=-3, size=8, spacing=rounded_spacing(0.1))
+    grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(0.1))
     profile = Profile(grid, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(0.6) == 0
     assert profile.epsilon(0.1) == math.inf

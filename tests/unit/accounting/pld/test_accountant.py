@@ -1,4 +1,4 @@
-"""The PLD accountant against exact laws, and what it takes from the Renyi accountant."""
+"""The PLD accountant against exact distributions, and what it takes from the Renyi accountant."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def test_a_gaussian_and_a_pure_release_against_a_quadrature() -> None:
     mu, epsilon = 0.5, 0.8
     made = distribution((GaussianEvent(1 / mu), 1), (PureDpEvent(epsilon), 2))
     truth = 1 / (1 + math.exp(-epsilon))
-    law = {2 * epsilon: truth**2, 0.0: 2 * truth * (1 - truth), -2 * epsilon: (1 - truth) ** 2}
+    masses = {2 * epsilon: truth**2, 0.0: 2 * truth * (1 - truth), -2 * epsilon: (1 - truth) ** 2}
     for target in (0.5, 1.5, 3.0):
         exact = sum(
             mass * (gaussian_delta(mu, epsilon=target - loss) if target > loss else _below(mu, target - loss))
-            for loss, mass in law.items()
+            for loss, mass in masses.items()
         )
         assert exact <= made.delta(target) <= exact * 1.001 + 1e-9
 
 
 def _below(mu: float, epsilon: float) -> float:
-    """The hockey stick at a negative epsilon, by the exchange of the two laws."""
+    """The hockey stick at a negative epsilon, by the exchange of the two distributions."""
     return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu, epsilon=-epsilon)
 
 

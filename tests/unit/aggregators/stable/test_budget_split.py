@@ -11,7 +11,6 @@ import pytest
 
 from pate.accounting import ExactAccountant, RdpAccountant
 from pate.aggregators import StableTopK
-from pate.aggregators.stable.release_probability import gap_to_release, release_probability
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 
@@ -27,34 +26,40 @@ def test_release_probability_by_hand() -> None:
     aggregator = StableTopK(selection_scale=7.0, test_std=3.0)
     chosen = math.exp(30 / 7) / (math.exp(30 / 7) + 8)
     passed = aggregator.stability_test(num_teachers=50).pass_probs[30]
-    probability = release_probability(aggregator, 30, num_labels=10, num_teachers=50)
+    probability = aggregator.steps(num_labels=10, num_teachers=50).release_probability(30)
     assert probability == pytest.approx(chosen * passed, rel=1e-12)
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
-def test_release_probability_is_that_of_the_exact_law(noise: str) -> None:
+def test_release_probability_is_that_of_the_exact_distribution(noise: str) -> None:
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
-    law = aggregator.distribution(votes, num_teachers=40)
-    assert release_probability(aggregator, 25, num_labels=4, num_teachers=40) == pytest.approx(law[0,], rel=1e-9)
+    distribution = aggregator.distribution(votes, num_teachers=40)
+    assert aggregator.steps(num_labels=4, num_teachers=40).release_probability(25) == pytest.approx(
+        distribution[0,], rel=1e-9
+    )
 
 
 def test_padding_adds_candidates_and_one_candidate_needs_no_choice() -> None:
     aggregator = StableTopK(selection_scale=4.0, test_std=2.0, regularizer=(9.0,))
     passed = aggregator.stability_test(num_teachers=40).pass_probs[25]
-    assert release_probability(aggregator, 25, num_labels=2, num_teachers=40) == passed
+    assert aggregator.steps(num_labels=2, num_teachers=40).release_probability(25) == passed
     padded = StableTopK(selection_scale=4.0, test_std=2.0, padded=True)
     chosen = math.exp(25 / 4) / (math.exp(25 / 4) + 2)
-    assert release_probability(padded, 25, num_labels=2, num_teachers=40) == pytest.approx(chosen * passed, rel=1e-9)
+    assert padded.steps(num_labels=2, num_teachers=40).release_probability(25) == pytest.approx(
+        chosen * passed, rel=1e-9
+    )
 
 
 def test_gap_to_release_is_the_smallest() -> None:
-    gap = gap_to_release(GAUSSIAN, 0.5, **VOTES)
+    gap = GAUSSIAN.steps(**VOTES).gap_to_release(0.5)
     assert gap is not None
-    assert release_probability(GAUSSIAN, gap, **VOTES) >= 0.5 > release_probability(GAUSSIAN, gap - 1, **VOTES)
-    assert gap_to_release(GAUSSIAN, 0.5, num_labels=40, num_teachers=300) is None
+    assert (
+        GAUSSIAN.steps(**VOTES).release_probability(gap) >= 0.5 > GAUSSIAN.steps(**VOTES).release_probability(gap - 1)
+    )
+    assert GAUSSIAN.steps(num_labels=40, num_teachers=300).gap_to_release(0.5) is None
     with pytest.raises(InvalidValue, match=r"probability=1\.5: expected a number in \(0, 1\)"):
-        gap_to_release(GAUSSIAN, 1.5, **VOTES)
+        GAUSSIAN.steps(**VOTES).gap_to_release(1.5)
 
 
 @pytest.mark.slow
@@ -66,13 +71,13 @@ def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) 
     base = replace(base, adjacency=adjacency, selection_share=None)
     best = base.calibrated(**goal)
     assert 7.98 < RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6) <= 8
-    smallest = gap_to_release(best, 0.5, **votes)
+    smallest = best.steps(**votes).gap_to_release(0.5)
     assert smallest is not None
     rivals = [replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
     if base.test != "table":
         rivals = [replace(base, test_std=38.985 * ratio, selection_share=0.5) for ratio in (0.4, 0.9, 1.5)]
     for rival in rivals:
-        assert smallest <= (gap_to_release(rival.calibrated(**goal), 0.5, **votes) or math.inf) + 1
+        assert smallest <= (rival.calibrated(**goal).steps(**votes).gap_to_release(0.5) or math.inf) + 1
 
 
 @pytest.mark.slow
@@ -80,7 +85,7 @@ def test_an_open_split_beats_the_papers_ratio_by_far() -> None:
     """At 3.6 under replace-one 800 teachers need a gap of 736 with the paper's ratio of scales."""
     papers = GAUSSIAN.calibrated(**GOAL, **SHAPE)
     best = replace(GAUSSIAN, selection_share=None).calibrated(**GOAL, **SHAPE)
-    needed = [gap_to_release(aggregator, 0.5, **VOTES) for aggregator in (papers, best)]
+    needed = [aggregator.steps(**VOTES).gap_to_release(0.5) for aggregator in (papers, best)]
     assert needed[0] == pytest.approx(736, abs=8)
     assert needed[1] is not None
     assert needed[1] < 500
@@ -90,8 +95,8 @@ def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
     far = {"target_epsilon": 0.2, "target_delta": 1e-6, "num_queries": 600, "num_labels": 40, "num_teachers": 100}
     best = replace(TABLE, selection_share=None).calibrated(**far)
     even = TABLE.calibrated(**far)
-    assert gap_to_release(best, 0.5, num_labels=40, num_teachers=100) is None
-    released = [release_probability(found, 100, num_labels=40, num_teachers=100) for found in (best, even)]
+    assert best.steps(num_labels=40, num_teachers=100).gap_to_release(0.5) is None
+    released = [found.steps(num_labels=40, num_teachers=100).release_probability(100) for found in (best, even)]
     assert released[0] > released[1]
 
 

@@ -91,17 +91,21 @@ def test_which_sets_come_back(votes: list[int], expected: set[tuple[int, int]]) 
     aggregator = dataclasses.replace(PLAIN, peel_scale=40.0)
     rows = released(aggregator, votes, num_teachers=1000, queries=400)
     assert {tuple(np.flatnonzero(row).tolist()) for row in rows} == expected
-    law = aggregator.distribution(np.array(votes), num_teachers=1000)
-    assert sum(law.values()) == pytest.approx(1, rel=1e-12)
-    assert sum(probability for labels, probability in law.items() if labels in expected) == pytest.approx(1, abs=1e-6)
+    distribution = aggregator.distribution(np.array(votes), num_teachers=1000)
+    assert sum(distribution.values()) == pytest.approx(1, rel=1e-12)
+    assert sum(probability for labels, probability in distribution.items() if labels in expected) == pytest.approx(
+        1, abs=1e-6
+    )
 
 
 def test_a_heavy_penalty_tests_size_k_alone() -> None:
     votes = np.array([100, 90, 89, 0])
-    law = dataclasses.replace(PLAIN, penalty=1e6, peel_scale=0.01).stable_top_k.distribution(votes, num_teachers=100)
-    assert law[None] == pytest.approx(1, abs=1e-6)  # the gap of 1 at k = 2 is unstable
-    law = dataclasses.replace(PLAIN, peel_scale=0.01).stable_top_k.distribution(votes, num_teachers=100)
-    assert law[0, 1, 2] == pytest.approx(1, abs=1e-6)
+    distribution = dataclasses.replace(PLAIN, penalty=1e6, peel_scale=0.01).stable_top_k.distribution(
+        votes, num_teachers=100
+    )
+    assert distribution[None] == pytest.approx(1, abs=1e-6)  # the gap of 1 at k = 2 is unstable
+    distribution = dataclasses.replace(PLAIN, peel_scale=0.01).stable_top_k.distribution(votes, num_teachers=100)
+    assert distribution[0, 1, 2] == pytest.approx(1, abs=1e-6)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -121,8 +125,8 @@ def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
     adjacency: Adjacency, votes: list[int]
 ) -> None:
     padded = StableFixedTopK(k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency)
-    law = padded.distribution(np.array(votes), num_teachers=9)
-    assert law == pytest.approx({(0, 1): 1 / 3, (0, 2): 1 / 3, (1, 2): 1 / 3}, rel=1e-9)
+    distribution = padded.distribution(np.array(votes), num_teachers=9)
+    assert distribution == pytest.approx({(0, 1): 1 / 3, (0, 2): 1 / 3, (1, 2): 1 / 3}, rel=1e-9)
 
 
 def test_more_labels_than_there_are_cannot_be_released() -> None:

@@ -1,4 +1,4 @@
-"""StableTopK: its parameters, its price as the sum of its parts, its law, calibration of tables, the paper's figure."""
+"""StableTopK: parameters, price as the sum of its parts, distribution, calibration of tables, the paper's figure."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def test_price_is_that_of_selection_and_test_once_a_query() -> None:
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
 
 
-def test_law_by_hand() -> None:
+def test_distribution_by_hand() -> None:
     """Gaps (1, 6) at beta 2: selection weights exp(gap / 2); the set passes by its own gap."""
     votes = np.array([8, 7, 1])
-    law = PLAIN.distribution(votes, num_teachers=8)
+    distribution = PLAIN.distribution(votes, num_teachers=8)
     weights = np.exp(np.array([1, 6]) / 2)
     chosen = weights / weights.sum()
     passed = PLAIN.stability_test(num_teachers=8).pass_probabilities(np.array([1, 6]))
-    assert law.keys() == {None, (0,), (0, 1)}
-    assert law[0,] == pytest.approx(chosen[0] * passed[0], rel=1e-12)
-    assert law[0, 1] == pytest.approx(chosen[1] * passed[1], rel=1e-12)
-    assert sum(law.values()) == pytest.approx(1, rel=1e-12)
+    assert distribution.keys() == {None, (0,), (0, 1)}
+    assert distribution[0,] == pytest.approx(chosen[0] * passed[0], rel=1e-12)
+    assert distribution[0, 1] == pytest.approx(chosen[1] * passed[1], rel=1e-12)
+    assert sum(distribution.values()) == pytest.approx(1, rel=1e-12)
 
 
 def test_no_label_and_all_labels_need_no_test() -> None:
@@ -67,12 +67,14 @@ def test_no_label_and_all_labels_need_no_test() -> None:
     assert release.labels.all()
 
 
-def test_with_max_k_the_law_needs_the_best_counts_only() -> None:
+def test_with_max_k_the_distribution_needs_the_best_counts_only() -> None:
     """An unknown domain: labels below the best max_k + 1, and how many there are, change nothing."""
     restricted = dataclasses.replace(PLAIN, max_k=2)
-    laws = [restricted.distribution(np.array(votes), num_teachers=9) for votes in ([9, 8, 2], [9, 8, 2, 1, 0, 2])]
-    assert laws[0] == laws[1]
-    assert laws[0].keys() == {None, (0,), (0, 1)}
+    distributions = [
+        restricted.distribution(np.array(votes), num_teachers=9) for votes in ([9, 8, 2], [9, 8, 2, 1, 0, 2])
+    ]
+    assert distributions[0] == distributions[1]
+    assert distributions[0].keys() == {None, (0,), (0, 1)}
     shapes = [{"num_queries": 3, "num_labels": labels, "num_teachers": 9} for labels in (3, 4000)]
     assert restricted.event_for(**shapes[0]) == restricted.event_for(**shapes[1])
     votes = np.tile([9, 9, 9, 0], (200, 1))

@@ -278,7 +278,7 @@ def test_a_hit_that_is_refused_is_paid_for() -> None:
 
 
 def test_what_a_hit_releases_is_independent_of_its_check() -> None:
-    """Hits have the law of stable top-k, though their check has failed: each draw has a random number of its own."""
+    """Hits are drawn as by stable top-k, though their check has failed: each draw has a random number of its own."""
     prior_and_scale: dict[str, Any] = {"prior_scale": 5.0, "prior_margin": 6.0, "selection_scale": 4.0}
     sizes = {"first_queries": 0, "target_hits": 20_000, "round_size": 20_000}
     aggregator = replace(NOT_PRIOR, **prior_and_scale, table_budget=1.0, failure_prob=0.01, **sizes)
@@ -286,19 +286,19 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
     release = released(aggregator, np.tile(counts, (20_000, 1)), prior=np.tile(prior, (20_000, 1)))
     labels, answered = release.labels[release.hits], release.answered[release.hits]
     assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
-    law = aggregator.release_step.distribution(counts, num_teachers=40)
-    assert law.pop(None) == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered)))
-    for chosen, probability in law.items():
+    distribution = aggregator.release_step.distribution(counts, num_teachers=40)
+    assert distribution.pop(None) == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered)))
+    for chosen, probability in distribution.items():
         found = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
         assert abs(found - probability) < 5 * np.sqrt(probability * (1 - probability) / len(answered))
 
 
-def test_draws_follow_the_law() -> None:
-    law = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
-    counts = np.bincount(draw_index(law, np.random.default_rng(0).random(100_000)), minlength=4)
-    np.testing.assert_allclose(counts / 100_000, law[0], atol=5 * 0.5 / np.sqrt(100_000))
+def test_draws_follow_the_distribution() -> None:
+    distribution = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
+    counts = np.bincount(draw_index(distribution, np.random.default_rng(0).random(100_000)), minlength=4)
+    np.testing.assert_allclose(counts / 100_000, distribution[0], atol=5 * 0.5 / np.sqrt(100_000))
     assert counts[1] == 0
-    np.testing.assert_array_equal(draw_index(law[:2], np.array([0.0, 1 - 2.0**-53])), [0, 3])
+    np.testing.assert_array_equal(draw_index(distribution[:2], np.array([0.0, 1 - 2.0**-53])), [0, 3])
 
 
 def test_epsilon_of_a_bit_by_hand() -> None:
@@ -322,19 +322,19 @@ def frequencies(aggregator: NotPriorTopK, counts: list[int], num_queries: int) -
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
-def test_a_checked_query_follows_its_law_and_no_other(factor: float) -> None:
+def test_a_checked_query_follows_its_distribution_and_no_other(factor: float) -> None:
     """Kept with the table's probability, else released as stable top-k would; noise of another scale is told apart."""
     counts, num_queries, num_teachers = [22, 20, 18, 3], 20_000, 40
     aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
     assumed = aggregator.scaled(factor)
     kept = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
-    law: dict[object, float] = {"kept": kept}
+    distribution: dict[object, float] = {"kept": kept}
     for outcome, mass in assumed.release_step.distribution(np.array(counts), num_teachers=num_teachers).items():
-        law[outcome] = (1 - kept) * mass
+        distribution[outcome] = (1 - kept) * mass
     found = frequencies(aggregator, counts, num_queries)
     deviations = [
         abs(found.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
-        for outcome, mass in law.items()
+        for outcome, mass in distribution.items()
         if mass > 1e-3
     ]
     assert bool(max(deviations) < 5) is (factor == 1.0)

@@ -18,7 +18,7 @@ from tests.statistical.chi_square import p_value
 DRAWS = 40_000
 
 
-def law(noise: DiscreteLaplace) -> dict[int, float]:
+def distribution(noise: DiscreteLaplace) -> dict[int, float]:
     return {value: float(noise.mass(value)) for value in range(-400, 401)}
 
 
@@ -37,8 +37,8 @@ def test_masses_are_normalized_exponentials_and_sum_to_the_tail(rate: float) -> 
 def test_draws_follow_the_masses(rate: Any) -> None:
     noise = DiscreteLaplace.at_most(rate)
     drawn = Counter(noise.sample((DRAWS,), np.random.default_rng(11)).tolist())
-    assert p_value(drawn, law(noise)) > 1e-4
-    assert p_value(drawn, law(DiscreteLaplace.at_most(float(rate) * 1.05))) < 1e-4
+    assert p_value(drawn, distribution(noise)) > 1e-4
+    assert p_value(drawn, distribution(DiscreteLaplace.at_most(float(rate) * 1.05))) < 1e-4
 
 
 def test_coins_show_true_as_often_as_the_exponential_says() -> None:

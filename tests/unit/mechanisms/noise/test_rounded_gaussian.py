@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.mechanisms.noise import rounded_gaussian
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniform, words
+from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, words
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import InvalidValue
 
@@ -46,7 +46,7 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
     _, decided = rounded_gaussian._geometric(np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64))
     assert decided.tolist() == [False, True, False]
     assert rounded_gaussian._geometric(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [0.0]
-    half = LazyUniform(int(boundary), np.random.default_rng(0))
+    half = LazyBitsUniform(int(boundary), np.random.default_rng(0))
     target = Fraction(int(boundary), 2**64) + Fraction(1, 2**66)
     assert half.below(lambda digits: (target, target)) in (True, False)
     assert half.digits > 40

@@ -11,7 +11,7 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent, NoisyMaxGaussianEvent, NoOpEvent, PureDpEvent
 from pate.mechanisms import GapSelection
-from pate.mechanisms.stable.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
 from pate.validation import InvalidValue
 
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
@@ -27,7 +27,7 @@ def test_candidates_with_and_without_padding() -> None:
     assert padded.candidates.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_law_by_hand() -> None:
+def test_distribution_by_hand() -> None:
     """Gaps (1, 3, 2) at scale 2: weights exp(gap / 2)."""
     weights = np.exp(np.array([1, 3, 2]) / 2)
     np.testing.assert_allclose(SELECTION.probabilities(np.array([6, 0, 5, 2])), weights / weights.sum(), rtol=1e-12)
@@ -39,7 +39,7 @@ def test_padding_adds_the_gaps_to_all_and_to_none() -> None:
     np.testing.assert_allclose(padded.probabilities(np.array([3, 5])), weights / weights.sum(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_a_batch_is_its_rows(noise: str) -> None:
     selection = GapSelection(noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6)
     votes = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
@@ -51,20 +51,20 @@ def test_a_batch_is_its_rows(noise: str) -> None:
     assert selection(votes[0], rng=rng()).shape == ()
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_a_clear_gap_wins_against_little_noise(noise: str) -> None:
     selection = GapSelection(noise_scale=0.1, noise=noise, num_labels=4, num_teachers=30)
     votes = np.tile([30, 0, 29, 28], (100, 1))
     assert (selection(votes, rng=rng()) == 3).all()
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_huge_noise_chooses_evenly(noise: str) -> None:
     selection = GapSelection(noise_scale=1e6, noise=noise, num_labels=4, num_teachers=6)
     np.testing.assert_allclose(selection.probabilities(np.array([6, 0, 0, 0])), np.full(3, 1 / 3), atol=1e-5)
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_regularizer_as_function_or_numbers(noise: str) -> None:
     def make(regularizer: Any) -> np.ndarray:
         selection = GapSelection(
@@ -92,17 +92,17 @@ def test_candidates_up_to_max_k(padded: bool, max_k: int, candidates: list[int])
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> None:
     """Two candidates need three counts; how many labels there are beside them, and their votes, is all the same."""
-    laws = []
+    distributions = []
     for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
         selection = GapSelection(
             noise_scale=2.0, noise=noise, num_labels=len(votes), num_teachers=6, padded=padded, max_k=2
         )
-        laws.append(selection.probabilities(np.array(votes)))
-    np.testing.assert_array_equal(laws[0], laws[1])
-    np.testing.assert_array_equal(laws[0], laws[2])
+        distributions.append(selection.probabilities(np.array(votes)))
+    np.testing.assert_array_equal(distributions[0], distributions[1])
+    np.testing.assert_array_equal(distributions[0], distributions[2])
 
 
 def test_with_max_k_fewer_candidates_are_priced() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pate.mechanisms import FixedKRegularizer, GapSelection
-from pate.mechanisms.stable.gap_selection import NOISES
+from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
 from pate.mechanisms.stable.regularizer import checked_regularizer, exactly_addable, offsets_of
 from pate.validation import InvalidValue
 
@@ -80,7 +80,7 @@ def test_one_number_for_each_candidate(count: int) -> None:
         offsets_of([0.0] * count, CANDIDATES)
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
     """What is added to all candidates changes nothing: rounded sums would move by more than the price allows."""

@@ -1,4 +1,4 @@
-"""Top-stable: the threshold, the law of a draw, its price on all small instances, and what is refused."""
+"""Top-stable: the threshold, the distribution of a draw, its price on all small instances, and what is refused."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def mechanism(**changes: object) -> TopStableTopK:
     return TopStableTopK(**values)
 
 
-def test_draws_follow_the_exact_law() -> None:
+def test_draws_follow_the_exact_distribution() -> None:
     counts, draws = np.array([2, 9, 5, 1]), 20_000
     outcome = mechanism()(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
-    law = mechanism().distribution(counts)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
-    assert law.keys() == {(-1, -1, -1), (1, -1, -1), (1, 2, -1), (0, 1, 2)}
+    distribution = mechanism().distribution(counts)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
+    assert distribution.keys() == {(-1, -1, -1), (1, -1, -1), (1, 2, -1), (0, 1, 2)}
     seen = Counter(map(tuple, outcome.indices.tolist()))
-    assert chisquare([seen[key] for key in law], np.array(list(law.values())) * draws).pvalue > 1e-4
+    assert chisquare([seen[key] for key in distribution], np.array(list(distribution.values())) * draws).pvalue > 1e-4
     assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
 
 
@@ -41,14 +41,14 @@ def test_a_gap_of_w_passes_with_its_share_of_the_failure() -> None:
 
 def largest_delta(made: TopStableTopK, adjacency: Adjacency, *, epsilon: float) -> float:
     """The largest hockey stick over all neighboring histograms of 3 labels and 4 teachers."""
-    laws = {counts: made.distribution(np.array(counts)) for counts in product(range(5), repeat=3)}
+    distributions = {counts: made.distribution(np.array(counts)) for counts in product(range(5), repeat=3)}
     ups = [(0, 1)] if adjacency is Adjacency.ADD_REMOVE else [(-1, 0, 1)]
     largest = 0.0
-    for counts, law in laws.items():
+    for counts, distribution in distributions.items():
         for move in product(*ups, repeat=3):
-            other = laws.get(tuple(c + m for c, m in zip(counts, move, strict=True)))
+            other = distributions.get(tuple(c + m for c, m in zip(counts, move, strict=True)))
             if other is not None:
-                for p, q in ((law, other), (other, law)):
+                for p, q in ((distribution, other), (other, distribution)):
                     excess = [p.get(y, 0.0) - math.exp(epsilon) * q.get(y, 0.0) for y in p]
                     largest = max(largest, sum(x for x in excess if x > 0))
     return largest

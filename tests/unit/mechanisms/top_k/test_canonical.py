@@ -1,4 +1,4 @@
-"""Canonical top-k: classes of sets against their definition, and the laws of the five kinds of noise."""
+"""Canonical top-k: classes of sets against their definition, and the distributions of the five kinds of noise."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import CanonicalTopK
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.noise.order_distributions import ordered_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.canonical_classes import CanonicalClasses
 from pate.validation import InvalidValue
 
@@ -79,32 +79,32 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("noise", ["gumbel", "half_logistic"])
-def test_few_and_many_classes_have_the_same_law(noise: str, gamma: float) -> None:
-    """The ways to draw, against the exact law: a chi-square with a fixed seed."""
+def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
+    """The ways to draw, against the exact distribution: a chi-square with a fixed seed."""
     rng, counts = np.random.default_rng(4), np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
-    law = mechanism.distribution(counts)
+    distribution = mechanism.distribution(counts)
     block = mechanism._draw_block(np.tile(counts, (20_000, 1)), rng, likely=False)
     single = np.concatenate([mechanism._draw_block(counts[None], rng, likely=True) for _ in range(3_000)])
     for drawn in (block, single):
         seen = Counter(map(tuple, drawn.tolist()))
-        expected = {outcome: p * len(drawn) for outcome, p in law.items()}
+        expected = {outcome: p * len(drawn) for outcome, p in distribution.items()}
         statistic = sum((seen[outcome] - n) ** 2 / n for outcome, n in expected.items())
-        assert statistic < len(law) - 1 + 5 * math.sqrt(2 * len(law))
+        assert statistic < len(distribution) - 1 + 5 * math.sqrt(2 * len(distribution))
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
-@pytest.mark.parametrize("noise", list(NOISES))
-def test_law_is_the_noisy_minimum_of_the_loss_over_all_sets(noise: str, gamma: float) -> None:
+@pytest.mark.parametrize("noise", list(UNIT_NOISES))
+def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(noise: str, gamma: float) -> None:
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
     values = np.array([-mechanism.weight * loss_by_definition(counts, chosen, gamma) for chosen in sets])
-    expected = ordered_law(values, 1, NOISES[noise])
-    law = mechanism.distribution(counts)
-    assert law.keys() == set(sets)
+    expected = ordered_distribution(values, 1, UNIT_NOISES[noise])
+    distribution = mechanism.distribution(counts)
+    assert distribution.keys() == set(sets)
     for place, chosen in enumerate(sets):
-        assert law[chosen] == pytest.approx(expected[(place,)], rel=1e-9)
+        assert distribution[chosen] == pytest.approx(expected[(place,)], rel=1e-9)
 
 
 def test_a_large_instance_is_drawn() -> None:

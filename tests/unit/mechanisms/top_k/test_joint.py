@@ -1,4 +1,4 @@
-"""Joint selection: the classes of sequences against their definition, and the law of a draw."""
+"""Joint selection: the classes of sequences against their definition, and the distribution of a draw."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.noise.order_distributions import ordered_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.joint_classes import JointClasses, count_by_loss
 from pate.validation import InvalidValue
 
@@ -99,12 +99,12 @@ def test_class_counts_are_exact_far_beyond_floating_point() -> None:
 
 
 @pytest.mark.slow
-def test_few_and_many_places_have_the_same_law() -> None:
-    """The two ways to draw, against the exact law: a chi-square with a fixed seed."""
+def test_few_and_many_places_have_the_same_distribution() -> None:
+    """The two ways to draw, against the exact distribution: a chi-square with a fixed seed."""
     rng = np.random.default_rng(3)
     counts, draws = np.array([4, 4, 2, 1, 0]), 20_000
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
-        law = mechanism.distribution(counts)
+        distribution = mechanism.distribution(counts)
         blocks = {
             "all": mechanism._draw_block(np.tile(counts, (draws, 1)), rng, likely=False),
             "likely": np.concatenate(
@@ -113,10 +113,10 @@ def test_few_and_many_places_have_the_same_law() -> None:
         }
         for block in blocks.values():
             seen = Counter(map(tuple, block.tolist()))
-            expected = {outcome: p * len(block) for outcome, p in law.items()}
+            expected = {outcome: p * len(block) for outcome, p in distribution.items()}
             statistic = sum((seen[outcome] - n) ** 2 / n for outcome, n in expected.items())
-            assert seen.keys() <= law.keys()
-            assert statistic < len(law) - 1 + 5 * math.sqrt(2 * len(law))
+            assert seen.keys() <= distribution.keys()
+            assert statistic < len(distribution) - 1 + 5 * math.sqrt(2 * len(distribution))
 
 
 def test_a_large_instance_is_drawn() -> None:
@@ -131,9 +131,9 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
     losses = losses_by_definition(counts, 2)
     values = -mechanism.weight * np.array(list(losses.values()), dtype=float)
-    law = ordered_law(values, 1, NOISES["exponential"])
+    distribution = ordered_distribution(values, 1, UNIT_NOISES["exponential"])
     for place, sequence in enumerate(losses):
-        assert mechanism.distribution(counts)[sequence] == pytest.approx(law[(place,)], rel=1e-10)
+        assert mechanism.distribution(counts)[sequence] == pytest.approx(distribution[(place,)], rel=1e-10)
 
 
 def test_prices() -> None:

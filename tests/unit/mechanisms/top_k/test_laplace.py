@@ -32,9 +32,9 @@ def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
     mechanism = LaplaceTopK(k=3, epsilon=0.2, failure_prob=0.05)
     drawn = mechanism(np.full((50, 6), 7), rng=np.random.default_rng(0)).indices
     assert (np.diff(drawn, axis=1) > 0).all()
-    law = mechanism.distribution(np.array([2, 1, 1, 0]))
-    assert list(law) == [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    distribution = mechanism.distribution(np.array([2, 1, 1, 0]))
+    assert list(distribution) == [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
 
 
 def test_the_approximate_price_is_refused_outside_its_range() -> None:
@@ -52,10 +52,10 @@ def test_the_approximate_price_is_refused_outside_its_range() -> None:
 def hockey_sticks(mechanism: LaplaceTopK, counts: np.ndarray, *, epsilon: float) -> list[float]:
     """Of all neighbors of one histogram, both ways."""
     up = [0, 1] if mechanism.adjacency is Adjacency.ADD_REMOVE else [-1, 0, 1]
-    law, deltas = mechanism.distribution(counts), []
+    distribution, deltas = mechanism.distribution(counts), []
     for move in product(up, repeat=len(counts)):
         other = mechanism.distribution(counts + np.array(move))
-        pairs = [(law[y], other[y]) for y in law]
+        pairs = [(distribution[y], other[y]) for y in distribution]
         deltas += [
             sum(max(0.0, p - math.exp(epsilon) * q) for p, q in side) for side in (pairs, [x[::-1] for x in pairs])
         ]
@@ -69,7 +69,7 @@ def test_the_approximate_price_covers_small_instances(adjacency: Adjacency) -> N
     assert max(hockey_sticks(mechanism, np.array([3, 1, 1]), epsilon=0.001)) > 0  # the check can fail
 
 
-def chosen_law(values: tuple[float, float]) -> np.ndarray:
+def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
     """How many of the first are among the 200 largest of 200 of one value and 200 of another, plus noise: `[201]`."""
     nodes, weights = np.polynomial.legendre.leggauss(16)
     edges = np.unique([*np.linspace(-6, 6, 61), *values])
@@ -94,10 +94,12 @@ def test_the_approximate_price_covers_many_counts_of_two_kinds(adjacency: Adjace
     assert scale < 200 * mechanism.adjacency.gap_sensitivity / 0.2  # less noise than one shot takes
     steps = [0, 1] if adjacency is Adjacency.ADD_REMOVE else [-1, 0, 1]
     for share, covered in ((1.0, True), (1 / 30, False)):
-        law = chosen_law((lead / scale / share, 0.0))
-        assert law.sum() == pytest.approx(1)
+        distribution = chosen_distribution((lead / scale / share, 0.0))
+        assert distribution.sum() == pytest.approx(1)
         deltas = []
         for first, second in product(steps, steps):
-            other = chosen_law(((lead + first) / scale / share, second / scale / share))
-            deltas += [np.maximum(p - math.exp(0.2) * q, 0).sum() for p, q in ((law, other), (other, law))]
+            other = chosen_distribution(((lead + first) / scale / share, second / scale / share))
+            deltas += [
+                np.maximum(p - math.exp(0.2) * q, 0).sum() for p, q in ((distribution, other), (other, distribution))
+            ]
         assert (max(deltas) <= 0.05) == covered

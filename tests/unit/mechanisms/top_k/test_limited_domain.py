@@ -1,4 +1,4 @@
-"""Limited domain top-k: the bottom, the law of a draw, and what is refused."""
+"""Limited domain top-k: the bottom, the distribution of a draw, and what is refused."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def mechanism(**changes: object) -> LimitedDomainTopK:
     return LimitedDomainTopK(**values)
 
 
-def test_draws_follow_the_exact_law() -> None:
+def test_draws_follow_the_exact_distribution() -> None:
     counts, draws = np.array([2, 5, 4, 1]), 20_000
     outcome = mechanism()(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
-    law = mechanism().distribution(counts)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    distribution = mechanism().distribution(counts)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
     seen = Counter(map(tuple, outcome.indices.tolist()))
-    assert seen.keys() <= law.keys()
-    expected = np.array(list(law.values())) * draws
-    assert chisquare([seen[key] for key in law], expected / expected.sum() * draws).pvalue > 1e-4
+    assert seen.keys() <= distribution.keys()
+    expected = np.array(list(distribution.values())) * draws
+    assert chisquare([seen[key] for key in distribution], expected / expected.sum() * draws).pvalue > 1e-4
     assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
     assert not outcome.answered.all()
 
@@ -54,9 +54,9 @@ def test_the_bottom_lies_above_the_best_count_outside() -> None:
 def test_the_whole_domain_leaves_an_outside_of_count_0() -> None:
     """With all indices inside and counts far above the bottom it is peeling."""
     counts = np.array([500, 501, 502])
-    law = mechanism(domain_size=3).distribution(counts)
+    distribution = mechanism(domain_size=3).distribution(counts)
     for outcome, probability in PeelingTopK(k=2, epsilon=6.0).distribution(counts).items():
-        assert law[outcome] == pytest.approx(probability, rel=1e-9)
+        assert distribution[outcome] == pytest.approx(probability, rel=1e-9)
 
 
 def test_refusals() -> None:

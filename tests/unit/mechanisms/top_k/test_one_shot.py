@@ -1,4 +1,4 @@
-"""One-shot top-k and peeling: prices, scales, and the one law that they share."""
+"""One-shot top-k and peeling: prices, scales, and the one distribution that they share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent
 from pate.mechanisms import LipschitzTopK, OneShotTopK, PeelingTopK, PermuteAndFlipTopK
-from pate.mechanisms.noise.kinds import NOISES
-from pate.mechanisms.noise.order_distributions import ordered_law
+from pate.mechanisms.noise.order_distributions import ordered_distribution
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.validation import InvalidValue
 
 
 def test_one_shot_gumbel_is_peeling() -> None:
     counts = np.array([4, 0, 3, 3])
     values = (counts - counts.max()) / PeelingTopK(k=3, epsilon=4.0).noise_scale
-    by_quadrature = ordered_law(values, 3, NOISES["gumbel"])
+    by_quadrature = ordered_distribution(values, 3, UNIT_NOISES["gumbel"])
     peeled = PeelingTopK(k=3, epsilon=4.0).distribution(counts)
     assert by_quadrature.keys() == peeled.keys()
     for outcome, probability in peeled.items():
@@ -39,9 +39,9 @@ def test_kinds_of_noise_are_checked() -> None:
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 
 
-@pytest.mark.parametrize("noise", list(NOISES))
+@pytest.mark.parametrize("noise", list(UNIT_NOISES))
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
-    kind = NOISES[noise]
+    kind = UNIT_NOISES[noise]
     x = np.linspace(max(kind.low, -3), 8, 45)[1:]
     log_q = np.log(-np.log(kind.cdf(x)))
     np.testing.assert_allclose(kind.quantile(log_q), x, rtol=1e-9, atol=1e-9)
@@ -50,12 +50,12 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     assert (kind.density(x) <= (1 - kind.cdf(x)) * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize("noise", list(NOISES))
+@pytest.mark.parametrize("noise", list(UNIT_NOISES))
 @pytest.mark.parametrize("log_size", [5.0, 1000.0])
-def test_the_largest_of_many_has_its_own_law(noise: str, log_size: float) -> None:
+def test_the_largest_of_many_has_its_own_distribution(noise: str, log_size: float) -> None:
     """All five have a tail of at most 2 exp(-x), so the largest of N lies around log N and spreads like one Gumbel."""
     rng = np.random.default_rng(0)
-    values = NOISES[noise].largest_of(np.full(20_000, log_size), rng) - log_size
+    values = UNIT_NOISES[noise].largest_of(np.full(20_000, log_size), rng) - log_size
     shift = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)
     assert values.mean() - shift == pytest.approx(np.euler_gamma, abs=0.06)
     assert values.std() == pytest.approx(np.pi / np.sqrt(6), rel=0.04)

@@ -1,4 +1,4 @@
-"""Peeling from a part: its law, its noise by the number of picks, a price that does not depend on it, refusals."""
+"""Peeling from a part: distribution, noise by the number of picks, a price that does not depend on it, refusals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_price_by_hand() -> None:
     assert SubsetPeeling(noise_scale=4.0, adjacency="add_remove").event == ZCdpEvent((1 / 4) ** 2 / 8)
 
 
-def test_law_of_one_pick_by_hand() -> None:
+def test_distribution_of_one_pick_by_hand() -> None:
     """Weights exp(count / scale) over the part."""
-    law = SubsetPeeling(noise_scale=2.0).law_of(COUNTS, PART, 1)
+    distribution = SubsetPeeling(noise_scale=2.0).distribution_of(COUNTS, PART, 1)
     weights = np.exp(COUNTS[PART] / 2)
-    assert law.keys() == {(0,), (2,), (3,), (4,)}
-    np.testing.assert_allclose(list(law.values()), weights / weights.sum(), rtol=1e-12)
+    assert distribution.keys() == {(0,), (2,), (3,), (4,)}
+    np.testing.assert_allclose(list(distribution.values()), weights / weights.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -39,19 +39,19 @@ def test_j_picks_are_peeling_whose_zcdp_is_that_of_one(size: int) -> None:
     expected: Counter[tuple[int, ...]] = Counter()
     for picks, probability in ordered.items():
         expected[tuple(sorted(np.flatnonzero(PART)[list(picks)].tolist()))] += probability
-    law = peeling.law_of(COUNTS, PART, size)
-    assert law == pytest.approx(dict(expected), rel=1e-12)
+    distribution = peeling.distribution_of(COUNTS, PART, size)
+    assert distribution == pytest.approx(dict(expected), rel=1e-12)
 
 
 def test_none_and_all_are_certain() -> None:
     peeling = SubsetPeeling(noise_scale=3.0)
-    assert peeling.law_of(COUNTS, PART, 0) == {(): 1.0}
-    assert peeling.law_of(COUNTS, PART, 4) == pytest.approx({(0, 2, 3, 4): 1.0})
-    assert peeling.law_of(COUNTS, np.zeros(5, dtype=bool), 0) == {(): 1.0}
+    assert peeling.distribution_of(COUNTS, PART, 0) == {(): 1.0}
+    assert peeling.distribution_of(COUNTS, PART, 4) == pytest.approx({(0, 2, 3, 4): 1.0})
+    assert peeling.distribution_of(COUNTS, np.zeros(5, dtype=bool), 0) == {(): 1.0}
 
 
 @pytest.mark.parametrize(("size", "scale", "fits"), [(1, 3.0, True), (2, 3.0, True), (2, 2.4, False), (3, 3.0, True)])
-def test_draws_follow_the_exact_law_and_not_that_of_another_scale(size: int, scale: float, fits: bool) -> None:
+def test_draws_follow_the_exact_distribution_and_not_that_of_another_scale(size: int, scale: float, fits: bool) -> None:
     draws = 40_000
     picked = SubsetPeeling(noise_scale=3.0)(
         np.tile(COUNTS, (draws, 1)), part=PART, size=size, rng=np.random.default_rng(5)
@@ -59,9 +59,9 @@ def test_draws_follow_the_exact_law_and_not_that_of_another_scale(size: int, sca
     assert (picked.sum(axis=1) == size).all()
     assert not picked[:, ~PART].any()
     seen = Counter(tuple(np.flatnonzero(row).tolist()) for row in picked)
-    law = SubsetPeeling(noise_scale=scale).law_of(COUNTS, PART, size)
-    assert seen.keys() <= law.keys()
-    pvalue = chisquare([seen[key] for key in law], np.array(list(law.values())) * draws).pvalue
+    distribution = SubsetPeeling(noise_scale=scale).distribution_of(COUNTS, PART, size)
+    assert seen.keys() <= distribution.keys()
+    pvalue = chisquare([seen[key] for key in distribution], np.array(list(distribution.values())) * draws).pvalue
     assert (pvalue > 1e-4) if fits else (pvalue < 1e-12)
 
 
@@ -96,6 +96,6 @@ def test_impossible_scales_are_refused(scale: float) -> None:
         SubsetPeeling(noise_scale=scale)
 
 
-def test_long_laws_are_refused() -> None:
+def test_long_distributions_are_refused() -> None:
     with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
-        SubsetPeeling(noise_scale=1.0).law_of(np.arange(100), np.ones(100, dtype=bool), 3)
+        SubsetPeeling(noise_scale=1.0).distribution_of(np.arange(100), np.ones(100, dtype=bool), 3)

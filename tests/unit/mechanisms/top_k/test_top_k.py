@@ -1,4 +1,4 @@
-"""What all top-k mechanisms share: shapes, refusals, and draws that follow the exact law."""
+"""What all top-k mechanisms share: shapes, refusals, and draws that follow the exact distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pate.mechanisms import (
     PermuteAndFlipTopK,
     TopStableTopK,
 )
-from pate.mechanisms.noise.kinds import NOISES
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.top_k import TopKMechanism, bounded_range_of
 from pate.validation import InvalidValue
 
@@ -31,13 +31,13 @@ PURE: list[tuple[type[Any], dict[str, Any]]] = [
     (PeelingTopK, {}),
     (PermuteAndFlipTopK, {}),
     (OneShotTopK, {}),
-    *((LipschitzTopK, {"noise": noise}) for noise in NOISES),
+    *((LipschitzTopK, {"noise": noise}) for noise in UNIT_NOISES),
     (LaplaceTopK, {}),
     (LaplaceTopK, {"max_labels": 1}),
     (GammaTopK, {}),
     (JointTopK, {}),
     (PermuteAndFlipJointTopK, {}),
-    *((CanonicalTopK, {"noise": noise}) for noise in NOISES),
+    *((CanonicalTopK, {"noise": noise}) for noise in UNIT_NOISES),
 ]
 
 
@@ -55,15 +55,15 @@ def name(mechanism: TopKMechanism) -> str:
 
 
 @pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
-def test_draws_follow_the_exact_law(mechanism: TopKMechanism) -> None:
+def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
     counts, draws = np.array([2, 5, 4, 1]), 20_000
     outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
-    law = mechanism.distribution(counts)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    distribution = mechanism.distribution(counts)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
     seen = Counter(map(tuple, outcome.indices.tolist()))
-    assert seen.keys() <= law.keys()
-    expected = np.array(list(law.values())) * draws
-    assert chisquare([seen[key] for key in law], expected / expected.sum() * draws).pvalue > 1e-4
+    assert seen.keys() <= distribution.keys()
+    expected = np.array(list(distribution.values())) * draws
+    assert chisquare([seen[key] for key in distribution], expected / expected.sum() * draws).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("mechanism", mechanisms(k=3, epsilon=1e6), ids=name)
@@ -111,8 +111,8 @@ def test_impossible_counts_are_refused_in_one_line(mechanism: TopKMechanism, cou
 @pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
 @pytest.mark.parametrize("count", [0, 7, 2**40])
 def test_where_all_counts_are_equal_no_index_is_preferred(mechanism: TopKMechanism, count: int) -> None:
-    law = mechanism.distribution(np.full(4, count))
-    assert list(law.values()) == pytest.approx([1 / len(law)] * len(law), rel=1e-6)
+    distribution = mechanism.distribution(np.full(4, count))
+    assert list(distribution.values()) == pytest.approx([1 / len(distribution)] * len(distribution), rel=1e-6)
     picks = mechanism(np.full((4000, 4), count), rng=np.random.default_rng(5)).indices
     assert all(len(set(row)) == 2 for row in picks.tolist())
     assert chisquare(np.bincount(picks.ravel(), minlength=4)).pvalue > 1e-4
@@ -147,7 +147,7 @@ def test_a_seed_is_not_a_generator(mechanism: TopKMechanism) -> None:
         mechanism(np.array([1, 2, 3]), rng=3)
 
 
-def test_laws_are_for_one_small_histogram() -> None:
+def test_distributions_are_for_one_small_histogram() -> None:
     with pytest.raises(InvalidValue, match=r"counts\.shape=\(1, 3\): expected \[num_labels\]"):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
     with pytest.raises(InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"):

@@ -1,0 +1,40 @@
+"""A release of centered votes: real numbers, and the noise that they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators.release import NoisyScores, Release, TrainingSet
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CenteredRelease(Release):
+    """A release of real numbers; all of it may be published.
+
+    Attributes:
+        scores: float64 `[Q, L]`, the center plus the noisy mean of clipped votes: on a grid, with independent noise.
+        noise_std: of each score.
+        center: float64 `[Q, L]`.
+        num_directions: of the public basis that the votes lie in; None where they may be anything.
+    """
+
+    scores: Array
+    noise_std: float
+    center: Array
+    num_directions: int | None = None
+
+    def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
+        """See `Release.training_set`; with the scores."""
+        values, prevalence = self.scores - self.center, self.center.mean(axis=0)
+        scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
+        return replace(super().training_set(inputs), scores=scores)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        names = {"scores": self.scores, "center": self.center, "noise_std": np.array(self.noise_std)}
+        return super()._arrays() | names

@@ -1,0 +1,77 @@
+"""What a method's parameters are at a budget: solved for without any data, once, and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pate.comparison.bench import Bench
+from pate.comparison.method import Contender, Method
+from pate.files.atomic import write_text
+from pate.pricing import Budget
+from pate.validation import InvalidValue
+
+_PLAIN = (int, float, str, bool, type(None))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found for a method at a budget.
+
+    Attributes:
+        parameters: those that were solved for.
+        epsilon: the price, at most the budget's; None where nothing reaches the budget.
+        reason: why nothing does.
+    """
+
+    parameters: Mapping[str, Any]
+    epsilon: float | None
+    reason: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Calibration | None:
+        """What was kept, for show: it is not priced again. None where nothing was."""
+        if not path.exists():
+            return None
+        kept = json.loads(path.read_text())
+        parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
+        return cls(parameters, kept["epsilon"], kept["reason"])
+
+    def write(self, path: Path) -> None:
+        """Keeps it, where all its parameters are plain values."""
+        if all(_is_plain(value) for value in self.parameters.values()):
+            values = {"parameters": dict(self.parameters), "reason": self.reason, "epsilon": self.epsilon}
+            write_text(path, json.dumps(values, indent=2) + "\n")
+
+
+def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Contender:
+    """The method at a budget, from the file where it is there, solved for and kept where it is not.
+
+    What is read back is priced again: a file cannot make a release cheaper than it is.
+
+    Raises:
+        InvalidValue: nothing reaches the budget.
+    """
+    if (kept := Calibration.read(path)) is not None:
+        if kept.reason:
+            raise InvalidValue(kept.reason)
+        return method.at(budget, bench, kept.parameters)
+    try:
+        contender = method.at(budget, bench)
+    except InvalidValue as error:
+        Calibration({}, None, str(error)).write(path)
+        raise
+    Calibration(contender.parameters, contender.epsilon).write(path)
+    return contender
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(_is_plain(item) for item in value))
+
+
+def _tuple(value: Any) -> Any:
+    """JSON knows lists only."""
+    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,118 @@
+"""What a comparison compares: methods that train a model at a budget."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pate.comparison.bench import Bench
+from pate.pricing import Budget
+from pate.run.progress import Monitor
+from pate.student.student import Predictor
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a method trained.
+
+    Attributes:
+        model: scored on the test split.
+        num_answered: public samples that were answered; None where none are asked.
+        label_accuracy: share of correct bits in the answers; None without answers. No epsilon covers it.
+    """
+
+    model: Predictor
+    num_answered: int | None = None
+    label_accuracy: float | None = None
+
+
+class Contender(ABC):
+    """A method at a budget, ready to be trained with any seed."""
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """What it costs, at most what the budget allows."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """What was solved for, by name; kept where all values are plain."""
+
+    @abstractmethod
+    def train(self, seed: int) -> Trained:
+        """Trains once; noise and training are functions of the seed.
+
+        Raises:
+            InvalidValue: data that the method is not made for; the comparison says so in its table.
+        """
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A model that no epsilon covers.
+
+    Attributes:
+        name: in all tables.
+        train: trains it with a seed; it can be sent to another process.
+        identity: all that it depends on beside data and seed, as plain values.
+        columns: as `Method.columns`.
+    """
+
+    name: str
+    train: Callable[[int], Trained]
+    identity: list[Any]
+    columns: Mapping[str, Any]
+
+
+class Method(ABC):
+    """Something that can be trained at a budget and scored. One's own needs this class and nothing else.
+
+    Attributes:
+        name: in all tables: letters, digits, - and _.
+        key: what no two methods of a comparison share.
+    """
+
+    name: str
+
+    @property
+    def key(self) -> str:
+        """See above."""
+        return self.name
+
+    @abstractmethod
+    def identity(self, bench: Bench) -> list[Any]:
+        """All that its results depend on beside data, budget and seed, as plain values."""
+
+    @abstractmethod
+    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+        """The method at a budget.
+
+        Args:
+            budget: with a `target_epsilon`.
+            bench: what all methods share.
+            parameters: what an earlier call solved for; it is priced again, never believed.
+
+        Raises:
+            InvalidValue: no parameters reach the budget.
+        """
+
+    def columns(self, bench: Bench) -> dict[str, Any]:
+        """Its cells of comparison.csv that are known before: adjacency, teacher, num_teachers, student."""
+        return {}
+
+    def check(self, bench: Bench) -> None:  # noqa: B027 - most take all data
+        """Raises `InvalidValue` where it cannot work on the data: asked before anything is trained."""
+
+    def warnings(self, bench: Bench) -> Iterator[str]:
+        """What is allowed but rarely wanted, one line each."""
+        yield from ()
+
+    def prepare(self, bench: Bench, monitor: Monitor) -> None:  # noqa: B027 - most have nothing to share
+        """Does what takes long and serves all budgets and seeds, once."""
+
+    def references(self, bench: Bench) -> Iterator[Reference]:
+        """Models that no epsilon covers, to show beside it."""
+        yield from ()

@@ -1,0 +1,183 @@
+"""PATE as a method: an aggregator with the ensemble that it asks and the student that learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from typing import Any
+
+from pate.aggregators import Aggregator, Release
+from pate.comparison.bench import Bench
+from pate.comparison.kind import kind
+from pate.comparison.method import Contender, Method, Reference, Trained
+from pate.comparison.students import trained, trained_on_labels
+from pate.files.fingerprint import digest, full_text
+from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.run.ensemble import Ensemble, deal, num_groups
+from pate.run.plan import require_parts
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.randomness import Randomness, Streams
+from pate.run.release import draw
+from pate.run.warnings import plan_warnings
+from pate.student import Student
+from pate.teachers import Voter
+from pate.validation import InvalidValue, require, require_count
+from pate.votes.source import VoteSource
+
+_SLACK = 1 + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class PATEMethod(Method):
+    """An aggregator and what belongs to it. At a seed it gives the release and the student of `pate-train seed=…`.
+
+    Attributes:
+        name: in all tables, beside the number of teachers.
+        aggregator: with any noise; the comparison solves for it.
+        teacher: the recipe for the teachers that it asks.
+        num_teachers: T, public; None for one private group per teacher.
+        student: the recipe for the student.
+    """
+
+    name: str
+    aggregator: Aggregator
+    teacher: Voter
+    num_teachers: int | None
+    student: Student
+
+    def __post_init__(self) -> None:
+        plain = self.name.replace("_", "").replace("-", "").isalnum()
+        require(plain, "aggregators", self.name, "names of letters, digits, - and _")  # they name files
+        if self.num_teachers is not None:
+            require_count("teacher.num_teachers", self.num_teachers)
+
+    @property
+    def key(self) -> str:
+        """The name, and the number of teachers where it is given."""
+        return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
+
+    def columns(self, bench: Bench) -> dict[str, Any]:
+        """See `Method.columns`."""
+        return {
+            "adjacency": str(self.aggregator.adjacency),
+            **self._ensemble_columns(bench),
+            "student": kind(self.student),
+        }
+
+    def identity(self, bench: Bench) -> list[Any]:
+        """See `Method.identity`."""
+        shape = self._shape(bench)
+        asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        return [asked, *shape.as_arguments.values(), self._ensemble_name(bench), full_text(self.student)]
+
+    def check(self, bench: Bench) -> None:
+        """See `Method.check`."""
+        shape = self._shape(bench)
+        counts = {"num_teachers": shape.num_teachers, "num_queries": shape.num_queries}
+        require_parts(bench.dataset, self.aggregator, self.student, **counts)
+
+    def warnings(self, bench: Bench) -> Iterator[str]:
+        """See `Method.warnings`."""
+        total = self._shape(bench).num_teachers
+        return plan_warnings(bench.dataset, self.aggregator, self.teacher, num_teachers=total)
+
+    def prepare(self, bench: Bench, monitor: Monitor) -> None:
+        """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
+        votes = self.ensemble(bench, monitor).votes()
+        votes.prepare()
+
+    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+        """See `Method.at`."""
+        shape = self._shape(bench)
+        if parameters is None:
+            priced = plan_release(self.aggregator, shape, budget)
+        else:
+            priced = plan_release(replace(self.aggregator, **parameters), shape, replace(budget, target_epsilon=None))
+        most, found = budget.target_epsilon or 0.0, priced.epsilon
+        if found > most * _SLACK:
+            raise InvalidValue(f"epsilon={found:.6g}: expected at most {most:g} once calibrated")
+        return PATEContender(self, priced, bench)
+
+    def references(self, bench: Bench) -> Iterator[Reference]:
+        """The student of each ensemble's majority."""
+        if self.teacher.is_trained:
+            seen = [bench.num_queries, full_text(bench.student), self._ensemble_name(bench)]
+            columns = {**self._ensemble_columns(bench), "student": kind(bench.student)}
+            yield Reference("majority_vote_student", partial(_majority_student, self, bench), seen, columns)
+
+    def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
+        """The teachers, in the comparison's folder."""
+        folder = bench.folder / "ensembles" / self._ensemble_name(bench)
+        randomness = Randomness(folder, bench.ensemble_seed)
+        return Ensemble(
+            teacher=self.teacher,
+            partition=deal(bench.dataset.private, self._shape(bench).num_teachers, randomness),
+            dataset=bench.dataset,
+            num_queries=bench.num_queries,
+            folder=folder,
+            randomness=randomness,
+            engine=bench.engine,
+            monitor=monitor or NullMonitor(),
+        )
+
+    def _shape(self, bench: Bench) -> ReleaseShape:
+        total = self.num_teachers or num_groups(bench.dataset.private)
+        return ReleaseShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
+
+    def _ensemble_name(self, bench: Bench) -> str:
+        """Of its folder; methods with equal teachers share one."""
+        total = self._shape(bench).num_teachers
+        settings = [full_text(self.teacher), total, bench.ensemble_seed, bench.num_queries]
+        return f"{kind(self.teacher)}-{total}-{digest(settings)}"
+
+    def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
+        return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}
+
+
+@dataclass(frozen=True, eq=False)
+class PATEContender(Contender):
+    """An aggregator with its noise, and the votes that it reads: counted once for all seeds.
+
+    Attributes:
+        method: whose it is.
+        priced: the release.
+        bench: what all methods share.
+    """
+
+    method: PATEMethod
+    priced: PricedRelease
+    bench: Bench
+
+    @property
+    def epsilon(self) -> float:
+        """See `Contender.epsilon`."""
+        return self.priced.epsilon
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Contender.parameters`."""
+        before, after = self.method.aggregator, self.priced.aggregator
+        names = [item.name for item in fields(after) if item.init]
+        return {
+            name: getattr(after, name) for name in names if repr(getattr(after, name)) != repr(getattr(before, name))
+        }
+
+    def train(self, seed: int) -> Trained:
+        """See `Contender.train`."""
+        return trained(self.method.student, self.release(seed), self.bench, seed=seed)
+
+    def release(self, seed: int) -> Release:
+        """The release of `pate-train seed=…`; no ledger is charged, as nobody is shown it."""
+        inputs = self.bench.queries.inputs
+        return draw(self.priced, self._votes, streams=Streams(seed), student=self.method.student, inputs=inputs)
+
+    @cached_property
+    def _votes(self) -> VoteSource:
+        return self.method.ensemble(self.bench).votes()
+
+
+def _majority_student(method: PATEMethod, bench: Bench, seed: int) -> Trained:
+    """The student of what the votes of an ensemble say without noise."""
+    votes = method.ensemble(bench).votes()
+    return trained_on_labels(2 * votes.counts() > votes.num_teachers, bench, seed=seed)

@@ -1,0 +1,104 @@
+"""Schemas from classes: a YAML names its class by `_target_`, and the class knows its keys and their types."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, OmegaConf
+
+from pate.config.classes import located
+from pate.config.location import file_of
+
+_PLAIN = (str, int, float, bool)
+_SET_ELSEWHERE = {"aggregator": ("adjacency", "span")}
+_TARGET = re.compile(r"^_target_: *['\"]?([\w.]+)", re.MULTILINE)
+_NUM_TEACHERS = 400
+
+Field = tuple[str, Any, Any]
+
+
+def store_schemas(groups: Iterable[str], folders: Iterable[Path], trusted: tuple[str, ...]) -> None:
+    """Stores, for each member of some groups, the schema of its class under `schema/GROUP` and its own name.
+
+    A member without a class of a trusted prefix has none, and neither has one whose class is no dataclass or cannot be
+    loaded: it is composed unchecked, and building it says what is wrong.
+    """
+    searched, store = tuple(folders), ConfigStore.instance()
+    for group in groups:
+        for name in sorted({path.stem for folder in searched for path in (folder / group).glob("*.yaml")}):
+            target = target_of(group, name, searched)
+            if target is None or not target.startswith(trusted) or (cls := _dataclass(target)) is None:
+                continue
+            extra = [_number_of(cls)] if group == "teacher" else []
+            node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
+            store.store(group=f"schema/{group}", name=name, node=node)
+
+
+def target_of(group: str, name: str, folders: tuple[Path, ...]) -> str | None:
+    """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
+    file = file_of(group, name, folders)
+    if file is None:
+        return None
+    text = file.read_text(encoding="utf-8")
+    if found := _TARGET.search(text):
+        return found[1]
+    if "defaults" not in text:
+        return None
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
+    bases = [entry for entry in content.get("defaults", []) if isinstance(entry, str) and entry not in ("_self_", name)]
+    return next((target for base in bases if (target := target_of(group, base, folders))), None)
+
+
+def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
+    """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
+    target = ("_target_", str, f"{cls.__module__}.{cls.__qualname__}")
+    return dataclasses.make_dataclass(f"{cls.__name__}Config", [target, *extra, *_fields(cls, without)])
+
+
+def _fields(cls: type, without: tuple[str, ...]) -> Iterator[Field]:
+    try:
+        hints = get_type_hints(cls)
+    except NameError:  # names that only a type checker imports
+        hints = {}
+    for item in dataclasses.fields(cls):
+        if item.init and item.name not in without:
+            yield item.name, _config_type(hints.get(item.name)), _default(item)
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=item.default_factory)
+    return MISSING if item.default is dataclasses.MISSING else item.default
+
+
+def _config_type(hint: Any) -> Any:
+    """The hint itself where it is a plain type, or optional; anything else is left unchecked."""
+    if hint in _PLAIN:
+        return hint
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        if len(parts) == 1 and parts[0] in _PLAIN:
+            return parts[0] | None
+    return Any
+
+
+def _number_of(teacher: type) -> Field:
+    """How many teachers; of kernel teachers by default one for each private group."""
+    from pate.teachers import KernelTeacher
+
+    number = ("num_teachers", int | None, None)
+    return number if teacher is KernelTeacher else ("num_teachers", int, _NUM_TEACHERS)
+
+
+def _dataclass(target: str) -> type | None:
+    try:
+        cls = located(target)
+    except Exception:
+        return None
+    return cls if cls is not None and dataclasses.is_dataclass(cls) else None

@@ -1,0 +1,85 @@
+"""`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
+
+Published are the terms of the release; of aggregator, accountant, teacher and student the class and what
+`pate.files.published_fields` lets out of their fields; of the data what our own classes declare public. Of a class that
+is not ours its last name stands for it, and its module does not. Of the engine, seeds and folders there is nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from pate.aggregators import Aggregator
+from pate.config.classes import TRUSTED_PREFIXES, located
+from pate.files.published_fields import is_scalar, is_seed, published_fields
+from pate.mechanisms import CertifiedTable
+
+_TERMS = ("adjacency", "target_delta", "target_epsilon", "max_epsilon", "num_queries")
+_PARTS = ("accountant", "teacher", "student")
+
+
+def public_settings(settings: Mapping[str, Any], aggregator: Aggregator) -> str:
+    """The settings of a run that may be published, as YAML, with the noise that was used.
+
+    Args:
+        settings: the composed configuration, plain values.
+        aggregator: as it was used.
+    """
+    public = {name: settings[name] for name in _TERMS if name in settings}
+    used = {name: value for name, value in vars(aggregator).items() if is_scalar(value) or isinstance(value, str)}
+    public["aggregator"] = _component({**settings["aggregator"], **used})
+    if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
+        public["aggregator"]["table_sha256"] = table.digest
+    public |= {part: _component(settings[part]) for part in _PARTS if part in settings}
+    if "num_teachers" in (teacher := settings.get("teacher", {})):
+        public["teacher"]["num_teachers"] = teacher["num_teachers"]
+    if "data" in settings and (data := _data(settings["data"])):
+        public["data"] = data
+    return OmegaConf.to_yaml(OmegaConf.create(public))
+
+
+def _data(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The class of a data set of ours, and what is declared public in any."""
+    target = str(node["_target_"])
+    cls = located(target)
+    named = {"_target_": target} if target.startswith("pate.") else {}
+    return named | _plain_fields({} if cls is None else published_fields(cls, node, declared_only=True))
+
+
+def _component(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a run, or an object within one: its class, and of its fields what may be published."""
+    target = str(node["_target_"])
+    ours = target.startswith(TRUSTED_PREFIXES)
+    cls = located(target)
+    fields: dict[str, Any] = {}
+    if cls is not None and is_dataclass(cls):
+        fields = published_fields(cls, node)
+    elif cls is not None and ours:  # such as an estimator: numbers, and estimators within
+        known = inspect.signature(cls).parameters
+        fields = {name: value for name, value in node.items() if name in known and not is_seed(name)}
+        fields = {name: value for name, value in fields.items() if is_scalar(value) or isinstance(value, Mapping)}
+    return {"_target_": target if ours else target.rpartition(".")[2]} | _plain_fields(fields)
+
+
+def _plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in fields.items() if _has_text(value)}
+
+
+def _has_text(value: Any) -> bool:
+    """Whether YAML can say it: a scalar, a list of them, or an object by its class."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_has_text, value))
+    return is_scalar(value) or isinstance(value, str) or (isinstance(value, Mapping) and "_target_" in value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return _component(value)
+    return float(value) if isinstance(value, float) else value

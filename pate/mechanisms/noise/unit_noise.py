@@ -1,0 +1,105 @@
+"""UnitNoise whose survival function falls no faster than exp(-x): what one-shot and canonical top-k may use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+Array = NDArray[np.float64]
+Curve = Callable[[Array], Array]
+
+_SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class UnitNoise:
+    """One kind of noise, at scale 1.
+
+    Attributes:
+        density: elementwise.
+        cdf: elementwise.
+        quantile: from log q, where exp(-q) is the probability below the value.
+        low: nothing worth a digit lies below.
+        high: nothing worth a digit lies above.
+        kinks: where the density is not smooth.
+        panel: on intervals of this width, polynomials stand for the density; infinity where it is one between kinks.
+    """
+
+    density: Curve
+    cdf: Curve
+    quantile: Curve
+    low: float
+    high: float = 42.0
+    kinks: tuple[float, ...] = (0.0,)
+    panel: float = 0.5
+
+    def largest_of(self, log_sizes: Array, rng: np.random.Generator) -> Array:
+        """The largest of N independent draws, from log N elementwise; correct for N far beyond a float."""
+        return self.quantile(np.log(np.maximum(rng.standard_exponential(log_sizes.shape), _TINY)) - log_sizes)
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Independent draws."""
+        return self.quantile(np.log(np.maximum(rng.standard_exponential(shape), _TINY)))
+
+
+def _log_above(log_q: Array) -> Array:
+    """log(1 - exp(-q)): the logarithm of the probability above the value."""
+    with np.errstate(divide="ignore"):
+        return np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
+
+
+def _laplace_quantile(log_q: Array) -> Array:
+    q = np.exp(log_q)
+    return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - _log_above(log_q))
+
+
+def _positive(curve: Curve) -> Curve:
+    """The curve for x >= 0, and 0 below."""
+    return lambda x: np.where(x >= 0, curve(np.maximum(x, 0.0)), 0.0)
+
+
+def _gumbel_cdf(x: Array) -> Array:
+    return np.exp(-np.exp(np.minimum(-x, 600.0)))
+
+
+def _gumbel_density(x: Array) -> Array:
+    exponent = np.minimum(-x, 600.0)
+    return np.asarray(np.exp(exponent - np.exp(exponent)))
+
+
+def _laplace_cdf(x: Array) -> Array:
+    tail = 0.5 * np.exp(-np.abs(x))
+    return np.where(x < 0, tail, 1 - tail)
+
+
+UNIT_NOISES = {
+    "exponential": UnitNoise(
+        density=_positive(lambda x: np.exp(-x)),
+        cdf=_positive(lambda x: -np.expm1(-x)),
+        quantile=lambda log_q: -_log_above(log_q),
+        low=0.0,
+    ),
+    "gumbel": UnitNoise(density=_gumbel_density, cdf=_gumbel_cdf, quantile=np.negative, low=-7.0),
+    "half_logistic": UnitNoise(
+        density=_positive(lambda x: 2 * expit(x) * expit(-x)),
+        cdf=_positive(lambda x: np.tanh(x / 2)),
+        quantile=lambda log_q: np.log1p(np.exp(-np.exp(log_q))) - _log_above(log_q),
+        low=0.0,
+    ),
+    "laplace": UnitNoise(
+        density=lambda x: 0.5 * np.exp(-np.abs(x)), cdf=_laplace_cdf, quantile=_laplace_quantile, low=-42.0
+    ),
+    "logistic": UnitNoise(
+        density=lambda x: np.asarray(expit(x) * expit(-x)),
+        cdf=lambda x: np.asarray(expit(x)),
+        quantile=lambda log_q: -np.exp(log_q) - _log_above(log_q),
+        low=-42.0,
+    ),
+}
+"""The kinds of noise by name; the hazard rate of each is at most 1."""

@@ -1,0 +1,120 @@
+"""The ensemble: who is taught what, and what the teachers say of the queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.data import Dataset, Partition, Split
+from pate.files.atomic import write_text
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.randomness import Randomness
+from pate.run.trained_votes import TrainedVotes
+from pate.teachers import CheckpointStore, Engine, Shard, Teacher, Voter
+from pate.teachers.isolated import isolated
+from pate.validation import require
+from pate.votes.source import VoteSource
+
+OnLoss = Callable[[int, float], None]
+"""Told each teacher that was trained, and its loss."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ensemble:
+    """Teachers of disjoint shards of the private records. No epsilon covers it: it stays with the owner of the data.
+
+    Attributes:
+        teacher: the recipe.
+        partition: which teacher has which record.
+        dataset: the data.
+        num_queries: the first ones of the public pool are asked.
+        folder: where checkpoints and votes are.
+        randomness: the teachers' seeds come from it.
+        engine: how teachers are trained.
+        monitor: told of training and voting.
+        on_loss: told each teacher's loss.
+    """
+
+    teacher: Voter
+    partition: Partition
+    dataset: Dataset
+    num_queries: int
+    folder: Path
+    randomness: Randomness
+    engine: Engine
+    monitor: Monitor = NullMonitor()  # noqa: RUF009 - it has no state
+    on_loss: OnLoss | None = None
+
+    @property
+    def num_teachers(self) -> int:
+        """N."""
+        return self.partition.num_teachers
+
+    @cached_property
+    def num_groups(self) -> int:
+        """The units of privacy in the private split."""
+        return num_groups(self.dataset.private)
+
+    @property
+    def queries(self) -> Split:
+        """The public samples that are asked."""
+        return self.dataset.public.take(slice(0, self.num_queries))
+
+    def votes(self) -> VoteSource:
+        """What the teachers say; they are trained, if they have to be, once that is read."""
+        return self.teacher.votes_of(self)
+
+    def trained_votes(self, teacher: Teacher) -> VoteSource:
+        """The votes of teachers that are trained by a recipe; called by the recipe."""
+        return TrainedVotes(self, teacher)
+
+    def train(self, teacher: Teacher) -> CheckpointStore:
+        """Trains the teachers that have no checkpoint yet."""
+        store, total, private = CheckpointStore(self.folder / "teachers"), self.num_teachers, self.dataset.private
+        done = total - len(store.missing(total))
+        if done == total:
+            return store
+
+        def shard(teacher: int) -> Shard:
+            rows = private.take(self.partition.indices(teacher))
+            return Shard(rows.inputs, rows.labels)
+
+        with self.monitor.stage("training teachers", total) as advance:
+            advance(done)
+
+            def on_progress(teacher: int, info: Mapping[str, Any]) -> None:
+                nonlocal done
+                done += 1
+                if self.on_loss is not None:
+                    self.on_loss(teacher, float(info["loss"]))
+                advance(done)
+
+            seeds = self.randomness.seeds("teachers", total)
+            self.engine.train(isolated(teacher, private.group_ids), shard, total, seeds, store, on_progress)
+        return store
+
+
+def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:
+    """The partition of the private records: dealt once, kept as a manifest, and checked against the data every time.
+
+    Raises:
+        InvalidValue: fewer groups than teachers; a manifest of other records or of another number of teachers.
+    """
+    path = randomness.folder / "partition.json"
+    if not path.exists():
+        drawn = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))
+        write_text(path, drawn.to_json(private))
+    partition = Partition.from_json(path.read_text(), private)
+    found = partition.num_teachers
+    require(found == num_teachers, "partition.num_teachers", found, f"{num_teachers}, as configured")
+    return partition
+
+
+def num_groups(private: Split) -> int:
+    """The units of privacy in a private split: as many teachers as there can be."""
+    return len(np.unique(private.group_ids))

@@ -1,0 +1,39 @@
+"""The files of a run that people read."""
+
+from __future__ import annotations
+
+from pate.files.atomic import write_text
+from pate.report import Report, write_card, write_html
+from pate.run.results import Results
+from pate.run.workplace import Workplace
+
+
+def write_report_files(place: Workplace, report: Report, results: Results, *, public_settings: str) -> None:
+    """Writes them all. `report.json`, which says that the run is complete, comes last.
+
+    Args:
+        place: where the run works; its events are closed.
+        report: of the results.
+        results: all that the run knows.
+        public_settings: the settings that may be published, as YAML.
+    """
+    folder, events, figures = place.folder, place.events, results.figures(report)
+    write_text(folder.release / "config.yaml", public_settings)
+    write_card(
+        folder.release / "privacy_card.md",
+        report.privacy,
+        dataset=report.data.name if report.data.real else f"{report.data.name} (synthetic)",
+        num_answered=report.release.num_answered,
+        num_labels=report.data.num_labels,
+        num_teachers=report.teachers.num_teachers,
+        num_hits=report.release.num_hits,
+    )
+    write_html(folder.path / "report.html", report, figures)
+    if figures.gaps is not None:
+        events.gaps(figures.gaps)
+    if len(results.teacher_accuracies):
+        events.teacher_accuracies(results.teacher_accuracies)
+    events.queries(figures.answered, figures.epsilon_after_query)
+    events.report(report)
+    events.close()
+    report.write(folder.report)

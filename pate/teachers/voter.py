@@ -1,0 +1,34 @@
+"""What every kind of teacher is to a run: a recipe for the votes of an ensemble."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from pate.votes.source import VoteSource
+
+if TYPE_CHECKING:
+    from pate.run.ensemble import Ensemble
+
+
+class Voter(ABC):
+    """A recipe for the votes of teachers that each know their own private records alone.
+
+    Attributes:
+        is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
+            few records teach them little.
+    """
+
+    is_trained: ClassVar[bool] = True
+
+    @abstractmethod
+    def votes_of(self, ensemble: Ensemble) -> VoteSource:
+        """The votes of an ensemble on its queries; trains what has to be trained once they are read."""
+
+    def require_reader(self, aggregator: str, input_form: str) -> None:  # noqa: B027 - most take every aggregator
+        """Raises `InvalidValue` where an aggregator that reads votes in such a form cannot read these teachers'.
+
+        Args:
+            aggregator: its name, for the message.
+            input_form: see `pate.aggregators.Aggregator`.
+        """

@@ -1,0 +1,103 @@
+"""What an ensemble says of the queries, in each form that an aggregator may read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.votes.histogram import histogram
+from pate.votes.vote_limit import limited
+
+Bits = NDArray[np.bool_]
+Array = NDArray[np.float64]
+
+
+class VoteSource(ABC):
+    """The votes of an ensemble on its queries. Nothing of it is priced: it stays with the owner of the data.
+
+    A source of one's own gives `bits` and `label_shares`, and has the attributes. The other forms follow from these.
+
+    Attributes:
+        num_teachers: N, public.
+        num_queries: Q.
+        num_labels: L.
+        records_per_teacher: about how many records a teacher has, public: groups over teachers.
+        gives_bits: whether there are bits to count. Kernel teachers give functions on the queries instead.
+    """
+
+    num_teachers: int
+    num_queries: int
+    num_labels: int
+    records_per_teacher: float
+    gives_bits: bool = True
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Does whatever takes long and is done once, such as training, before votes are read."""
+
+    @abstractmethod
+    def bits(self) -> Iterator[Bits]:
+        """Votes of teachers 0, 1, …, bool `[c, Q, L]` per block."""
+
+    @abstractmethod
+    def label_shares(self) -> Array:
+        """Each teacher's share of its own records with each label, `[N, L]`."""
+
+    def confidences(self) -> Iterator[NDArray[Any]]:
+        """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""
+        return self.bits()
+
+    def span(self, *, noise_multiplier: float) -> Array | None:
+        """A public orthonormal basis `[Q, r]` that all `votes_around` lie in, or None where any votes are possible."""
+        return None
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        """What `CenteredVotes.gather` reads, once the center is known.
+
+        Args:
+            center: `[L]` or a number, public or released.
+            noise_multiplier: of the votes' release; public, and the same as given to `span`.
+        """
+        return self.confidences()
+
+    def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
+        """How many teachers vote for each label of each query, `[Q, L]`; counted once.
+
+        Args:
+            max_votes: labels per query that a teacher may vote for; chosen from its own votes alone. None for all.
+        """
+        counts: NDArray[np.int64] = self.remembered(("counts", max_votes), lambda: self._counted(max_votes))
+        return counts
+
+    def accuracies(self, true: Bits) -> Array:
+        """Each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`; `[0]` without bits."""
+        if not self.gives_bits:
+            return np.zeros(0)
+        return np.concatenate([(block == true).mean(axis=(1, 2)) for block in self.bits()])
+
+    def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` gave the first time that it was asked for under this key."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+    @cached_property
+    def _memory(self) -> dict[Hashable, Any]:
+        return {}
+
+    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+        counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
+        for block in self.bits():
+            counts += histogram(block if max_votes is None else limited(block, max_votes))
+        return counts
+
+
+def mean_labels(labels: Bits, teacher_of: NDArray[np.int64], num_teachers: int) -> Array:
+    """Each teacher's share of records with each label, `[N, L]`, from labels `[n, L]` and the teacher of each."""
+    shares = np.zeros((num_teachers, labels.shape[1]))
+    np.add.at(shares, teacher_of, labels)
+    return np.asarray(shares / np.bincount(teacher_of, minlength=num_teachers)[:, None])

@@ -1,0 +1,141 @@
+"""What the CelebA experiment of Zhu & Wang (2022) costs, by every accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    ApproximateEvent,
+    ComposedEvent,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    PldAccountant,
+    RdpAccountant,
+    ZCdpEvent,
+)
+from pate.accounting.paper_epsilons import Curve, converted, corollary_9_rdp, curve_of, gaussian_stand_in
+from pate.aggregators import StableTopK
+
+NUM_QUERIES, NUM_LABELS, NUM_TEACHERS = 600, 40, 800
+FAILURE_PROB, TARGET_DELTA = 1e-9, 1e-6
+SELECTION_STD, TEST_STD = 50.0, 60.0
+SAME_STD = 38.985
+"""The scale of a Gumbel variable whose standard deviation is 50."""
+
+FALSE = "false, no bound"
+BOUND = "bound"
+
+
+@dataclass(frozen=True)
+class PricedAccounting:
+    """One accounting of the experiment; None where it does not apply.
+
+    Attributes:
+        accounting: what is charged.
+        holds: whether the figures bound what was spent.
+        add_remove_classic: epsilon by rdp + log(1/delta) / (a - 1).
+        add_remove_tight: epsilon by the tight conversion, or by another accountant.
+        replace_one_classic: the same under replace-one.
+        replace_one_tight: the same under replace-one.
+    """
+
+    accounting: str
+    holds: str
+    add_remove_classic: float | None
+    add_remove_tight: float | None
+    replace_one_classic: float | None
+    replace_one_tight: float | None
+
+
+def prices() -> list[PricedAccounting]:
+    """The whole table, the false formulas included."""
+    same_std = partial(_query, noise="gumbel", scale=SAME_STD)
+    same_scale = partial(_query, noise="gumbel", scale=SELECTION_STD)
+    gaussian = partial(_query, noise="gaussian", scale=SELECTION_STD)
+    return [
+        _by_curve("Corollary 9, literally", BOUND, _corollary_9),
+        _by_curve("selection as a Gaussian of twice the sensitivity", FALSE, _doubled_stand_in),
+        _by_curve("selection as a Gaussian of the sensitivity: the paper's 3.6", FALSE, _stand_in),
+        _by_curve("Gumbel of the same std, zCDP", BOUND, _zcdp),
+        _by_curve("Gumbel of the same std, bounded range and one bit", BOUND, lambda a: curve_of(same_std(a))),
+        _by_accountant("the same, optimal adaptive composition", ExactAccountant, same_std),
+        _by_curve("Gumbel of scale 50, bounded range and one bit", BOUND, lambda a: curve_of(same_scale(a))),
+        _by_accountant("the paper's noise, valid bound, loss distributions", PldAccountant, gaussian),
+        _by_accountant("the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test),
+        _by_accountant("the same, test as one bit: what pate-account prints", RdpAccountant, gaussian),
+    ]
+
+
+def celeba_aggregator(adjacency: Adjacency, *, noise: str, scale: float) -> StableTopK:
+    """The experiment's aggregator with that noise in the selection."""
+    return StableTopK(
+        selection_noise=noise, selection_scale=scale, test_std=TEST_STD, failure_prob=FAILURE_PROB, adjacency=adjacency
+    )
+
+
+def _by_curve(accounting: str, holds: str, curve_for: Callable[[Adjacency], Curve | None]) -> PricedAccounting:
+    """Both conversions, under both adjacencies."""
+    left = TARGET_DELTA - NUM_QUERIES * FAILURE_PROB
+    curves = [curve_for(adjacency) for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)]
+    cells = [
+        None if curve is None else converted(curve, count=NUM_QUERIES, target_delta=left, conversion=conversion)
+        for curve in curves
+        for conversion in ("classic", "tight")
+    ]
+    return PricedAccounting(accounting, holds, *cells)
+
+
+def _by_accountant(
+    accounting: str, kind: type[Accountant], event_for: Callable[[Adjacency], Event]
+) -> PricedAccounting:
+    """An accountant's epsilon, under both adjacencies."""
+    add_remove, replace_one = (
+        kind().compose(event_for(adjacency), NUM_QUERIES).get_epsilon(TARGET_DELTA)
+        for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+    )
+    return PricedAccounting(accounting, BOUND, None, add_remove, None, replace_one)
+
+
+def _query(adjacency: Adjacency, *, noise: str, scale: float) -> Event:
+    """One query, refused or not."""
+    aggregator = celeba_aggregator(adjacency, noise=noise, scale=scale)
+    return aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+
+
+def _test(adjacency: Adjacency) -> GaussianEvent:
+    """The stability test priced as the Gaussian release that its bit is computed from."""
+    return GaussianEvent(TEST_STD / adjacency.gap_sensitivity)
+
+
+def _gaussian_with_gaussian_test(adjacency: Adjacency) -> Event:
+    aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
+    selection = aggregator.gap_selection(num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    return ComposedEvent((selection.event, ApproximateEvent(_test(adjacency), FAILURE_PROB)))
+
+
+def _corollary_9(adjacency: Adjacency) -> Curve:
+    multiplier, test = SELECTION_STD / adjacency.gap_sensitivity, curve_of(_test(adjacency))
+    return lambda orders: corollary_9_rdp(orders, noise_multiplier=multiplier, num_labels=NUM_LABELS) + test(orders)
+
+
+def _stand_in(adjacency: Adjacency) -> Curve:
+    sensitivity = adjacency.gap_sensitivity
+    return curve_of(
+        gaussian_stand_in(selection_multiplier=SELECTION_STD / sensitivity, test_multiplier=TEST_STD / sensitivity)
+    )
+
+
+def _doubled_stand_in(adjacency: Adjacency) -> Curve | None:
+    if adjacency is Adjacency.REPLACE_ONE:
+        return None
+    return curve_of(gaussian_stand_in(selection_multiplier=SELECTION_STD / 2, test_multiplier=TEST_STD))
+
+
+def _zcdp(adjacency: Adjacency) -> Curve:
+    selection = ZCdpEvent((adjacency.gap_range / SAME_STD) ** 2 / 8)
+    return curve_of(ComposedEvent((selection, _test(adjacency))))

@@ -1,0 +1,92 @@
+"""What the noise of the CelebA experiment gives away at least, from the exact laws of single pairs of neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from pate.accounting import Adjacency
+from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
+from pate.verification import compose, largest_delta
+from pate.verification.exact import distribution_table
+from reproductions.stable_top_k.celeba_prices import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    NUM_TEACHERS,
+    SELECTION_STD,
+    TARGET_DELTA,
+    celeba_aggregator,
+)
+
+Law = Mapping[Any, float]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What one pair of neighbors alone gives away: no sound epsilon is below it.
+
+    Attributes:
+        pair: the neighbors.
+        adjacency: under which they are.
+        epsilon_at_least: of 600 releases, from the pair's exact laws.
+    """
+
+    pair: str
+    adjacency: Adjacency
+    epsilon_at_least: float
+
+
+def floors() -> list[Floor]:
+    """Pairs that refute the paper's 3.6, for its own noise."""
+    tied = np.full(NUM_LABELS - 1, 10.0)
+    alternating = np.where(np.arange(NUM_LABELS - 1) % 2 == 0, -1.0, 1.0)
+    falling = [760 * (NUM_LABELS - 1 - rank) for rank in range(NUM_LABELS)]
+    raised = [count + rank % 2 for rank, count in enumerate(falling)]
+    one, other = [799, 401] + [1] * 38, [800, 400] + [2] * 38
+    return [
+        *(
+            Floor(
+                "39 tied gaps, every second one moves; k released",
+                adjacency,
+                _at_least(*(_choice(tied + move) for move in (0, adjacency.gap_sensitivity * alternating))),
+            )
+            for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+        ),
+        Floor(
+            f"{falling[0]:,} teachers, 39 gaps of 760; one votes for every second rank",
+            Adjacency.ADD_REMOVE,
+            _at_least(*(_released(counts, Adjacency.ADD_REMOVE) for counts in (falling, raised))),
+        ),
+        Floor(
+            "800 teachers: (799, 401, 1, …, 1) and (800, 400, 2, …, 2)",
+            Adjacency.REPLACE_ONE,
+            _at_least(*(_released(counts, Adjacency.REPLACE_ONE) for counts in (one, other))),
+        ),
+    ]
+
+
+def _choice(gaps: NDArray[np.float64]) -> Law:
+    """The law of the noisy maximum."""
+    return dict(enumerate(gaussian_argmax(gaps / SELECTION_STD).tolist()))
+
+
+def _released(counts: list[int], adjacency: Adjacency) -> Law:
+    """The law of one query, k hidden where it is refused; the first label has all the votes."""
+    aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
+    return aggregator.distribution(np.array(counts), num_teachers=max(counts[0], NUM_TEACHERS))
+
+
+def _at_least(one: Law, two: Law) -> float:
+    """The larger epsilon of the two directions; merging outcomes only lowers it."""
+    first, second = distribution_table((one, two), ("one", "two"))
+
+    def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+        p, q = compose(p, q, NUM_QUERIES, num_cells=512)
+        return float(brentq(lambda e: largest_delta(p[None], q[None], e) - TARGET_DELTA, 0.0, 100.0))
+
+    return max(epsilon(first, second), epsilon(second, first))

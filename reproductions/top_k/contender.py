@@ -1,0 +1,194 @@
+"""What competes: a top-k mechanism as a function of how precise it is, and its price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ComposedEvent, Event
+from pate.aggregators import StableFixedTopK
+from pate.mechanisms import (
+    CanonicalTopK,
+    GammaTopK,
+    JointTopK,
+    LaplaceTopK,
+    LimitedDomainTopK,
+    LipschitzTopK,
+    OneShotTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+    SubsetPeeling,
+    TopStableTopK,
+)
+from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.validation import require, require_count, require_positive, require_probability
+
+Counts = NDArray[np.int64]
+Pick = Callable[[Counts, np.random.Generator], Counts]
+
+DOMAIN_FACTOR = 3
+"""Limited domain, top-stable and the sizes that stable top-k considers go up to this many times k."""
+
+_SCALES_OFF_BY_K = 10
+"""How many noise scales a stable set loses that is wrong by k in size: about the largest of the noise itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionTask:
+    """What is asked of every contender, all of it public.
+
+    Attributes:
+        k: how many items, below the number of items.
+        num_items: d.
+        most: a bound on every count.
+        failure_prob: what one histogram may take from delta, in (0, 1).
+        adjacency: what one change means.
+    """
+
+    k: int
+    num_items: int
+    most: int
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        require(self.k < self.num_items, "k", self.k, f"below the number of items, {self.num_items}")
+        require_count("most", self.most)
+        require_probability("failure_prob", self.failure_prob)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def domain_size(self) -> int:
+        """How many of the best items the mechanisms of an unknown domain look at."""
+        return min(DOMAIN_FACTOR * self.k, self.num_items - 1)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A mechanism made ready for a task.
+
+    Attributes:
+        event: the price of one histogram.
+        pick: draws from counts `[Q, d]` the items of each, `[Q, n]`; places that were not filled hold -1.
+    """
+
+    event: Event
+    pick: Pick
+
+
+@dataclass(frozen=True)
+class MechanismFamily:
+    """A contender for every precision.
+
+    Attributes:
+        label: for tables.
+        make: from a task and a precision > 0, one over the scale of the noise in counts up to a constant; at one
+            precision the noise is the same under both adjacencies.
+        ordered: whether the items come in an order that the price covers.
+    """
+
+    label: str
+    make: Callable[[SelectionTask, float], Contender]
+    ordered: bool = True
+
+
+def of_mechanism(mechanism: TopKMechanism) -> Contender:
+    """A mechanism as it is."""
+    return Contender(mechanism.event, lambda counts, rng: mechanism(counts, rng=rng).indices)
+
+
+def _pure(kind: Callable[..., TopKMechanism], **options: object) -> Callable[[SelectionTask, float], Contender]:
+    """A mechanism whose epsilon is the precision times the sensitivity of a difference."""
+
+    def make(task: SelectionTask, precision: float) -> Contender:
+        epsilon = require_positive("precision", precision) * task.adjacency.gap_sensitivity
+        return of_mechanism(kind(k=task.k, epsilon=epsilon, adjacency=task.adjacency, **options))
+
+    return make
+
+
+def _limited_domain(task: SelectionTask, precision: float) -> Contender:
+    """The whole failure probability goes to the bottom."""
+    parts = {"domain_size": task.domain_size, "failure_prob": task.failure_prob}
+    return _pure(LimitedDomainTopK, **parts)(task, precision)
+
+
+def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
+    """Zhu & Wang's Algorithm 3, split as there: a quarter of rho each for selection and test, a half for the peel.
+
+    Its regularizer is not fixed there. Near: a size that is wrong by k loses the largest count, so that no gap far
+    from k wins. Otherwise it loses ten noise scales, and a large gap wins wherever it is.
+    """
+
+    def make(task: SelectionTask, precision: float) -> Contender:
+        scale = 1 / require_positive("precision", precision)
+        aggregator = StableFixedTopK(
+            k=task.k,
+            selection_scale=scale,
+            test_std=scale,
+            peel_scale=scale / np.sqrt(8),
+            penalty=(task.most if near else _SCALES_OFF_BY_K * scale) / task.k,
+            failure_prob=task.failure_prob,
+            max_k=task.domain_size,
+            adjacency=task.adjacency,
+        )
+        event = aggregator.event_for(num_queries=1, num_labels=task.num_items, num_teachers=task.most)
+        return Contender(event, _picks_of(aggregator, task))
+
+    return make
+
+
+def _picks_of(aggregator: StableFixedTopK, task: SelectionTask) -> Pick:
+    """The k labels of each row as indices, in rising order."""
+
+    def pick(counts: Counts, rng: np.random.Generator) -> Counts:
+        labels = aggregator.aggregate(counts, num_teachers=task.most, rng=rng).labels
+        return np.nonzero(labels)[1].reshape(len(counts), task.k)
+
+    return pick
+
+
+def _top_stable(task: SelectionTask, precision: float) -> Contender:
+    """Half the precision for the search of a stable set; then a peel, inside the set or, if there is none, of all."""
+    search = TopStableTopK(
+        k=task.k,
+        domain_size=task.domain_size,
+        epsilon=precision * task.adjacency.gap_sensitivity / 2,
+        failure_prob=task.failure_prob,
+        adjacency=task.adjacency,
+    )
+    peel = SubsetPeeling(noise_scale=2 * np.sqrt(task.k) / precision, adjacency=task.adjacency)
+
+    def pick(counts: Counts, rng: np.random.Generator) -> Counts:
+        found = search(counts, rng=rng).indices
+        part = np.zeros(counts.shape, dtype=np.bool_)
+        rows, places = np.nonzero(found >= 0)
+        part[rows, found[rows, places]] = True
+        part[~part.any(axis=1)] = True
+        return np.nonzero(peel(counts, part=part, size=task.k, rng=rng))[1].reshape(len(counts), task.k)
+
+    return Contender(ComposedEvent((search.event, peel.event)), pick)
+
+
+FAMILIES: Mapping[str, MechanismFamily] = {
+    "stable": MechanismFamily("stable top-k, near k", _stable(near=True), ordered=False),
+    "stable_loose": MechanismFamily("stable top-k, any size", _stable(near=False), ordered=False),
+    "top_stable": MechanismFamily("top-stable style, then a peel", _top_stable, ordered=False),
+    "limited_domain": MechanismFamily("limited domain", _limited_domain),
+    "peeling": MechanismFamily("peeling (CDP)", _pure(OneShotTopK)),
+    "joint": MechanismFamily("joint", _pure(JointTopK)),
+    "pnf_joint": MechanismFamily("permute-and-flip joint", _pure(PermuteAndFlipJointTopK)),
+    "canonical": MechanismFamily("canonical, Gumbel", _pure(CanonicalTopK), ordered=False),
+    "canonical_exponential": MechanismFamily(
+        "canonical, exponential", _pure(CanonicalTopK, noise="exponential"), ordered=False
+    ),
+    "pnf_peeling": MechanismFamily("permute-and-flip peeling", _pure(PermuteAndFlipTopK)),
+    "lipschitz": MechanismFamily("one shot, exponential", _pure(LipschitzTopK)),
+    "laplace": MechanismFamily("Laplace", _pure(LaplaceTopK)),
+    "gamma": MechanismFamily("Gamma", _pure(GammaTopK)),
+}
+"""The contenders by the name that a command takes."""

@@ -1,0 +1,116 @@
+"""Every mechanism at every k, every price and both adjacencies: what is compared, and its draws."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate.accounting import Adjacency
+from pate.validation import require, require_choice, require_count
+from reproductions.counts import CountData
+from reproductions.top_k.contender import FAMILIES
+from reproductions.top_k.price import SharedBudget, fit
+from reproductions.top_k.score import SelectionScores, repeated
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One mechanism at one k and one price; the order of the fields is that of the columns.
+
+    Attributes:
+        data: name of the counts.
+        kind: "real" or "synthetic".
+        k: how many items were asked for.
+        adjacency: what one change means.
+        mechanism: the contender's label.
+        epsilon: what was allowed for all histograms together.
+        sound_epsilon: what is spent, at most that.
+        delta: for both.
+        releases: how many histograms.
+        repeats: independent draws.
+    """
+
+    data: str
+    kind: str
+    k: int
+    adjacency: str
+    mechanism: str
+    epsilon: float
+    sound_epsilon: float
+    delta: float
+    releases: int
+    repeats: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionGrid:
+    """What is compared.
+
+    Attributes:
+        names: contenders, by their names in `FAMILIES`.
+        ks: how many items are asked for, one comparison each.
+        epsilons: of all histograms together, one comparison each.
+        adjacencies: one comparison each.
+        delta: of all histograms together.
+        repeats: independent draws of each.
+        seed: of the draws; every cell has a stream of its own, whatever else is compared.
+    """
+
+    names: Sequence[str] = tuple(FAMILIES)
+    ks: Sequence[int]
+    epsilons: Sequence[float]
+    adjacencies: Sequence[Adjacency] = tuple(Adjacency)
+    delta: float = 1e-6
+    repeats: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            require_choice("mechanisms", name, tuple(FAMILIES))
+        for field in ("names", "ks", "epsilons", "adjacencies"):
+            require(len(getattr(self, field)) > 0, field, "()", "at least one")
+        for epsilon in self.epsilons:
+            SharedBudget(epsilon=epsilon, delta=self.delta)
+        for k in self.ks:
+            require_count("k", k)
+        require_count("repeats", self.repeats)
+        require_count("seed", self.seed, minimum=0)
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return len(self.names) * len(self.ks) * len(self.epsilons) * len(self.adjacencies)
+
+    def cells(self, data: CountData) -> Iterator[tuple[Cell, list[SelectionScores]]]:
+        """All cells with the scores of their draws; a day of `data` is a histogram of its own, all days share epsilon.
+
+        Raises:
+            InvalidValue: before any draw, where k does not fit the data.
+        """
+        for k in self.ks:
+            require(k < len(data.items), "k", k, f"below the number of items, {len(data.items)}")
+        for adjacency in self.adjacencies:
+            for k in self.ks:
+                for epsilon in self.epsilons:
+                    for name in self.names:
+                        yield self._drawn(data, name=name, k=k, epsilon=epsilon, adjacency=adjacency)
+
+    def _drawn(
+        self, data: CountData, *, name: str, k: int, epsilon: float, adjacency: Adjacency
+    ) -> tuple[Cell, list[SelectionScores]]:
+        days, family, where = np.atleast_2d(data.counts), FAMILIES[name], str(adjacency)
+        budget = SharedBudget(epsilon=epsilon, delta=self.delta, releases=len(days))
+        found = fit(name, budget.task(data, k=k, adjacency=adjacency), budget)
+        rng = self._rng(name, k, epsilon, where)
+        scores = [
+            repeated(found.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng) for day in days
+        ]
+        price = (epsilon, found.epsilon, self.delta)
+        return Cell(data.name, data.kind, k, where, family.label, *price, len(days), self.repeats), scores
+
+    def _rng(self, *cell: object) -> np.random.Generator:
+        """The generator of one cell."""
+        return np.random.default_rng([self.seed, zlib.crc32(repr(cell).encode())])

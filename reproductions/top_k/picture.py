@@ -1,0 +1,91 @@
+"""Pictures of top-k selection: recall over epsilon or k, and errors over k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reproductions.top_k.contender import FAMILIES
+from reproductions.top_k.outcome import ErrorRow, RecallRow
+
+_COLORS = "#1f6f8b #7fb3c8 #0b3c49 #c0392b #e08e0b #2e7d32 #8bc34a #6a3d9a #b39ddb #8d6e63 #d81b60 #607d8b #9e9d24"
+_MARKERS = "oHsv^DdPX<>*h"
+_LOOKS: dict[str, dict[str, Any]] = {
+    family.label: {"color": color, "marker": marker}
+    for family, color, marker in zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True)
+}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pate",
+    "font.size": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "legend.frameon": False,
+    "lines.markersize": 3.5,
+    "lines.linewidth": 1.2,
+}
+
+
+def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: str) -> None:
+    """Mean recall over a field of the rows: a column of panels for each value of another, a row for each adjacency."""
+    columns = list(dict.fromkeys(getattr(row, panels) for row in rows))
+    adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
+
+    def paint(axes: Axes, adjacency: str, column: Any) -> None:
+        shown = [row for row in rows if row.adjacency == adjacency and getattr(row, panels) == column]
+        for label in dict.fromkeys(row.mechanism for row in shown):
+            line = [row for row in shown if row.mechanism == label]
+            axes.plot(
+                [getattr(row, over) for row in line], [row.recall_mean for row in line], label=label, **_LOOKS[label]
+            )
+        name = shown[0].data if panels == "data" else f"{panels} {column:g}"
+        axes.set(title=f"{name}, {_words(adjacency)}", xlabel=over, ylabel="recall", ylim=(-0.03, 1.03))
+        values = sorted({getattr(row, over) for row in shown})
+        if over == "k":
+            axes.set_xscale("log")
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.minorticks_off()
+
+    _save(path, adjacencies, columns, paint)
+
+
+def error_picture(rows: Sequence[ErrorRow], path: Path) -> None:
+    """Medians over k with the quartiles as bands: a column of panels for each measure, a row for each adjacency."""
+    adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
+    measures = list(dict.fromkeys(row.measure for row in rows))
+
+    def paint(axes: Axes, adjacency: str, measure: str) -> None:
+        shown = [row for row in rows if row.adjacency == adjacency and row.measure == measure]
+        for label in dict.fromkeys(row.mechanism for row in shown):
+            line = [row for row in shown if row.mechanism == label]
+            ks, look = [row.k for row in line], _LOOKS[label]
+            axes.plot(ks, [1 + row.median for row in line], label=label, **look)
+            low, high = [1 + row.lower for row in line], [1 + row.upper for row in line]
+            axes.fill_between(ks, low, high, color=look["color"], alpha=0.12, linewidth=0)
+        title = f"{measure.replace('_', '-')}, {_words(adjacency)}"
+        axes.set(title=title, xlabel="k", ylabel="1 + error in counts", yscale="log")
+
+    _save(path, adjacencies, measures, paint)
+
+
+def _words(adjacency: str) -> str:
+    return {"add_remove": "add/remove", "replace_one": "replace-one"}[adjacency]
+
+
+def _save(path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callable[[Axes, str, Any], None]) -> None:
+    """Draws all panels with one legend below."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(max(2.9 * len(columns), 7.5), 2.5 * len(rows) + 0.6), layout="constrained")
+        grid = figure.subplots(len(rows), len(columns), squeeze=False)
+        for line, row in zip(grid, rows, strict=True):
+            for axes, column in zip(line, columns, strict=True):
+                paint(axes, row, column)
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.savefig(path, metadata={"Date": None, "Creator": None})

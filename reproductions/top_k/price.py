@@ -1,0 +1,168 @@
+"""Prices of contenders: the most precise contender for a budget, and sound prices beside those that papers print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pate.accounting import (
+    Adjacency,
+    Event,
+    PureDpAccountant,
+    RdpAccountant,
+    SelfComposedEvent,
+    calibrate,
+    zcdp_to_epsilon_classic,
+)
+from pate.validation import InvalidValue, require_count, require_positive, require_probability
+from reproductions.counts import CountData
+from reproductions.top_k.contender import FAMILIES, Contender, SelectionTask
+
+_SMALL_MOST = 4096
+"""Beyond some gap a stability test passes all the same, so the search for its noise begins with a small largest gap."""
+_SLACK = 1 + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedBudget:
+    """What all releases together may cost.
+
+    Attributes:
+        epsilon: > 0.
+        delta: in (0, 1).
+        releases: how many histograms, >= 1.
+    """
+
+    epsilon: float
+    delta: float = 1e-6
+    releases: int = 1
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        require_probability("delta", self.delta)
+        require_count("releases", self.releases)
+
+    @property
+    def failure_prob(self) -> float:
+        """What one histogram may take from delta: all of them together half of it."""
+        return self.delta / (2 * self.releases)
+
+    def task(self, data: CountData, *, k: int, adjacency: Adjacency = Adjacency.REPLACE_ONE) -> SelectionTask:
+        """The k largest counts of each histogram, its failure probability taken from the delta."""
+        return SelectionTask(
+            k=k,
+            num_items=len(data.items),
+            most=data.most,
+            failure_prob=self.failure_prob,
+            adjacency=adjacency,
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A contender with the least noise that a budget allows.
+
+    Attributes:
+        contender: ready to draw.
+        precision: what it was made with.
+        epsilon: the sound price of all releases, at most the budget's epsilon.
+    """
+
+    contender: Contender
+    precision: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class PriceRow:
+    """One noise and what it costs.
+
+    Attributes:
+        mechanism: the contender's label.
+        paper: the epsilon that the paper's formula gives for add/remove, or None where we know of none.
+        paper_is: what that formula is.
+        add_remove: the sound epsilon under add/remove.
+        replace_one: the sound epsilon of the same noise under replace-one, thresholds raised as it needs.
+    """
+
+    mechanism: str
+    paper: float | None
+    paper_is: str
+    add_remove: float
+    replace_one: float
+
+
+def sound_epsilon(event: Event, budget: SharedBudget) -> float:
+    """What all releases cost: the smaller of two upper bounds, by Renyi divergences, and as pure DP where it is."""
+    return min(kind().compose(event, budget.releases).get_epsilon(budget.delta) for kind in _accountants(event))
+
+
+def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
+    """The most precise contender of a family that costs at most the budget.
+
+    Raises:
+        InvalidValue: no noise reaches the budget.
+    """
+    family = FAMILIES[name]
+
+    def event_at(most: int, precision: float) -> Event:
+        return family.make(replace(task, most=most), precision).event
+
+    for most in dict.fromkeys((min(task.most, _SMALL_MOST), task.most)):
+        precision = _largest_precision(partial(event_at, most), budget)
+        contender = family.make(task, precision)
+        epsilon = sound_epsilon(contender.event, budget)
+        if epsilon <= budget.epsilon * _SLACK:
+            return Fit(contender, precision, epsilon)
+    raise InvalidValue(f"epsilon={budget.epsilon}: expected an epsilon that {family.label} can reach")
+
+
+def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
+    """The noise that add/remove needs for the budget, priced by the paper and soundly under both adjacencies."""
+    family = FAMILIES[name]
+    add_remove, replace_one = (replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
+    found = fit(name, add_remove, budget)
+    paper, paper_is = _paper(name, task, budget, found.precision)
+    doubled = sound_epsilon(family.make(replace_one, found.precision).event, budget)
+    return PriceRow(family.label, paper, paper_is, found.epsilon, doubled)
+
+
+def theorem_11(rho: float, *, target_delta: float) -> float:
+    """Theorem 11 of Zhu & Wang (2022) as printed, rho + sqrt(2 rho log(1 / delta)): false for any adjacency."""
+    return rho + math.sqrt(2 * rho * math.log(1 / target_delta))
+
+
+def _paper(name: str, task: SelectionTask, budget: SharedBudget, precision: float) -> tuple[float | None, str]:
+    """The paper's formula for add/remove and what it is; the precision is one over a scale of noise."""
+    if name in ("stable", "stable_loose"):
+        left = budget.delta - budget.releases * task.failure_prob
+        return theorem_11(2 * precision**2 * budget.releases, target_delta=left), "false"
+    if name == "peeling":
+        rho = budget.releases * precision**2 / (8 * task.k)
+        return zcdp_to_epsilon_classic(rho, target_delta=budget.delta), "a bound"
+    return None, "not stated"
+
+
+def _largest_precision(event_for: Callable[[float], Event], budget: SharedBudget) -> float:
+    """The largest precision by the better of the accountants."""
+
+    def by(accountant: type[RdpAccountant] | type[PureDpAccountant]) -> float:
+        return 1 / calibrate(
+            lambda noise: SelfComposedEvent(event_for(1 / noise), budget.releases),
+            target_epsilon=budget.epsilon,
+            target_delta=budget.delta,
+            accountant=accountant,
+        )
+
+    return max(by(kind) for kind in _accountants(event_for(1.0)))
+
+
+def _accountants(event: Event) -> tuple[type[RdpAccountant] | type[PureDpAccountant], ...]:
+    """Those that know the event: the second wants pure DP outside the failures."""
+    try:
+        PureDpAccountant().compose(event)
+    except InvalidValue:
+        return (RdpAccountant,)
+    return RdpAccountant, PureDpAccountant

@@ -1,0 +1,246 @@
+"""`release/config.yaml` is an allow-list: what nobody declared public does not leave, whatever it looks like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from pate.accounting import Accountant, RdpAccountant
+from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
+from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
+from pate.config.location import members
+from pate.config.published import public_settings
+from pate.mechanisms import CertifiedTable
+from pate.teachers import SklearnTeacher
+from tests.contract.aggregator_cases import CASES
+
+HERE = __name__
+NUMBER = 771_942  # a secret number
+SECRETS = ("patients.csv", "private_clinic_files", "/mnt/ward", "C:\\ward", "~ward", "mercy hospital", "Jane Doe")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MyVotes(GaussianVotes):
+    """A user's aggregator."""
+
+    note: str = ""
+    quorum: float = 0.5
+    patients: int = field(default=0, metadata={"private": True})
+    noise_seed: int = 0
+    kind: str = field(default="plain", metadata={"public": True})
+    names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = field(default=(), metadata={"public": True})
+    inner: Any = None
+
+
+@dataclass(frozen=True)
+class MyData:
+    """A user's data set."""
+
+    folder: str = "f"
+    file: str = "f"
+    ward: int = 0
+    share: float = 0.5
+    image_size: int = field(default=8, metadata={"public": True})
+    parts: Any = None
+
+
+@dataclass(frozen=True)
+class Inner:
+    """An object within another."""
+
+    size: int = 1
+    path: str = ""
+
+
+class Plain:
+    """A user's class that declares nothing."""
+
+    def __init__(self, ward: int = 0, path: str = "") -> None:
+        self.ward, self.path = ward, path
+
+
+def target(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def inner(secret: str) -> dict[str, Any]:
+    return {"_target_": target(Inner), "size": 3, "path": secret, "extra": secret, "number": NUMBER}
+
+
+def settings(secret: str) -> dict[str, Any]:
+    """All that a run can be told, the secret in every place that was not declared public."""
+    forest = {"_target_": "sklearn.ensemble.RandomForestClassifier", "n_estimators": 20, "random_state": NUMBER}
+    forest |= {"criterion": secret, "class_weight": {secret: NUMBER}, "max_features": [secret, NUMBER], secret: 1}
+    chain = {"_target_": "sklearn.multioutput.ClassifierChain", "estimator": forest, "order": [secret], "verbose": True}
+    return {
+        "adjacency": "replace_one",
+        "target_delta": 1e-6,
+        "target_epsilon": 8.0,
+        "max_epsilon": None,
+        "num_queries": 600,
+        "seed": NUMBER,
+        "allowed_targets": [secret],
+        "aggregator": {
+            "_target_": target(MyVotes),
+            "noise_std": -1.0,
+            "note": secret,
+            "patients": NUMBER,
+            "noise_seed": NUMBER,
+            "names": [secret],
+            "weights": [1.0, 2.0],
+            "inner": inner(secret),
+            "undeclared": NUMBER,
+            "deeper": {"deeper": [secret, {secret: NUMBER}]},
+        },
+        "accountant": {"_target_": target(Plain), "ward": NUMBER, "path": secret},
+        "teacher": {"_target_": target(SklearnTeacher), "estimator": chain, "threshold": 0.5, "num_teachers": 40},
+        "student": {"_target_": "pate.student.LinearStudent", "rank": 4, "penalties": [0.1, 1.0], "weights": secret},
+        "engine": {"_target_": "pate.teachers.RayEngine", "address": secret, "chunk_size": NUMBER},
+        "data": {
+            "_target_": target(MyData),
+            "folder": secret,
+            "file": secret,
+            "ward": NUMBER,
+            "share": 0.771942,
+            "image_size": 12,
+            "parts": [{"path": secret, "count": NUMBER}, inner(secret)],
+        },
+    }
+
+
+def used(secret: str) -> MyVotes:
+    """The aggregator that such settings make, with its noise solved for."""
+    names, inside = (secret,), Inner(path=secret)
+    return MyVotes(noise_std=40.0, note=secret, patients=NUMBER, noise_seed=NUMBER, names=names, inner=inside)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_planted_secret_leaves_at_no_depth(secret: str) -> None:
+    text = public_settings(settings(secret), used(secret))
+    assert secret not in text
+    assert "771942" not in text and "771_942" not in text
+    assert HERE not in text  # nor the module of a user's class
+    assert "MyData" not in text
+
+
+def test_what_is_published_of_all_that() -> None:
+    """Everything, so that a new line in it is looked at."""
+    assert OmegaConf.to_container(OmegaConf.create(public_settings(settings("secret"), used("secret")))) == {
+        "adjacency": "replace_one",
+        "target_delta": 1e-6,
+        "target_epsilon": 8.0,
+        "max_epsilon": None,
+        "num_queries": 600,
+        "aggregator": {"_target_": "MyVotes", "noise_std": 40.0, "quorum": 0.5, "kind": "plain", "weights": [1.0, 2.0]},
+        "accountant": {"_target_": "Plain"},
+        "teacher": {
+            "_target_": "pate.teachers.sklearn.SklearnTeacher",
+            "estimator": {
+                "_target_": "sklearn.multioutput.ClassifierChain",
+                "estimator": {"_target_": "sklearn.ensemble.RandomForestClassifier", "n_estimators": 20},
+                "verbose": True,
+            },
+            "threshold": 0.5,
+            "num_teachers": 40,
+        },
+        "student": {"_target_": "pate.student.LinearStudent", "penalties": [0.1, 1.0], "rank": 4},
+        "data": {"image_size": 12},
+    }
+
+
+def test_an_object_in_a_public_field_is_sifted_like_its_owner() -> None:
+    made = settings("secret")
+    made["aggregator"] = {"_target_": target(StableTopK), "regularizer": inner("secret")}
+    aggregator = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
+    published = OmegaConf.create(public_settings(made, aggregator)).aggregator
+    assert published.regularizer == {"_target_": "Inner", "size": 3}
+
+
+def test_numbers_for_a_regularizer_are_published_and_arrays_are_not() -> None:
+    made = settings("secret") | {"aggregator": {"_target_": target(StableTopK), "regularizer": [0.0, -1.5]}}
+    aggregator = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=[0.0, -1.5])
+    assert OmegaConf.create(public_settings(made, aggregator)).aggregator.regularizer == [0.0, -1.5]
+    made["aggregator"] = {"_target_": target(CenteredVotes), "center": [0.1, 0.2]}
+    center = CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2]))
+    assert "center" not in OmegaConf.create(public_settings(made, center)).aggregator
+
+
+def test_a_table_is_published_by_its_digest() -> None:
+    made = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
+    table = CertifiedTable.of(made.stability_test(num_teachers=30), order=6.0)
+    ready = StableTopK(selection_scale=2.0, test="table", table=table)
+    given = settings("secret") | {"aggregator": {"_target_": target(StableTopK), "table": "private_clinic_files"}}
+    published = OmegaConf.create(public_settings(given, ready)).aggregator
+    assert published.table_sha256 == table.digest
+    assert "table" not in published
+
+
+@pytest.fixture
+def hydra_config() -> Iterator[None]:
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield
+
+
+@pytest.mark.usefixtures("hydra_config")
+@pytest.mark.parametrize("name", members("data"))
+def test_of_our_data_sets_there_is_the_class_and_no_folder(name: str) -> None:
+    folders = {"celeba": ["root", "cache"], "synth_faces": ["cache"], "yeast": ["path"]}.get(name, [])
+    config = compose("train", [f"data={name}", *(f"data.{key}=private_clinic_files" for key in folders)])
+    text = public_settings(OmegaConf.to_container(config, resolve=True), GaussianVotes(noise_std=1.0))
+    assert "private_clinic_files" not in text
+    assert OmegaConf.create(text).data["_target_"].startswith("pate.data.")
+    assert "seed" not in text
+
+
+@pytest.mark.usefixtures("hydra_config")
+@pytest.mark.parametrize("name", members("aggregator"))
+def test_what_is_published_says_what_the_release_costs(name: str) -> None:
+    """The aggregator as it was calibrated is built again from the file, and its price is the same."""
+    shape = {"num_labels": 8, "num_teachers": 300}
+    config = compose("train", [f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50"])
+    target_epsilon = 60.0 if name == "stable_top_k_boundary" else 8.0
+    aggregator = build_aggregator(config.aggregator, adjacency="add_remove").calibrated(
+        target_epsilon=target_epsilon, target_delta=1e-6, num_queries=50, **shape
+    )
+    settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
+    read = OmegaConf.create(public_settings(settings, aggregator))
+    again = build_aggregator(read.aggregator, adjacency=read.adjacency)
+    accountant = build(read.accountant)
+    assert isinstance(accountant, Accountant)
+    assert read.teacher.num_teachers == 300
+    event = again.event_for(num_queries=read.num_queries, **shape)
+    epsilon = accountant.compose(event).get_epsilon(read.target_delta)
+    expected = RdpAccountant().compose(aggregator.event_for(num_queries=50, **shape)).get_epsilon(1e-6)
+    assert 0 < epsilon == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_noise_is_published_as_it_was_used(case: Any) -> None:
+    scaled = case.aggregator.scaled(2.0)
+    stale = {"_target_": target(type(scaled)), **dict.fromkeys(vars(scaled), -1.0)}
+    published = OmegaConf.create(public_settings(settings("secret") | {"aggregator": stale}, scaled)).aggregator
+    numbers = {name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))}
+    assert numbers and {name: published[name] for name in numbers} == numbers
+
+
+def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
+    """What stands beside the settings in the published folder and in the report: the same rule."""
+    from pate.pipeline import train
+    from tests.e2e.small_run import SilentMonitor, small_plan
+
+    train(small_plan(aggregator=used("mercy hospital"), target_epsilon=None), tmp_path, SilentMonitor())
+    card = (tmp_path / "release" / "privacy_card.md").read_text()
+    assert "40.0" in card and "plain" in card
+    assert "mercy hospital" not in card and str(NUMBER) not in card
+    parameters = json.loads((tmp_path / "report.json").read_text())["privacy"].get("parameters", {})
+    assert "note" not in parameters

@@ -1,0 +1,191 @@
+"""One staircase: at a seed `pate-train`, `pate-compare` and `PATEClassifier` give the same release and student."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from sklearn.naive_bayes import GaussianNB
+
+from pate import PATEClassifier
+from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
+from pate.comparison import Bench, PATEMethod
+from pate.comparison.shared_data import SharedData
+from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
+from pate.config.location import members
+from pate.data import Dataset, Split
+from pate.pipeline import train
+from pate.run.plan import Plan
+from pate.student import CNNStudent, LinearStudent, LowRankStudent, MLPStudent, ResNet50Student, Student, StudentModel
+from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+
+SEED, EPSILON, DELTA = 6, 50.0, 1e-5
+
+
+def small_images() -> Dataset:
+    """Squares and bars in noise, 16 x 16: the public pool is larger than what is asked."""
+    rng = np.random.default_rng(3)
+    inputs = rng.random((400, 3, 16, 16), dtype=np.float32) / 2
+    labels = rng.random((400, 2)) < 0.5
+    inputs[labels[:, 0], :, 2:6, 2:6] += 0.5
+    inputs[labels[:, 1], :, 10, :] += 0.5
+    ids = np.arange(400)
+
+    def split(rows: slice) -> Split:
+        return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
+
+    parts = {"private": split(slice(0, 200)), "public": split(slice(200, 300)), "test": split(slice(300, 400))}
+    return Dataset(name="images", real=False, kind="images", label_names=("square", "bar"), **parts)
+
+
+def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
+    """The release's file and the student of `pate-compare` on a plan, at its seed."""
+    method = PATEMethod(
+        name="m",
+        aggregator=plan.aggregator,
+        teacher=plan.teacher,
+        num_teachers=plan.num_teachers,
+        student=plan.student,
+    )
+    data = SharedData.of(plan.load_dataset, plan.load_dataset())
+    bench = Bench(data, plan.num_queries, SequentialEngine(), plan.student, plan.seed or 0, folder)
+    method.check(bench)
+    method.prepare(bench, SilentMonitor())
+    contender = method.at(plan.budget, bench)
+    contender.release(SEED).save(folder / "release.npz")
+    model: Any = contender.train(SEED).model
+    return (folder / "release.npz").read_bytes(), model
+
+
+def require_parity(plan: Plan, folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):  # before the baselines, which take most of a run's time
+        train(plan, folder / "train", SilentMonitor(stop_at="training the majority"))
+    release, student = compared(plan, folder / "compare")
+    assert release == (folder / "train" / "release" / "release.npz").read_bytes()
+    trained = StudentModel.load(folder / "train" / "release" / "student")
+    assert trained.arrays.keys() == student.arrays.keys()
+    for name, array in trained.arrays.items():
+        np.testing.assert_array_equal(array, student.arrays[name])
+    assert (trained.threshold, trained.num_rows) == (student.threshold, student.num_rows)
+
+
+@cache
+def shipped(name: str) -> Aggregator:
+    """The aggregator of a YAML, for few teachers."""
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        register_configs(training=False)
+        node = compose("account", [f"aggregator={name}"]).aggregator
+    aggregator = build_aggregator(node, adjacency="replace_one")
+    small = {"k": 2, "first_queries": 10, "target_hits": 15, "round_size": 10, "max_size": 3, "vote_clip": 2}
+    changes = {field: value for field, value in small.items() if getattr(aggregator, field, None) is not None}
+    return replace(aggregator, **changes)
+
+
+def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
+    shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": EPSILON, "target_delta": DELTA, "seed": SEED}
+    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
+
+
+@pytest.mark.parametrize("name", members("aggregator"))
+def test_every_aggregator_releases_and_teaches_the_same(name: str, tmp_path: Path) -> None:
+    require_parity(plan_of(shipped(name)), tmp_path)
+
+
+@pytest.mark.parametrize("num_teachers", [None, 40])
+def test_kernel_teachers_too(num_teachers: int | None, tmp_path: Path) -> None:
+    kernel: Voter = KernelTeacher()
+    plan = plan_of(shipped("centered_votes"), teacher=kernel, num_teachers=num_teachers, student=LowRankStudent())
+    require_parity(plan, tmp_path)
+
+
+STUDENTS: dict[str, Callable[[], Student]] = {
+    "linear": LinearStudent,
+    "low_rank": LowRankStudent,
+    "mlp": lambda: MLPStudent(epochs=5),
+    "cnn": lambda: CNNStudent(epochs=3, width=8, blocks=1, patch=4, folds=2, device="cpu"),
+    "resnet50": lambda: ResNet50Student(epochs=1, folds=2, max_unlabeled=4, device="cpu"),
+}
+
+
+def test_every_student_that_ships_is_among_them() -> None:
+    assert set(STUDENTS) == set(members("student"))
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool(name: str, tmp_path: Path) -> None:
+    """Image students learn from public samples that were not asked, too."""
+    images = {"load_dataset": small_images, "teacher": LinearTeacher(device="cpu"), "num_teachers": 10}
+    given: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
+    require_parity(plan_of(GaussianVotes(noise_std=1.0), **given), tmp_path)
+
+
+CLASSIFIED = [name for name in members("aggregator") if name != "stable_top_k_not_prior"]  # its student says the prior
+
+
+@pytest.mark.parametrize("name", CLASSIFIED)
+def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
+    data, aggregator = small_dataset(), shipped(name)
+    plan = plan_of(aggregator, teacher=SklearnTeacher(GaussianNB()))
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, tmp_path, SilentMonitor(stop_at="training the student"))
+    model = PATEClassifier(
+        GaussianNB(),
+        n_teachers=NUM_TEACHERS,
+        aggregator=aggregator,
+        epsilon=EPSILON,
+        target_delta=DELTA,
+        random_state=SEED,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query
+        model.fit(data.private.inputs, data.private.labels.astype(int), data.public.inputs[:NUM_QUERIES])
+    model.release_.save(tmp_path / "of_classifier.npz")
+    assert (tmp_path / "of_classifier.npz").read_bytes() == (tmp_path / "release" / "release.npz").read_bytes()
+
+
+def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
+    """Its student expects the answers: queries whose prior agrees cost nothing, so the session lasts."""
+    data = small_dataset()
+    aggregator = NotPriorTopK(
+        prior_scale=1.0,
+        selection_scale=1.0,
+        table_order=3.0,
+        table_budget=4.0,
+        first_queries=20,
+        target_hits=15,
+        session_delta=DELTA,
+    )
+    model = PATEClassifier(
+        GaussianNB(), n_teachers=NUM_TEACHERS, aggregator=aggregator, epsilon=None, target_delta=DELTA, random_state=0
+    )
+    asked = data.public.inputs[:100]
+    with pytest.warns(UserWarning, match="protects nobody"):
+        model.fit(data.private.inputs, data.private.labels.astype(int), asked)
+    counts = model.release_
+    blind = aggregator.aggregate(
+        _votes_of(model, asked), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0)
+    )  # the same session without a prior: every query after the first ones hits
+    assert blind.num_asked == 20 + 15
+    assert counts.num_asked > blind.num_asked
+
+
+def _votes_of(model: PATEClassifier, asked: np.ndarray) -> np.ndarray:
+    """Some votes: only that no prior is there matters."""
+    return np.full((len(asked), len(model.classes_)), NUM_TEACHERS // 2)
+
+
+def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path) -> None:
+    from pate.validation import InvalidValue
+
+    plan = plan_of(StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu"))
+    with pytest.raises(InvalidValue, match=r"inputs\.shape="):
+        compared(plan, tmp_path)
+    assert not (tmp_path / "ensembles").exists()

@@ -1,0 +1,129 @@
+"""Ledgers that an earlier version wrote: read as they were, priced as they were. What they hold is never renamed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.accounting import (
+    Accountant,
+    Event,
+    ExactAccountant,
+    Ledger,
+    PldAccountant,
+    PureDpAccountant,
+    RdpAccountant,
+    ZCdpAccountant,
+    event_from_json,
+    event_to_json,
+)
+from pate.accounting.serialization import KINDS
+from pate.validation import InvalidValue
+
+FOLDER = Path(__file__).parent / "ledgers"
+TOTALS = json.loads((FOLDER / "totals.json").read_text())
+KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
+ACCOUNTANTS = {
+    kind.name: kind for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant)
+}
+
+
+def opened(name: str, folder: Path, accountant: type[Accountant] = RdpAccountant) -> Ledger:
+    """A copy of a kept ledger, opened with the settings that its first line names."""
+    path = Path(shutil.copy(FOLDER / f"{name}.jsonl", folder))
+    header = json.loads(path.read_text().splitlines()[0])
+    settings = {key: header[key] for key in ("adjacency", "target_delta")}
+    return Ledger(path, accountant=accountant, **settings)
+
+
+def charges(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("name", TOTALS)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_totals_are_those_that_were_printed(name: str, accountant: str, tmp_path: Path) -> None:
+    printed, ledger = TOTALS[name][accountant], opened(name, tmp_path, ACCOUNTANTS[accountant])
+    if printed == "refused":
+        with pytest.raises(InvalidValue, match=r"^event=\w+: expected an event "):
+            _ = ledger.epsilon
+    else:
+        assert ledger.epsilon == pytest.approx(float(printed), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_charges_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
+    entries = opened(name, tmp_path).entries
+    assert [
+        {"key": e.key, "description": e.description, "noise": e.noise, "event": event_to_json(e.event)} for e in entries
+    ] == [{key: value for key, value in charge.items() if key != "epsilon"} for charge in charges(name)]
+    assert [entry.epsilon for entry in entries] == [float(charge["epsilon"]) for charge in charges(name)]
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_a_charge_of_that_time_is_known_when_it_comes_again(name: str, tmp_path: Path) -> None:
+    ledger = opened(name, tmp_path)
+    before = (tmp_path / f"{name}.jsonl").read_bytes()
+    for entry in ledger.entries:
+        assert ledger.charge(entry.event, adjacency=ledger.adjacency, key=entry.key, noise=entry.noise) == entry
+    assert (tmp_path / f"{name}.jsonl").read_bytes() == before
+
+
+def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> None:
+    texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
+    assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
+    for name in ("every_kind", "every_kind_add_remove"):
+        assert all(f'"kind": "{kind}"' in texts[name] + texts["infinite"] for kind in KEPT_KINDS)
+    assert '"inf"' in texts["infinite"]
+    assert '"-inf"' in texts["infinite"]
+    assert {json.loads(text.splitlines()[0])["adjacency"] for text in texts.values()} == {"replace_one", "add_remove"}
+
+
+def missing_from_now(kept: dict[str, list[str]], now: dict[str, type[Event]]) -> list[str]:
+    """What a ledger may hold and the package no longer reads, and what it would misread for want of a default."""
+    gone = [kind for kind in kept if kind not in now]
+    for kind in sorted(kept.keys() & now.keys()):
+        fields = {field.name: field for field in dataclasses.fields(now[kind])}  # type: ignore[arg-type]
+        gone += [f"{kind}.{name}" for name in kept[kind] if name not in fields]
+        gone += [
+            f"{kind}.{name} has no default"
+            for name, field in fields.items()
+            if name not in kept[kind] and field.default is dataclasses.MISSING
+        ]
+    return gone
+
+
+def test_no_kind_of_event_and_no_field_has_disappeared() -> None:
+    assert missing_from_now(KEPT_KINDS, KINDS) == []
+
+
+def test_every_kind_and_field_is_in_the_kept_list() -> None:
+    """A new event is added to kinds.json with the commit that brings it: from then on it may be in a ledger."""
+    now = {name: [field.name for field in dataclasses.fields(kind)] for name, kind in KINDS.items()}  # type: ignore[arg-type]
+    assert now == KEPT_KINDS
+
+
+def test_a_kind_or_field_that_disappears_is_noticed() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class GaussianEvent(Event):
+        std: float
+
+    changed = {name: kind for name, kind in KINDS.items() if name != "OneBitEvent"} | {"GaussianEvent": GaussianEvent}
+    assert missing_from_now(KEPT_KINDS, changed) == [
+        "OneBitEvent",
+        "GaussianEvent.noise_multiplier",
+        "GaussianEvent.std has no default",
+    ]
+
+
+def test_infinities_of_that_time_are_numbers_again() -> None:
+    for charge in charges("infinite"):
+        values = event_to_json(event_from_json(charge["event"]))
+        assert values == charge["event"]
+    assert event_from_json(charges("infinite")[1]["event"]).rho == math.inf  # type: ignore[attr-defined]

@@ -1,0 +1,69 @@
+"""The tables of the target-charging sessions, to the digits printed in the specification."""
+
+from __future__ import annotations
+
+import pytest
+
+from pate.accounting.target_charging import QTarget, boundary, not_prior
+from reproductions.target_charging.sessions import (
+    TOP_GAPS,
+    access_table,
+    boundary_hits,
+    coarse_epsilon,
+    epsilon_table,
+    main,
+    plain_table,
+    target_table,
+)
+
+
+def test_accesses() -> None:
+    expected = [(5, 77, 138), (10, 108, 169), (20, 163, 225), (50, 309, 378), (100, 532, 612)]
+    assert access_table() == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "printed"),
+    [
+        (boundary(0.05), ["1.97", "2.70", "3.26", "4.12", "5.39"]),
+        (boundary(0.1), ["4.25", "5.92", "7.26", "9.30", "12.4"]),
+        (not_prior(0.05), ["0.95", "1.33", "1.63", "2.08", "2.73"]),
+    ],
+)
+def test_epsilons_of_the_coarse_split_and_a_better_one(target: QTarget, printed: list[str]) -> None:
+    table = epsilon_table(target)
+    assert [hits for hits, _, _ in table] == [1, 5, 10, 20, 40]
+    for (_, coarse, best), digits in zip(table, printed, strict=True):
+        assert f"{coarse:.{len(digits.split('.')[1])}f}" == digits
+        assert 0.97 * coarse < best <= coarse
+
+
+def test_the_claim_of_three_private_tests() -> None:
+    assert f"{coarse_epsilon(not_prior(0.1), 3, target_delta=1e-5):.3f}" == "2.083"
+
+
+def test_plain_composition() -> None:
+    assert [f"{epsilon:.3g}" for _, epsilon in plain_table()] == ["3.02", "5.92", "11.2", "23.7"]
+
+
+def test_expected_hits_on_the_boundary() -> None:
+    hits = [boundary_hits(top_gap) for top_gap in TOP_GAPS]
+    assert [f"{hits[0]:.2f}", f"{hits[1]:.1f}", f"{hits[2]:.1f}", f"{hits[3]:.0f}"] == ["0.07", "1.0", "13.5", "119"]
+
+
+def test_hit_probabilities() -> None:
+    """The published q of the boundary; the worst q found for running twice, of which two are not the worst there is."""
+    table = {epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()}
+    assert f"{table[0.05][0]:.4f}" == "0.2786"
+    assert f"{table[1.0][0]:.4f}" == "0.1500"
+    assert [f"{table[epsilon][2]:.4f}" for epsilon in (0.1, 0.5, 1.0)] == ["0.4988", "0.4700", "0.3348"]
+    for epsilon, found in ((0.05, 0.4999), (0.2, 0.4951), (1.0, 0.335)):
+        assert 0.999 * found < table[epsilon][2] < found
+
+
+def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    printed = capsys.readouterr().out
+    assert "  50    309       378" in printed
+    assert "not prior, 0.05 a call" in printed
+    assert "    300   13.5" in printed

@@ -1,0 +1,140 @@
+"""pate-account on a composed configuration: sessions of charged calls, files of votes, tables, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+
+from pate.accounting import RdpAccountant
+from pate.aggregators import BoundaryTopK
+from pate.cli.account import account
+from pate.config import CONFIG_FOLDER, register_configs
+from pate.mechanisms import CertifiedTable
+from pate.validation import InvalidValue
+
+BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
+SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
+SESSION = [
+    "aggregator=stable_top_k_boundary",
+    "aggregator.selection_scale=20",
+    "aggregator.test_std=5",
+    "aggregator.target_hits=5",
+    "aggregator.failure_prob=1e-10",
+    *SIZE,
+]
+NOT_PRIOR = [
+    "aggregator=stable_top_k_not_prior",
+    "aggregator.prior_scale=30",
+    "aggregator.prior_margin=0",
+    "aggregator.first_queries=50",
+    *SIZE,
+]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    monkeypatch.setenv("COLUMNS", "120")
+    register_configs(training=False)
+
+    def priced(*overrides: str) -> str:
+        account(compose("account", overrides=list(overrides)))
+        return capsys.readouterr().out
+
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        yield priced
+
+
+@pytest.fixture
+def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
+    return lambda *overrides: dict(json.loads(run(*overrides, "format=json")))
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> str:
+    """300 clear queries of one label, and 100 in which nothing is clear."""
+    clear, unclear = np.tile([390, 9, 4, 0, 1, 2], (300, 1)), np.tile([210, 200, 190, 180, 170, 160], (100, 1))
+    np.save(tmp_path / "votes.npy", np.concatenate([clear, unclear]))
+    return str(tmp_path / "votes.npy")
+
+
+def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[..., str], quoted: Any) -> None:
+    quote = quoted(*SESSION)
+    plain = RdpAccountant().compose(BOUNDARY.plain_event(num_queries=2_000, num_labels=6, num_teachers=400))
+    assert quote["plain_epsilon"] == plain.get_epsilon(1e-6) > quote["epsilon"]
+    page = run(*SESSION)
+    assert "the session costs less" in page
+    assert "votes=FILE" in page
+    few = quoted(*SESSION, "num_queries=10")
+    assert few["plain_epsilon"] < few["epsilon"]
+    assert "plain composition costs less" in run(*SESSION, "num_queries=10")
+    assert quoted("aggregator=gaussian_votes")["plain_epsilon"] is None
+
+
+def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any) -> None:
+    assert quoted(*SESSION, "num_queries=5000")["plain_epsilon"] != "inf"
+    with pytest.raises(InvalidValue, match="failure_prob: 2e-06 over 20000 calls uses up session_delta=1e-06"):
+        quoted(*SESSION, "num_queries=20000")
+
+
+def test_votes_of_a_file_say_how_many_hits_to_expect(run: Callable[..., str], quoted: Any, votes: str) -> None:
+    hits = quoted(*SESSION, f"votes={votes}")["hits"]
+    expected = BOUNDARY.hit_probabilities(np.load(votes), num_teachers=400).sum()
+    assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
+    page = run(*SESSION, f"votes={votes}")
+    assert f"{expected:.1f} expected" in page
+    assert f"{hits['expected_asked']} queries until 5 hits" in page
+
+
+def test_a_prior_of_a_file_decides_what_hits(quoted: Any, votes: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "prior.npz", prior=np.load(votes) > 200)
+    right = quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
+    none = quoted(*NOT_PRIOR, f"votes={votes}")["hits"]
+    assert right["expected_hits"] < none["expected_hits"]
+
+
+def test_a_budget_buys_more_queries_than_were_asked_for(quoted: Any) -> None:
+    quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")
+    assert quote["solved_for"] == {"num_queries": quote["num_queries"]}
+    assert quote["num_queries"] > 5
+
+
+def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quoted: Any, tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    asked = ["aggregator=stable_top_k_gumbel", "num_teachers=800", f"write_table={path}"]
+    quote = quoted(*asked)
+    table = CertifiedTable.load(path)
+    assert table.order == quote["best_order"]
+    assert quote["table"] == {"path": str(path), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
+    assert f"certified to cost at most {table.rdp} a test" in run(*asked)
+
+
+def test_more_queries_than_a_delta_can_keep_are_refused(quoted: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"target_delta=1e-12: expected at least 2\.66e-12, below which draws"):
+        quoted("aggregator=gaussian_votes", "target_delta=1e-12")
+
+
+def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"votes=.*: expected none for GaussianVotes, which pays for every query"):
+        quoted("aggregator=gaussian_votes", f"votes={votes}")
+    with pytest.raises(InvalidValue, match="num_labels=7: expected 6, as in"):
+        quoted(*SESSION, "num_labels=7", f"votes={votes}")
+    with pytest.raises(InvalidValue, match=r"prior=.*missing\.npy: expected an existing \.npy or \.npz file"):
+        quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'missing.npy'}")
+    np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
+    with pytest.raises(InvalidValue, match=r"prior=\[2\]: expected bits"):
+        quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'numbers.npy'}")
+    np.save(tmp_path / "line.npy", np.array([True]))
+    with pytest.raises(InvalidValue, match=r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"):
+        quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'line.npy'}")
+    for path, rule in (
+        (tmp_path, "a file, not a folder"),
+        (tmp_path / "x", "an aggregator with a stability test, not"),
+    ):
+        with pytest.raises(InvalidValue, match=f"write_table={path}: expected {rule}"):
+            quoted("aggregator=gaussian_votes", f"write_table={path}")

@@ -1,0 +1,77 @@
+"""Calibrations kept on disk: read back, priced again, refused where they would be too cheap."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from pate.aggregators import Aggregator, GaussianVotes, StableTopK
+from pate.comparison import Bench, Contender, PATEMethod
+from pate.comparison.calibration import Calibration, calibrated
+from pate.comparison.shared_data import SharedData
+from pate.pricing import Budget
+from pate.student import LinearStudent
+from pate.teachers import LinearTeacher, SequentialEngine
+from pate.validation import InvalidValue
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, small_dataset
+
+BUDGET = Budget(target_epsilon=2.0, target_delta=1e-6)
+SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
+TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.01)
+
+
+def found(aggregator: Aggregator, path: Path) -> Contender:
+    method = PATEMethod(
+        name="m", aggregator=aggregator, teacher=LinearTeacher(), num_teachers=NUM_TEACHERS, student=LinearStudent()
+    )
+    data = SharedData.of(small_dataset, small_dataset())
+    bench = Bench(data, NUM_QUERIES, SequentialEngine(), LinearStudent(), 0, path.parent)
+    return calibrated(method, BUDGET, bench, path)
+
+
+@pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
+def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
+    contender = found(aggregator, tmp_path / "t.json")
+    wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
+    assert contender.priced.aggregator == wanted
+    assert 1.99 < contender.epsilon <= 2.0
+    assert set(contender.parameters) <= {"noise_std", "selection_scale", "table_order", "table_budget"}
+    assert found(aggregator, tmp_path / "t.json").priced == contender.priced
+
+
+def test_what_is_kept_is_not_solved_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = found(GaussianVotes(noise_std=1.0), tmp_path / "t.json")
+    monkeypatch.setattr(GaussianVotes, "calibrated", None)
+    assert found(GaussianVotes(noise_std=1.0), tmp_path / "t.json").priced == first.priced
+    shown = Calibration.read(tmp_path / "t.json")
+    assert shown is not None
+    assert (shown.epsilon, shown.parameters) == (first.epsilon, first.parameters)
+
+
+def test_a_touched_file_makes_nothing_cheaper(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    found(GaussianVotes(noise_std=1.0), path)
+    kept = json.loads(path.read_text())
+    kept["parameters"]["noise_std"] *= 0.9
+    path.write_text(json.dumps(kept))
+    with pytest.raises(InvalidValue, match="expected at most 2 once calibrated"):
+        found(GaussianVotes(noise_std=1.0), path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overshooting(GaussianVotes):
+    """A calibrator that stops short."""
+
+    def calibrated(self, **target: Any) -> Self:
+        return replace(self, noise_std=0.99 * super().calibrated(**target).noise_std)
+
+
+def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
+    assert found(GaussianVotes(noise_std=1.0), tmp_path / "a.json").epsilon <= 2
+    for _ in range(2):  # solved for, and read back
+        with pytest.raises(InvalidValue, match="expected at most 2 once"):
+            found(Overshooting(noise_std=1.0), tmp_path / "b.json")

@@ -1,0 +1,107 @@
+"""Kernel teachers: votes by hand, nothing lost on the way through the queries, blocks and refusals."""
+
+import numpy as np
+import pytest
+
+from pate.teachers import KernelTeacher
+from pate.teachers import kernel_votes as kernel
+from pate.validation import InvalidValue
+from pate.votes.public_pca import PublicPCA
+
+RNG = np.random.default_rng(0)
+PUBLIC = RNG.normal(size=(300, 6)).astype(np.float32)
+INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
+LABELS = RNG.random((50, 3)) < 0.4
+PREVALENCE = np.array([0.4, 0.3, 0.5])
+DIRECTIONS = PublicPCA.of(PUBLIC, 4)
+
+
+def votes(teacher_of, num_teachers):
+    blocks = kernel.kernel_votes(
+        INPUTS,
+        LABELS,
+        teacher_of,
+        num_teachers=num_teachers,
+        directions=DIRECTIONS,
+        queries=PUBLIC[:20],
+        prevalence=PREVALENCE,
+    )
+    return list(blocks)
+
+
+def test_one_record_votes_its_labels_times_its_likeness():
+    (block,) = votes(np.arange(50), 50)
+    features, residual = DIRECTIONS.features(INPUTS), LABELS - PREVALENCE
+    expected = np.sqrt(20) * (DIRECTIONS.span(PUBLIC[:20]) @ features.T).T[:, :, None] * residual[:, None, :]
+    np.testing.assert_allclose(block.votes(), expected)
+    lengths = np.linalg.norm(block.votes(), axis=(1, 2))
+    np.testing.assert_allclose(lengths, np.sqrt(20) * np.linalg.norm(residual, axis=1))
+
+
+def test_the_sum_of_votes_projected_on_the_span_is_the_sum_over_records():
+    """Through votes on queries nothing is lost: lengths, sums, and so the noise are those in the space of weights."""
+    (block,) = votes(np.arange(50), 50)
+    span = DIRECTIONS.span(PUBLIC[:20])
+    direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
+    np.testing.assert_allclose(span.T @ block.votes().sum(axis=0) / np.sqrt(20), direct, atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(block.votes(), axis=(1, 2)), np.linalg.norm(block.weights, axis=(1, 2)))
+    noise = np.random.default_rng(1).normal(size=(4000, 20, 3))
+    projected = span.T @ noise
+    assert projected.std() == pytest.approx(1, abs=0.01)
+    assert abs(np.corrcoef(projected.reshape(4000, -1).T)[0, 1:]).max() < 0.06
+
+
+def test_teachers_of_several_records_add_them_up():
+    teacher_of = np.random.default_rng(2).permutation(np.arange(50) % 7)
+    (block,) = votes(teacher_of, 7)
+    (single,) = votes(np.arange(50), 50)
+    for teacher in range(7):
+        rows = teacher_of == teacher
+        np.testing.assert_allclose(block.weights[teacher], single.weights[rows].sum(axis=0) / np.sqrt(rows.sum()))
+
+
+def test_blocks_hold_all_teachers_in_order(monkeypatch):
+    whole = votes(np.arange(50), 50)[0].weights
+    monkeypatch.setattr(kernel, "_BLOCK_ENTRIES", 12 * 8)
+    blocks = votes(np.arange(50), 50)
+    assert [len(block) for block in blocks] == [8, 8, 8, 8, 8, 8, 2]
+    np.testing.assert_allclose(np.concatenate([block.weights for block in blocks]), whole, rtol=1e-12)
+
+
+def test_a_teacher_sees_its_own_records_alone():
+    (block,) = votes(np.arange(50) % 10, 10)
+    changed = LABELS.copy()
+    changed[3] = ~changed[3]
+    try:
+        LABELS[3] = changed[3]
+        (other,) = votes(np.arange(50) % 10, 10)
+    finally:
+        LABELS[3] = ~LABELS[3]
+    moved = np.flatnonzero((block.weights != other.weights).any(axis=(1, 2)))
+    assert moved.tolist() == [3]
+
+
+def test_impossible_partitions_are_refused():
+    with pytest.raises(InvalidValue, match=r"teacher=\[50\]: expected at least one record"):
+        votes(np.arange(50), 51)
+    with pytest.raises(InvalidValue, match="num_teachers=49: expected 50, the teachers of the partition"):
+        votes(np.arange(50), 49)
+    with pytest.raises(InvalidValue, match="num_directions=0: expected a whole number >= 1"):
+        KernelTeacher(num_directions=0)
+
+
+def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
+    """As images on disk must be; the votes are the same."""
+    asked = []
+
+    class Rows:
+        def __getitem__(self, rows):
+            asked.append(len(rows))
+            return INPUTS[rows]
+
+    (whole,) = votes(np.arange(50) % 7, 7)
+    monkeypatch.setattr(kernel, "_BLOCK_RECORDS", 20)
+    how = {"num_teachers": 7, "directions": DIRECTIONS, "queries": PUBLIC[:20], "prevalence": PREVALENCE}
+    (found,) = kernel.kernel_votes(Rows(), LABELS, np.arange(50) % 7, **how)
+    assert asked == [20, 20, 10]
+    np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
