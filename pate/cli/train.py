@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
 from pate.config.noise import noise_is_given
 from pate.config.published import public_settings
+from pate.files import fingerprint
 from pate.pipeline import train
 from pate.pricing import Budget
 from pate.report import print_report
@@ -81,7 +80,7 @@ def _settings(config: DictConfig) -> dict[str, Any]:
 
 def _default_folder(settings: dict[str, Any]) -> str:
     """outputs/DATA-AGGREGATOR-HASH: the same settings find the same folder, so the same command continues."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    digest = fingerprint.digest(settings)[:8]
     names = [str(settings[group]["_target_"]).rpartition(".")[2].lower() for group in ("data", "aggregator")]
     return "outputs/" + "-".join([*names, digest])
 

@@ -129,7 +129,7 @@ class PATEMethod(Method):
         """Of its folder; methods with equal teachers share one."""
         total = self._shape(bench).num_teachers
         settings = [full_text(self.teacher), total, bench.ensemble_seed, bench.num_queries]
-        return f"{kind(self.teacher)}-{total}-{digest(settings)}"
+        return f"{kind(self.teacher)}-{total}-{digest(settings)[:16]}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}

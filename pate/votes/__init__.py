@@ -1,6 +1,8 @@
-"""Teacher votes as bits, on disk and counted. Needs numpy alone."""
+"""Votes of teachers: on disk one bit each, counted, and in each form that an aggregator reads. Needs numpy alone."""
 
 from pate.votes.histogram import histogram
+from pate.votes.source import VoteSource
 from pate.votes.store import VoteStore
+from pate.votes.stored_votes import StoredVotes
 
-__all__ = ["VoteStore", "histogram"]
+__all__ = ["StoredVotes", "VoteSource", "VoteStore", "histogram"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pate.accounting.data_dependent.cost import DataDependentCost, order_array, rank_of
 from pate.accounting.events import BoundedRangeEvent
 from pate.accounting.renyi import bounded_range_rdp
-from pate.validation import require
+from pate.validation import require, require_each
 
 Array = NDArray[np.float64]
 
@@ -25,9 +25,9 @@ _CLOSE, _BEND = 0.05, 10.0
 def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
     """The realized cost of gap selection on all queries asked, answered and refused alike.
 
-    The larger of the sums over the queries in either direction. For thousands of queries at hundreds of orders, queries
-    whose log odds differ by less than 0.05 or 0.5% are priced as if they shared their mean, which costs no less and,
-    relatively, under 1e-4 more.
+    The sum over the queries, in the direction in which it is larger. For thousands of queries at hundreds of orders,
+    queries whose log odds differ by less than 0.05 or 0.5% are priced at their mean: never less, and by less than a
+    relative 1e-4 more.
 
     Args:
         utilities: `[Q, n]` what competed: (gap + regularizer) / noise scale.
@@ -59,7 +59,7 @@ def top_log_odds(utilities: Array) -> Array:
     """
     values = np.array(utilities, dtype=np.float64)
     require(values.ndim == 2 and values.shape[1] >= 2, "utilities.shape", values.shape, "[num_queries, at least 2]")
-    require(bool(np.isfinite(values).all()), "utilities", "…", "finite numbers")
+    require_each("utilities", values, np.isfinite(values), "finite numbers")
     rows, best = np.arange(len(values)), values.argmax(axis=1)
     largest = values[rows, best]
     values[rows, best] = -np.inf

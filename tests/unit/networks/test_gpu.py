@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from pate.aggregators import TrainingSet
 from pate.networks import Recipe
 from pate.student import CNNStudent
 from pate.teachers import CheckpointStore, CNNTeacher, LinearTeacher, MLPTeacher, ResNet50Teacher, Shard, StackedEngine
@@ -75,7 +76,7 @@ def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, quer
     student, found = CNNStudent(width=8, epochs=2, folds=2, precision=precision), []
     for place in (gpu, processor):
         with place():
-            model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
+            model = student.learn(TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1)
             found.append(model.predict_proba(queries))
         np.testing.assert_array_equal(found[-1], model.predict_proba(queries))
     np.testing.assert_allclose(*found, atol=0.03)

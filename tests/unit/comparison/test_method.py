@@ -1,0 +1,121 @@
+"""A method of one's own beside PATE: one class, and it is in every table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import GaussianEvent, calibrate
+from pate.aggregators import GaussianVotes
+from pate.comparison import Bench, ComparisonPlan, Contender, Method, PATEMethod, Trained, compare, read_runs
+from pate.pricing import Budget
+from pate.student import LinearStudent
+from pate.teachers import LinearTeacher, StackedEngine
+from pate.validation import InvalidValue
+from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same probabilities for every sample."""
+
+    shares: NDArray[np.float64]
+
+    def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
+        return self.predict_proba(inputs) >= 0.5
+
+    def predict_proba(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
+        return np.tile(self.shares, (len(inputs), 1))
+
+
+@dataclass(frozen=True)
+class NoisyShares(Method):
+    """Releases how common each label is, with Gaussian noise; a record moves the shares by at most sqrt(L) / n."""
+
+    name: str = "noisy_shares"
+
+    def identity(self, bench: Bench) -> list[Any]:
+        return [type(self).__name__]
+
+    def columns(self, bench: Bench) -> dict[str, Any]:
+        return {"adjacency": "replace_one"}
+
+    def warnings(self, bench: Bench) -> Iterator[str]:
+        yield "noisy_shares: says nothing of a sample"
+
+    def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
+        if parameters is None:
+            if (budget.target_epsilon or 0) < 1:
+                raise InvalidValue(f"target_epsilon={budget.target_epsilon}: expected at least 1")
+            multiplier = calibrate(
+                GaussianEvent,
+                target_epsilon=budget.target_epsilon,
+                target_delta=budget.target_delta,
+                accountant=budget.accountant,
+            )
+            parameters = {"noise_multiplier": multiplier}
+        return NoisyContender(parameters, budget.epsilon_of(GaussianEvent(**parameters)), bench)
+
+
+@dataclass(frozen=True)
+class NoisyContender(Contender):
+    found: Mapping[str, Any]
+    price: float
+    bench: Bench
+
+    @property
+    def epsilon(self) -> float:
+        return self.price
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.found
+
+    def train(self, seed: int) -> Trained:
+        labels = self.bench.dataset.private.labels
+        std = self.found["noise_multiplier"] * np.sqrt(labels.shape[1]) / len(labels)
+        noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
+        return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
+
+
+def test_it_is_compared_with_pate(tmp_path: Path) -> None:
+    votes = PATEMethod(
+        name="votes",
+        aggregator=GaussianVotes(noise_std=1.0),
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=NUM_TEACHERS,
+        student=LinearStudent(),
+    )
+    plan = ComparisonPlan(
+        load_dataset=small_dataset,
+        methods=(votes, NoisyShares()),
+        engine=StackedEngine(),
+        student=LinearStudent(),
+        num_queries=NUM_QUERIES,
+        target_delta=1e-5,
+        epsilons=(0.5, 5.0),
+        seeds=(0, 1),
+        num_workers=1,
+    )
+    monitor = SilentMonitor()
+    frontier = compare(plan, tmp_path, monitor)
+    rows = [run for run in read_runs(tmp_path / "comparison.csv") if run.aggregator == "noisy_shares"]
+    assert [(run.epsilon, run.seed) for run in rows] == [(0.5, None), (5.0, 0), (5.0, 1)]
+    assert rows[0].note == "target_epsilon=0.5: expected at least 1"
+    for run in rows[1:]:
+        assert run.priced_epsilon <= 5.0
+        assert run.micro_f1 > 0
+        assert (run.teacher, run.num_teachers, run.student, run.num_answered) == (None, None, None, None)
+    assert monitor.lines == ["noisy_shares: says nothing of a sample"]
+    assert [line.title for line in frontier.lines] == [f"votes ({NUM_TEACHERS})", "noisy_shares"]
+    page = (tmp_path / "frontier.html").read_text()
+    assert "noisy_shares" in page
+    assert "noise_multiplier" in page
+    kept = (tmp_path / "comparison.csv").read_bytes()
+    compare(plan, tmp_path, SilentMonitor())
+    assert (tmp_path / "comparison.csv").read_bytes() == kept

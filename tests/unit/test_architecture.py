@@ -1,0 +1,88 @@
+"""The house: what design.md says of it holds in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pate"
+FILES = sorted(PACKAGE.rglob("*.py"))
+STAIRCASE = [
+    path
+    for path in FILES
+    if path == PACKAGE / "pipeline.py" or path.relative_to(PACKAGE).parts[0] in ("run", "comparison", "classifier")
+]
+PARTS = re.compile(r"(Votes|TopK|GNMax|Aggregator|Teacher|Voter|Student|BoundaryMax|Release)$")
+RELEASING = {"aggregate", "aggregate_summary", "release_from"}
+SPENDING = RELEASING | {"draw", "released", "charge", "forget_noise", "unlink", "rmtree", "save", "learn", "train"}
+SPENDING |= {"write", "write_text", "write_arrays", "print", "say", "stage", "fit"}
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and last name of everything that is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node.lineno, getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=shown)
+def test_no_file_is_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
+
+
+def test_no_folder_is_a_corridor() -> None:
+    rooms = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    assert {shown(folder): count for folder, count in rooms.items() if count > 20} == {}
+
+
+def test_the_pipeline_is_a_page() -> None:
+    assert len((PACKAGE / "pipeline.py").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("path", STAIRCASE, ids=shown)
+def test_nobody_on_the_staircase_asks_for_the_class_of_a_part(path: Path) -> None:
+    asked = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            names = [getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(node.args[1])]
+            asked += [f"{node.lineno}: {name}" for name in names if PARTS.search(name)]
+    assert asked == []
+
+
+@pytest.mark.parametrize("path", STAIRCASE, ids=shown)
+def test_reading_a_property_spends_writes_and_shows_nothing(path: Path) -> None:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            kinds = {getattr(item, "id", getattr(item, "attr", "")) for item in node.decorator_list}
+            if kinds & {"property", "cached_property"}:
+                found += [f"{line}: {node.name} calls {name}" for line, name in calls(node) if name in SPENDING]
+    assert found == []
+
+
+def test_votes_become_a_release_in_one_place() -> None:
+    """Outside the aggregators themselves; audits and prices release nothing."""
+    outside = [path for path in FILES if "aggregators" not in path.parts]
+    releasing = {
+        shown(path)
+        for path in outside
+        for _, name in calls(ast.parse(path.read_text(encoding="utf-8")))
+        if name in RELEASING
+    }
+    assert releasing == {"pate/run/release.py"}
+
+
+def test_design_names_every_room_of_the_house() -> None:
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+    assert {room for room in rooms if f"{room}/" not in design} == set()
