@@ -388,6 +388,7 @@ def test_votes_are_left_alone(case: Case) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FIRST_OF_CLASS, ids=[case.name for case in FIRST_OF_CLASS])
 def test_a_million_queries_need_bounded_memory(case: Case) -> None:
     """Beside the votes and the release: working copies of a few blocks, whatever the number of queries."""

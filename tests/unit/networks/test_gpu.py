@@ -45,6 +45,7 @@ def queries(make_images):
     return make_images(70, seed=99)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS])
 def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
     def votes(folder):
@@ -60,6 +61,7 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
     np.testing.assert_allclose(found, moved, atol=5e-3 if REAL else 1e-5)
 
 
+@pytest.mark.slow
 def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
     few, votes = Shard(parts[2].inputs[:3], parts[2].labels[:3]), []

@@ -74,6 +74,7 @@ def test_few_answers(answered, others, tmp_path):
         assert (StudentModel.load(tmp_path / str(size)).predict(others[0]) == model.predict(others[0])).all()
 
 
+@pytest.mark.slow
 def test_a_resnet_can_be_a_student(tmp_path):
     rng = np.random.default_rng(0)
     images, labels = rng.random((4, 3, 32, 32), np.float32), rng.random((4, 2)) < 0.5

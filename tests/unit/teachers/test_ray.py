@@ -41,6 +41,7 @@ class DyingOnceTeacher(MLPTeacher):
         return super().fit_many(parts, seeds, on_step)
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
     parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
@@ -51,6 +52,7 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
     assert sorted(heard[:10]) == [(index, 20 + index % 3) for index in range(10)]
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
     parts, heard = make_parts([20] * 6), []
@@ -72,6 +74,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.process
 def test_a_worker_ends_with_its_node():
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
@@ -86,6 +89,7 @@ def test_a_worker_ends_with_its_node():
             worker.kill()
 
 
+@pytest.mark.process
 def test_a_worker_whose_node_is_gone_does_not_begin():
     node = subprocess.Popen([sys.executable, "-c", ""])
     node.wait()
