@@ -151,6 +151,7 @@ def test_what_a_command_line_and_its_experiments_allow(
     assert allowed_prefixes(words, (CONFIG_FOLDER, folder)) == prefixes
 
 
+@pytest.mark.process
 def test_prices_need_no_torch() -> None:
     statement = "from pate.config import register_configs; register_configs(training=False)"
     command = [sys.executable, "-c", f"import sys; {statement}; print('torch' in sys.modules)"]
