@@ -11,6 +11,7 @@ import sys
 import threading
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -37,8 +38,10 @@ def call(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         for name, value in (SURROUNDINGS | {"HYDRA_FULL_ERROR": "1"}).items():
             patch.setenv(name, value)
         patch.setattr(threading, "excepthook", threading.excepthook)  # what the command changes is put back
-        patch.setattr(logging.root, "handlers", [*logging.root.handlers])
+        patch.setattr(logging.root, "handlers", [])
         patch.setattr(logging.root, "level", logging.root.level)
+        patch.setattr(logging, "_handlers", WeakValueDictionary())  # Hydra closes all that there are, some with files
+        patch.setattr(logging, "_handlerList", [])
         try:
             main()
         except SystemExit as stopped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -25,3 +26,17 @@ def test_commands_say_both_in_a_line(word: str) -> None:
     said = run("account", word)
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
     assert said.stderr.startswith(word.strip("+").partition("=")[0])
+
+
+def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> None:
+    """One that is closed may close its stream, such as the file by which pytest captures."""
+    closed: list[str] = []
+
+    class Kept(logging.NullHandler):
+        def close(self) -> None:
+            closed.append("closed")
+
+    kept = Kept()
+    assert call("account", "num_teachers=0").returncode == 2
+    assert closed == []
+    assert kept in [reference() for reference in logging._handlerList]
