@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,21 @@ def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
     if not condition:
         raise InvalidValue(f"{name}={value}: expected {rule}")
+
+
+def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule: str) -> None:
+    """Raises, with the first value of which the rule does not hold, unless it holds of each."""
+    if not holds.all():
+        require(False, name, values[~holds].flat[0], rule)
+
+
+def require_rising(name: str, values: Sequence[float]) -> None:
+    """Raises, with the first two that fall, unless no number is smaller than the one before; NaN falls."""
+    rule = "numbers that never decrease"
+    for low, high in pairwise(values):
+        if not low <= high:
+            raise InvalidValue(f"{name}={low}, {high}: expected {rule}")
+    require(len(values) != 1 or not math.isnan(values[0]), name, values[:1], rule)
 
 
 def require_positive(name: str, value: float) -> float:

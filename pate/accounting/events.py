@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate.validation import InvalidValue, require, require_count, require_non_negative
+from pate.validation import InvalidValue, require, require_count, require_each, require_non_negative, require_rising
 
 
 class Event:
@@ -102,8 +102,9 @@ class GaussianEvent(LeafEvent):
         GaussianEvent(noise_multiplier=0.9999999999999858)
         """
         multipliers = np.asarray(noise_multipliers, dtype=np.float64)
-        valid = multipliers.ndim == 1 and multipliers.size > 0 and bool(np.all(np.isfinite(multipliers)))
-        require(valid and bool(np.all(multipliers >= 0)), "noise_multipliers", "…", "one or more finite numbers >= 0")
+        rule = "one or more finite numbers >= 0"
+        require(multipliers.ndim == 1 and multipliers.size > 0, "noise_multipliers.shape", multipliers.shape, rule)
+        require_each("noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule)
         least = float(multipliers.min())
         if least == 0:
             return cls(0.0)
@@ -194,8 +195,7 @@ class OneBitEvent(LeafEvent):
     def __post_init__(self) -> None:
         require_count("reach", self.reach)
         require(len(self.logits) > 0, "logits", "()", "at least one number")
-        rising = all(low <= high for low, high in zip(self.logits, self.logits[1:], strict=False))
-        require(rising and not any(map(math.isnan, self.logits)), "logits", "…", "numbers that never decrease")
+        require_rising("logits", self.logits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from pate.accounting.ledger_entry import LedgerEntry
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.running_total import RunningTotal
 from pate.files.atomic import sync_folder
+from pate.files.strict_json import to_json_line
 from pate.validation import InvalidValue, require_positive, require_probability
 
 _BEGINNING = b'{"ledger": 1'
@@ -240,7 +241,7 @@ def _locked(path: Path | None) -> Iterator[Path | None]:
 
 def _append(path: Path, record: dict[str, Any]) -> bytes:
     """Writes one line and waits until it is on disk, its folder's entry included; a failure leaves no trace."""
-    line = json.dumps(record, allow_nan=False).encode() + b"\n"
+    line = to_json_line(record).encode() + b"\n"
     with open(path, "ab", buffering=0) as file:  # else what was cut off again would be written when it is closed
         size, left = file.seek(0, os.SEEK_END), memoryview(line)
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from pate.accounting.events import Event
 from pate.accounting.serialization import event_from_json, event_to_json
+from pate.files.strict_json import number, plain
 from pate.validation import InvalidValue
 
 
@@ -35,8 +35,7 @@ class LedgerEntry:
         """What the ledger writes; read back before it is written, so that no charge is one that cannot be read."""
         event = event_to_json(self.event)
         event_from_json(event)
-        epsilon = self.epsilon if math.isfinite(self.epsilon) else "inf"
-        return vars(self) | {"event": event, "epsilon": epsilon}
+        return vars(self) | {"event": event, "epsilon": plain(self.epsilon)}
 
     @classmethod
     def from_json(cls, record: dict[str, Any], *, path: Path, line: int) -> Self:
@@ -46,7 +45,7 @@ class LedgerEntry:
             InvalidValue: something else.
         """
         try:
-            event, epsilon = event_from_json(record["event"]), float(record["epsilon"])
+            event, epsilon = event_from_json(record["event"]), number(record["epsilon"])
             return cls(str(record["key"]), event, str(record["description"]), epsilon, str(record["noise"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"ledger={path}: expected a charge on line {line}") from error

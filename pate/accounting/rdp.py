@@ -38,7 +38,7 @@ from pate.accounting.renyi import (
     pure_dp_rdp,
     smooth_sensitivity_rdp,
 )
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, require_each
 
 Array = NDArray[np.float64]
 LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
@@ -73,8 +73,9 @@ class RdpAccountant(Accountant):
         self._refine = orders is None
         grid = DEFAULT_ORDERS if orders is None else orders
         self.orders = np.array(grid if isinstance(grid, np.ndarray) else list(grid), dtype=np.float64)
-        require(self.orders.ndim == 1 and self.orders.size > 0, "orders", "…", "at least one order")
-        require(bool(np.all((self.orders > 1) & np.isfinite(self.orders))), "orders", "…", "finite numbers > 1")
+        shape = self.orders.shape
+        require(len(shape) == 1 and shape[0] > 0, "orders.shape", shape, "[num_orders], at least one order")
+        require_each("orders", self.orders, (self.orders > 1) & np.isfinite(self.orders), "finite numbers > 1")
         self.rdp: Array = np.zeros_like(self.orders)
         self.failure_prob = 0.0
         self._spent: LeafCounts = {}

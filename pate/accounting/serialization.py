@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from pate.accounting import events
 from pate.accounting.events import Event
+from pate.files.strict_json import number, plain
 from pate.validation import InvalidValue, require
 
 KINDS: dict[str, type[Event]] = {
@@ -54,8 +52,7 @@ def _value_to_json(value: Any) -> Any:
         return event_to_json(value)
     if isinstance(value, tuple):
         return [_value_to_json(part) for part in value]
-    plain = value.item() if isinstance(value, np.generic) else value
-    return repr(plain) if isinstance(plain, float) and not math.isfinite(plain) else plain
+    return plain(value)
 
 
 def _value_from_json(value: Any) -> Any:
@@ -63,4 +60,4 @@ def _value_from_json(value: Any) -> Any:
         return event_from_json(value)
     if isinstance(value, list):
         return tuple(_value_from_json(part) for part in value)
-    return float(value) if isinstance(value, str) else value
+    return number(value) if isinstance(value, str) else value

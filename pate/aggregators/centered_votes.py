@@ -19,7 +19,7 @@ from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
+from pate.validation import InvalidValue, require, require_count, require_each, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.shrinkage import shrink_singular_values
@@ -288,8 +288,8 @@ def _dense(votes: Any, rule: str) -> NDArray[Any]:
         raise InvalidValue("votes: expected rows of equal length") from error
     require(array.ndim == 3 and array.size > 0, "votes.shape", array.shape, rule)
     require(array.dtype.kind in "bf", "votes.dtype", array.dtype, "bool votes or floats")
-    inside = array.dtype.kind == "b" or bool(((array >= 0) & (array <= 1)).all())
-    require(inside, "votes", "…", "numbers in [0, 1]")
+    if array.dtype.kind == "f":
+        require_each("votes", array, (array >= 0) & (array <= 1), "numbers in [0, 1]")
     return array
 
 

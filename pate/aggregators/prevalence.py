@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import charge_draw
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import require, require_generator, require_positive
+from pate.validation import require, require_each, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 
 Array = NDArray[np.float64]
@@ -82,7 +82,8 @@ class Prevalence:
             InvalidValue: shares outside [0, 1]; a seed instead of a generator; a charge that the ledger refuses.
         """
         require_generator(rng)
-        require(require_positive("records_per_teacher", records_per_teacher) >= 1, "records_per_teacher", "…", ">= 1")
+        each = require_positive("records_per_teacher", records_per_teacher)
+        require(each >= 1, "records_per_teacher", each, "a number >= 1")
         shares = _require_shares(label_shares)
         fewer = self.adjacency == Adjacency.ADD_REMOVE and len(shares) < num_teachers
         require(len(shares) == num_teachers or fewer, "num_teachers", num_teachers, f"{len(shares)}, the shares' rows")
@@ -141,5 +142,5 @@ def _require_shares(label_shares: Any) -> Array:
     shares = np.asarray(label_shares)
     good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
     require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
-    require(bool(((shares >= 0) & (shares <= 1)).all()), "label_shares", "…", "numbers in [0, 1]")
+    require_each("label_shares", shares, (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
     return shares.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Text that names a value: equal for equal values only."""
+"""Text and digests that name a value: equal for equal values only."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ def full_text(value: Any) -> str:
 
 
 def digest(values: Any) -> str:
-    """A short name for plain values: equal for equal ones only."""
-    text = json.dumps(values, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON.
+
+    >>> digest({"a": 1, "b": [2.5]}) == digest({"b": [2.5], "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

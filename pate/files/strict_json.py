@@ -1,4 +1,8 @@
-"""Dataclasses to strict JSON and back: no NaN, no Infinity, every key checked on the way in."""
+"""Strict JSON, the one way in which the package writes it: no NaN, no Infinity; every key checked on the way in.
+
+Infinity is the string `"inf"`, minus infinity `"-inf"`; NaN (an undefined number) is null; numpy scalars are numbers;
+tuples are lists.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,42 @@ from pate.validation import InvalidValue, require
 
 T = TypeVar("T")
 
+_INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+
 
 def to_json(value: object) -> str:
     """Writes a dataclass as strict JSON, indented, keys in the order of its fields.
 
-    Infinity becomes the string `"inf"`, NaN (an undefined number) becomes null; numpy scalars become numbers.
+    Raises:
+        TypeError: a value that JSON has no form for.
+    """
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def to_json_line(value: object) -> str:
+    """Writes a value as strict JSON on one line, without its line break, in ASCII.
+
+    >>> to_json_line({"epsilon": math.inf, "orders": (1.5, 2)})
+    '{"epsilon": "inf", "orders": [1.5, 2]}'
 
     Raises:
         TypeError: a value that JSON has no form for.
     """
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(plain(value), allow_nan=False)
+
+
+def number(data: object, *, name: str = "number") -> float:
+    """The number that `plain` wrote, an infinity included.
+
+    >>> number("-inf"), number(3)
+    (-inf, 3.0)
+
+    Raises:
+        InvalidValue: something else.
+    """
+    read = _INFINITIES.get(data, data) if isinstance(data, str) else data
+    require(isinstance(read, (int, float)) and not isinstance(read, bool), name, data, "a number")
+    return float(read)  # type: ignore[arg-type]  # the line above
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
@@ -41,16 +71,20 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
     return value
 
 
-def _plain(value: object) -> object:
-    """`value` in JSON's own types."""
+def plain(value: object) -> Any:
+    """A value in JSON's own types: dataclasses and mappings become objects, tuples lists.
+
+    Raises:
+        TypeError: a value that JSON has no form for.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if value is None or isinstance(value, (str, int, float)):
@@ -69,9 +103,7 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         require(isinstance(data, dict), name, data, "a JSON object")
         return {key: _read(get_args(kind)[1], item, f"{name}.{key}") for key, item in data.items()}
     if kind is float:
-        data = math.inf if data == "inf" else data
-        require(isinstance(data, (int, float)) and not isinstance(data, bool), name, data, "a number")
-        return float(data)
+        return number(data, name=name)
     exact = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
     require(exact, name, repr(data), f"a value of type {kind.__name__}")
     return data

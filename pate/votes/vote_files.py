@@ -111,6 +111,11 @@ def _one_sum(array: NDArray[Any], expected: int | None) -> bool:
     return bool((sums == (sums.flat[0] if expected is None else expected)).all())
 
 
+def _require_one_sum(counts: NDArray[np.integer], rule: str) -> None:
+    if not _one_sum(counts, None):
+        raise InvalidValue(f"votes={len(np.unique(counts.sum(axis=-1)))} different sums: expected {rule}")
+
+
 def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
     require(array.ndim == 3, "votes.shape", array.shape, "[num_teachers, num_queries, num_labels]")
     require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
@@ -126,7 +131,7 @@ def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
 def _of_pairs(array: NDArray[Any]) -> ImportedVotes:
     require(array.ndim == 3 and array.shape[2] == 2, "votes.shape", array.shape, "[num_queries, num_labels, 2]")
     whole = _whole(array)
-    require(_one_sum(whole, None), "votes", "…", "pairs of counts with one sum, the number of teachers")
+    _require_one_sum(whole, "pairs of counts with one sum, the number of teachers")
     total = require_count("num_teachers", int(whole[0, 0].sum()))
     return ImportedVotes("pairs", _checked(whole[:, :, 1], total), total, None)
 
@@ -134,7 +139,7 @@ def _of_pairs(array: NDArray[Any]) -> ImportedVotes:
 def _of_classes(array: NDArray[Any]) -> ImportedVotes:
     require(array.ndim == 2, "votes.shape", array.shape, "[num_queries, num_classes]")
     whole = _whole(array)
-    require(_one_sum(whole, None), "votes", "…", "rows with one sum, the number of teachers")
+    _require_one_sum(whole, "rows with one sum, the number of teachers")
     total = require_count("num_teachers", int(whole[0].sum()))
     return ImportedVotes("classes", _checked(whole, total), total, 1)
 

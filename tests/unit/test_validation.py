@@ -14,11 +14,13 @@ from pate.validation import (
     require,
     require_choice,
     require_count,
+    require_each,
     require_generator,
     require_histogram,
     require_non_negative,
     require_positive,
     require_probability,
+    require_rising,
 )
 
 
@@ -121,3 +123,30 @@ def test_choices_name_the_nearest() -> None:
 def test_nearest_is_empty_where_nothing_is_near() -> None:
     assert nearest("zzz", ("gumbel", "laplace")) == ""
     assert nearest("laplase", ("gumbel", "laplace")) == " (did you mean laplace?)"
+
+
+def test_the_first_value_that_breaks_a_rule_is_named() -> None:
+    values = np.array([[1.0, -2.0], [math.nan, -3.0]])
+    with pytest.raises(InvalidValue, match=r"^rates=-2\.0: expected numbers >= 0$"):
+        require_each("rates", values, values >= 0, "numbers >= 0")
+    require_each("rates", values, np.ones((2, 2), dtype=bool), "numbers >= 0")
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([0.0, 2.0, 1.0, 0.5], r"2\.0, 1\.0"),
+        ((math.inf, 3.0), r"inf, 3\.0"),
+        ([0.0, math.nan], r"0\.0, nan"),
+        ([math.nan, 0.0], r"nan, 0\.0"),
+        ([math.nan], r"\[nan\]"),
+    ],
+)
+def test_numbers_that_fall_are_named(values: Any, found: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"^logits={found}: expected numbers that never decrease$"):
+        require_rising("logits", values)
+
+
+@pytest.mark.parametrize("values", [[], [3.0], (-math.inf, -math.inf, 0.0, 0.0, math.inf)])
+def test_numbers_that_rise_or_stay(values: Any) -> None:
+    require_rising("logits", values)

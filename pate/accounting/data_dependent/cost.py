@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import require
+from pate.validation import require, require_each
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,8 @@ class DataDependentCost:
     def __post_init__(self) -> None:
         orders, rdp = order_array(self.orders).copy(), np.array(self.rdp, dtype=np.float64)
         require(rdp.shape == orders.shape, "rdp.shape", rdp.shape, f"{orders.shape}, one number for each order")
-        require(bool((rdp >= 0).all()), "rdp", "…", "numbers >= 0")
+        bad = int((~(rdp >= 0)).sum())  # their number only: the cost is private
+        require(bad == 0, "rdp", f"{bad} of {rdp.size} numbers", "numbers >= 0")
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
         for name, array in (("orders", orders), ("rdp", rdp)):
             array.setflags(write=False)
@@ -46,7 +47,8 @@ class DataDependentCost:
         """The cost of both, at the same orders."""
         if not isinstance(other, DataDependentCost):
             return NotImplemented
-        require(np.array_equal(self.orders, other.orders), "orders", "…", "the same orders in both costs")
+        same = np.array_equal(self.orders, other.orders)
+        require(same, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs")
         return DataDependentCost(self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob)
 
     def __repr__(self) -> str:
@@ -58,7 +60,7 @@ def order_array(orders: object) -> Array:
     """Orders as an array `[A]`, or raises unless there is one and all are finite and > 1."""
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     require(array.ndim == 1 and array.size > 0, "orders.shape", array.shape, "[num_orders], at least one")
-    require(bool(((array > 1) & np.isfinite(array)).all()), "orders", "…", "finite numbers > 1")
+    require_each("orders", array, (array > 1) & np.isfinite(array), "finite numbers > 1")
     return array
 
 

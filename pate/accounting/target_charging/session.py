@@ -16,6 +16,7 @@ from pate.accounting.target_charging.hit_tail import min_accesses, overrun_proba
 from pate.accounting.target_charging.price import SessionPrice, best_session_price
 from pate.accounting.target_charging.targets import QTarget, common_target
 from pate.files.atomic import write_text
+from pate.files.strict_json import to_json_line
 from pate.validation import InvalidValue, require, require_count, require_non_negative
 
 _BITS = frozenset((bool, np.bool_))
@@ -217,7 +218,7 @@ class TargetCharging:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state to a file, which is whole at any moment; to be done before an outcome is released."""
-        write_text(Path(path), json.dumps(self.state, allow_nan=False) + "\n")
+        write_text(Path(path), to_json_line(self.state) + "\n")
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""

@@ -79,5 +79,6 @@ def _require_sums(name: str, distributions: Array) -> None:
         distributions.shape,
         "at least one outcome",
     )
-    proper = bool(np.all(distributions >= 0)) and bool(np.all(np.abs(distributions.sum(axis=-1) - 1) <= _SUM_TOLERANCE))
-    require(proper, name, "…", "probabilities that sum to 1")
+    proper = (distributions >= 0).all(axis=-1) & (np.abs(distributions.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
+    found = f"{int((~proper).sum())} of {proper.size} distributions"  # their number only: they come from the data
+    require(bool(proper.all()), name, found, "probabilities that sum to 1")

@@ -15,10 +15,12 @@ from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.validation import (
     require,
     require_count,
+    require_each,
     require_generator,
     require_histogram,
     require_positive,
     require_probability,
+    require_rising,
 )
 
 Array = NDArray[np.float64]
@@ -61,8 +63,8 @@ class StabilityTest:
         require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
         probs = np.asarray(self.pass_probs, dtype=np.float64)
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
-        require(bool(((probs >= 0) & (probs <= 1)).all()), "pass_probs", "…", "numbers in [0, 1]")
-        require(bool((np.diff(probs) >= 0).all()), "pass_probs", "…", "numbers that never decrease")
+        require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
+        require_rising("pass_probs", probs.tolist())
         floor = probs[: self.adjacency.gap_sensitivity + 1].max()
         require(
             floor <= self.failure_prob,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,8 +93,14 @@ def test_costs_add_with_their_failure_probabilities() -> None:
 
 
 def test_costs_at_different_orders_do_not_add() -> None:
-    with pytest.raises(InvalidValue, match="orders=…: expected the same orders in both costs"):
+    with pytest.raises(InvalidValue, match=r"^orders=\[.*\], \[.*\]: expected the same orders in both costs$"):
         COST + DataDependentCost(ORDERS + 1, np.ones(5))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(InvalidValue, match=rf"^utilities={bad}: expected finite numbers$"):
+        top_log_odds(np.array([[0.0, 1.0], [2.0, bad]]))
 
 
 def test_a_cost_adds_to_no_number() -> None:
@@ -109,10 +116,10 @@ def test_the_curve_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("orders", "rdp", "failure_prob", "message"),
     [
-        ([1.0], [0.1], 0.0, "orders=…: expected finite numbers > 1"),
+        ([1.0], [0.1], 0.0, r"orders=1\.0: expected finite numbers > 1"),
         ([2.0], [0.1, 0.2], 0.0, "rdp.shape="),
-        ([2.0], [-0.1], 0.0, "rdp=…: expected numbers >= 0"),
-        ([2.0], [np.nan], 0.0, "rdp=…: expected numbers >= 0"),
+        ([2.0, 3.0], [0.1, -0.1], 0.0, "rdp=1 of 2 numbers: expected numbers >= 0"),
+        ([2.0], [np.nan], 0.0, "rdp=1 of 1 numbers: expected numbers >= 0"),
         ([2.0], [0.1], 1.0, "failure_prob=1.0: expected"),
     ],
 )
@@ -207,7 +214,11 @@ def test_a_candidate_that_is_certain_in_double_precision_still_costs_at_large_or
 
 @pytest.mark.parametrize(
     ("utilities", "message"),
-    [(np.zeros(3), "utilities.shape"), (np.zeros((2, 1)), "utilities.shape"), (np.full((1, 2), np.nan), "utilities=…")],
+    [
+        (np.zeros(3), "utilities.shape"),
+        (np.zeros((2, 1)), "utilities.shape"),
+        (np.full((1, 2), np.nan), "utilities=nan: expected finite"),
+    ],
 )
 def test_utilities_that_are_no_batch_are_refused(utilities: NDArray[np.float64], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):

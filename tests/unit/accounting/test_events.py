@@ -60,8 +60,12 @@ def test_noisy_max_needs_candidates(candidates: Any) -> None:
 
 def test_one_bit_takes_rising_log_odds_with_infinities() -> None:
     assert OneBitEvent((-math.inf, -math.inf, 0.0, math.inf), reach=2).reach == 2
-    for logits in ((1.0, 0.5), (math.nan,), (0.0, math.nan, 1.0)):
-        with pytest.raises(InvalidValue, match=r"logits=…: expected numbers that never decrease"):
+    for logits, found in (
+        ((0.0, 1.0, 0.5), "1.0, 0.5"),
+        ((math.nan,), r"\(nan,\)"),
+        ((0.0, math.nan, 1.0), "0.0, nan"),
+    ):
+        with pytest.raises(InvalidValue, match=rf"^logits={found}: expected numbers that never decrease$"):
             OneBitEvent(logits, reach=1)
     with pytest.raises(InvalidValue, match=r"logits=\(\): expected at least one number"):
         OneBitEvent((), reach=1)
@@ -161,7 +165,17 @@ def test_an_array_of_gaussians_at_the_ends() -> None:
     assert GaussianEvent.composed([1e300] * 4).noise_multiplier == pytest.approx(5e299, rel=1e-12)
 
 
-@pytest.mark.parametrize("noise_multipliers", [[], [[1.0]], [1.0, -1.0], [math.nan], [math.inf], 3.0])
-def test_an_array_of_gaussians_needs_finite_numbers(noise_multipliers: Any) -> None:
-    with pytest.raises(InvalidValue, match="noise_multipliers=…: expected one or more finite numbers >= 0"):
+@pytest.mark.parametrize(
+    ("noise_multipliers", "found"),
+    [
+        ([], r"\.shape=\(0,\)"),
+        ([[1.0]], r"\.shape=\(1, 1\)"),
+        (3.0, r"\.shape=\(\)"),
+        ([1.0, -1.0], r"=-1\.0"),
+        ([math.nan], "=nan"),
+        ([math.inf], "=inf"),
+    ],
+)
+def test_an_array_of_gaussians_needs_finite_numbers(noise_multipliers: Any, found: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"^noise_multipliers{found}: expected one or more finite numbers >= 0$"):
         GaussianEvent.composed(noise_multipliers)

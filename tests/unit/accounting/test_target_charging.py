@@ -170,8 +170,12 @@ def test_ten_thousand_calls_are_counted() -> None:
 
 
 def test_distributions_that_are_none_or_too_far_apart_are_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"probabilities=…: expected probabilities that sum to 1"):
-        boundary_distribution([0.5, 0.6])
+    for probabilities, found in (
+        ([0.5, 0.6], "1 of 1"),
+        ([[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]], "2 of 3"),
+    ):
+        with pytest.raises(InvalidValue, match=rf"^probabilities={found} distributions: expected probabilities that"):
+            boundary_distribution(probabilities)
     with pytest.raises(
         InvalidValue, match=r"epsilon=0.1: expected at least the largest log-ratio of the two distributions"
     ):

@@ -65,8 +65,8 @@ def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        (np.full((2, 3), 1.5), r"label_shares=…: expected numbers in \[0, 1\]"),
-        (np.full((2, 3), np.nan), r"label_shares=…: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), 1.5), r"label_shares=1\.5: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), np.nan), r"label_shares=nan: expected numbers in \[0, 1\]"),
         (np.zeros(3), r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]"),
         (np.zeros((3, 2)), r"num_teachers=2: expected 3, the shares' rows"),
     ],
@@ -76,6 +76,13 @@ def test_impossible_shares_are_refused_before_anything_is_spent(shares: Any, mes
     with pytest.raises(InvalidValue, match=message):
         Prevalence(noise_multiplier=1.0).release(shares, num_teachers=2, rng=np.random.default_rng(0), ledger=ledger)
     assert ledger.entries == []
+
+
+def test_fewer_than_one_record_per_teacher_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"^records_per_teacher=0\.5: expected a number >= 1$"):
+        Prevalence(noise_multiplier=1.0).release(
+            records(5), num_teachers=5, rng=np.random.default_rng(0), records_per_teacher=0.5
+        )
 
 
 def test_a_refused_charge_of_the_prevalence_draws_nothing() -> None:
@@ -200,8 +207,8 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     ("votes", "message"),
     [
         (np.ones((5, 20, 3), dtype=np.int64), r"votes\.dtype=int64: expected bool votes or floats"),
-        (np.full((5, 20, 3), np.nan), r"votes=…: expected numbers in \[0, 1\]"),
-        (np.full((5, 20, 3), 1.5), r"votes=…: expected numbers in \[0, 1\]"),
+        (np.full((5, 20, 3), np.nan), r"votes=nan: expected numbers in \[0, 1\]"),
+        (np.full((5, 20, 3), 1.5), r"votes=1\.5: expected numbers in \[0, 1\]"),
         (np.ones((20, 3)), r"votes\.shape=\(20, 3\): expected an array \[num_teachers, num_queries, num_labels\]"),
         ([[[1.0], [1.0, 1.0]]], r"votes: expected rows of equal length"),
     ],

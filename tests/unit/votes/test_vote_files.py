@@ -84,7 +84,16 @@ def test_archives_are_searched_by_name(tmp_path: Path) -> None:
         (np.where(BITS, np.nan, 0.2), {}, r"votes=\[nan\]: expected confidences in \[0, 1\]"),
         (COUNTS + 0.5, {"num_teachers": 20}, r"votes=\[\d\.5\]: expected whole numbers"),
         (COUNTS.astype(str), {"num_teachers": 20, "layout": "histogram"}, r"votes\.dtype=<U.*: expected counts of"),
-        (CLASSES * [[1], [2]], {"layout": "classes"}, "votes=…: expected rows with one sum, the number of teachers"),
+        (
+            CLASSES * [[1], [2]],
+            {"layout": "classes"},
+            "^votes=2 different sums: expected rows with one sum, the number",
+        ),
+        (
+            np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]]),
+            {"layout": "pairs"},
+            "^votes=3 different sums: expected pairs of counts with one sum, the number",
+        ),
         (np.zeros((2, 3)), {"layout": "classes"}, "num_teachers=0: expected a whole number >= 1"),
         (np.zeros(3), {}, r"votes\.shape=\(3,\): expected \[N, Q, L\], \[Q, L\] or \[Q, L, 2\]"),
         (np.zeros((0, 3)), {}, r"votes\.shape=\(0, 3\): expected at least one teacher, query and label"),

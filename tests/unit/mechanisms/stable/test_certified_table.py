@@ -99,7 +99,7 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
         ({"numerators": (1, 1, 1, 2**53)}, r"numerators=9007199254740992: expected at most 9007199254732800"),
         ({"numerators": (0, 0, 0, -1)}, r"numerators=-1: expected a whole number >= 0"),
         ({"numerators": (0, 0, 0, 0.5)}, r"numerators=0\.5: expected a whole number >= 0"),
-        ({"numerators": (1, 1, 1, 5, 4)}, r"pass_probs=…: expected numbers that never decrease"),
+        ({"numerators": (1, 1, 1, 5, 4)}, r"pass_probs=.*, .*: expected numbers that never decrease"),
         (
             {"numerators": (2**50,) * 4},
             r"pass_probs=0\.125: expected at most failure_prob=0\.001 up to",

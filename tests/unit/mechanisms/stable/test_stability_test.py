@@ -125,9 +125,9 @@ def test_impossible_parameters_are_refused(make: Any, field: str, value: Any, me
     ("probs", "message"),
     [
         ((), r"pass_probs=\(0,\): expected one probability for each gap"),
-        ((0.0, 0.0, 0.0, 1.5), r"pass_probs=…: expected numbers in \[0, 1\]"),
-        ((0.0, 0.0, 0.0, math.nan), r"pass_probs=…: expected numbers in \[0, 1\]"),
-        ((0.01, 0.0, 0.0, 0.5), r"pass_probs=…: expected numbers that never decrease"),
+        ((0.0, 0.0, 0.0, 1.5), r"pass_probs=1\.5: expected numbers in \[0, 1\]"),
+        ((0.0, 0.0, 0.0, math.nan), r"pass_probs=nan: expected numbers in \[0, 1\]"),
+        ((0.01, 0.0, 0.0, 0.5), r"pass_probs=0\.01, 0\.0: expected numbers that never decrease"),
         ((0.0, 0.0, 0.02, 0.5), r"pass_probs=0\.02: expected at most failure_prob=0\.01 up to the sensitivity"),
     ],
 )

@@ -1,0 +1,53 @@
+"""Strict JSON: one form for infinities, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.files.strict_json import from_json, number, plain, to_json, to_json_line
+from pate.validation import InvalidValue
+
+
+@dataclass(frozen=True)
+class Reading:
+    epsilon: float
+    orders: Mapping[str, float] | None = None
+
+
+def test_infinities_come_back_and_an_undefined_number_is_null() -> None:
+    values = [math.inf, -math.inf, 0.1, 1e-300, -0.0]
+    assert plain(values) == ["inf", "-inf", 0.1, 1e-300, -0.0]
+    assert [number(value) for value in json.loads(to_json_line(values))] == values
+    assert plain({"a": math.nan, 1: np.float64("inf")}) == {"a": None, "1": "inf"}
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
+def test_dataclasses_come_back(epsilon: float) -> None:
+    reading = Reading(epsilon, {"worst": -epsilon})
+    text = to_json(reading)
+    assert from_json(Reading, text, name="reading") == reading
+    assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
+
+
+def test_a_line_is_one_line() -> None:
+    assert to_json_line([Reading(math.inf), (1.5, np.float64(2))]) == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
+    assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
+
+
+@pytest.mark.parametrize("value", [np.zeros(2), {1, 2}, object(), 1j])
+def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="no JSON form"):
+        to_json_line([value])
+
+
+@pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
+def test_what_is_no_number_is_refused(data: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^epsilon=.*: expected a number$"):
+        number(data, name="epsilon")
