@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pate.teachers import CNNTeacher, Shard
-from pate.teachers.teacher import OnStep, State
+from pate.teachers.teacher import State
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class WitnessedTeacher(CNNTeacher):
 
     log: str = os.devnull
 
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """See `Teacher.fit_many`."""
-        states = super().fit_many(parts, seeds, on_step)
+        states = super().fit_many(shards, seeds)
         lines = "".join(f"{seed} {time.time():.3f}\n" for seed in seeds)
         with open(self.log, "ab", buffering=0) as log:
             log.write(lines.encode())

@@ -52,18 +52,18 @@ class Centroids(Teacher):
 
     sharpness: float = 1.0
 
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: object = None) -> list[State]:
-        return [self._fit(part) for part in parts]
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        return [self._fit(shard) for shard in shards]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.stack([self._confidences(state, inputs) for state in states]).astype(np.float32)
 
-    def _fit(self, part: Shard) -> State:
-        held = part.labels.T.astype(np.float64)  # [L, n]
-        with_it = held @ part.inputs / np.maximum(held.sum(axis=1), 1)[:, None]  # [L, d]
-        without = (1 - held) @ part.inputs / np.maximum((1 - held).sum(axis=1), 1)[:, None]
+    def _fit(self, shard: Shard) -> State:
+        held = shard.labels.T.astype(np.float64)  # [L, n]
+        with_it = held @ shard.inputs / np.maximum(held.sum(axis=1), 1)[:, None]  # [L, d]
+        without = (1 - held) @ shard.inputs / np.maximum((1 - held).sum(axis=1), 1)[:, None]
         state: State = {"with": with_it, "without": without}
-        error = np.square(self._confidences(state, part.inputs) - part.labels).mean()
+        error = np.square(self._confidences(state, shard.inputs) - shard.labels).mean()
         return state | {"loss_curve": np.array([error], np.float32)}
 
     def _confidences(self, state: State, inputs: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from pate.validation import require, require_choice, require_count
 NORMS = ("group", "batch")
 GROUP = 8  # channels that are normalized together
 MOMENTUM, EPSILON = 0.1, 1e-5
+_SETTINGS = ("width", "blocks", "patch", "grid", "norm", "kernel_size")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,13 @@ class ConvNet(Network):
     norm: str = "group"
     kernel_size: int = 3
 
+    @classmethod
+    def of(cls, settings: Any, shape: tuple[int, ...], num_labels: int) -> ConvNet:
+        """The network that a teacher or student has among its own settings, under the same names."""
+        return cls(tuple(shape), num_labels, **{name: getattr(settings, name) for name in _SETTINGS})
+
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.grid, self.norm, self.kernel_size)
+        require_network(self)
         fits = len(self.shape) == 3 and all(size % self.patch == 0 and size > 0 for size in self.shape[1:])
         rule = f"(channels, height, width) in multiples of {self.patch} pixels"
         require(fits, "inputs.shape[1:]", tuple(self.shape), rule)
@@ -116,13 +123,11 @@ class ConvNet(Network):
         return torch.batch_norm(values, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
 
 
-def require_network(width: int, blocks: int, patch: int, grid: int, norm: str, kernel_size: int) -> None:
-    """Raises `InvalidValue` unless the numbers describe a network, for images of whatever size."""
-    require_count("width", width)
-    require(width % GROUP == 0, "width", width, f"a multiple of {GROUP}")
-    require_count("blocks", blocks, minimum=0)
-    require_count("patch", patch)
-    require_count("grid", grid)
-    require_choice("norm", norm, NORMS)
-    require_count("kernel_size", kernel_size)
-    require(kernel_size % 2 == 1, "kernel_size", kernel_size, "an odd number")
+def require_network(settings: Any) -> None:
+    """Raises `InvalidValue` unless the settings describe a network, for images of whatever size."""
+    for name in ("width", "patch", "grid", "kernel_size"):
+        require_count(name, getattr(settings, name))
+    require(settings.width % GROUP == 0, "width", settings.width, f"a multiple of {GROUP}")
+    require_count("blocks", settings.blocks, minimum=0)
+    require_choice("norm", settings.norm, NORMS)
+    require(settings.kernel_size % 2 == 1, "kernel_size", settings.kernel_size, "an odd number")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ _FEW = 2**25  # values: 128 MiB as float32
 
 
 class Network(ABC):
-    """An architecture without parameters of its own: they are an argument, by name."""
+    """An architecture without parameters of its own: they are an argument, by name.
+
+    Attributes:
+        num_labels: L.
+    """
+
+    num_labels: int
 
     @abstractmethod
     def initial(self, rng: np.random.Generator) -> Tensors:
@@ -72,13 +79,19 @@ class Pictures:
         return drawn.permute(0, 3, 1, 2) if self._centered else centered(drawn)
 
 
+def blocks_of(images: NDArray[Any], size: int, device: torch.device) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Images a block at a time, as `centered` gives them, and which rows they are."""
+    for first in range(0, len(images), size):
+        rows = slice(first, first + size)
+        yield rows, centered(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device))
+
+
 @torch.no_grad()
 def logits_in_blocks(
-    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device, num_labels: int
+    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> NDArray[np.float32]:
     """Log-odds of any number of images, `[n, num_labels]`, a block at a time and in float32."""
-    found = np.empty((len(images), num_labels), np.float32)
-    for first in range(0, len(images), _BLOCK):
-        block = torch.from_numpy(np.ascontiguousarray(images[first : first + _BLOCK])).to(device)
-        found[first : first + _BLOCK] = network.logits(tensors, centered(block), training=False).float().cpu().numpy()
+    found = np.empty((len(images), network.num_labels), np.float32)
+    for rows, block in blocks_of(images, _BLOCK, device):
+        found[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
     return found

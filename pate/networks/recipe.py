@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 
@@ -46,6 +47,11 @@ class Recipe:
         require_positive("learning_rate", self.learning_rate)
         require_non_negative("weight_decay", self.weight_decay)
         require_choice("precision", self.precision, PRECISIONS)
+
+    @classmethod
+    def of(cls, settings: Any) -> Recipe:
+        """The recipe that a teacher or student has among its own settings, under the same names."""
+        return cls(**{setting.name: getattr(settings, setting.name) for setting in fields(cls)})
 
     def dtype(self, device: torch.device) -> torch.dtype:
         """What products are computed in on this device."""

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from pate.networks.network import Network, Tensors, centered
+from pate.networks.network import Network, Tensors, blocks_of
 from pate.networks.torchvision import torchvision_models
 from pate.validation import InvalidValue, require_count
 
@@ -151,9 +151,8 @@ class FrozenBackbone:
         if key in self._memory:
             return self._memory[key]
         found = np.empty((len(images), FEATURES), np.float32)
-        for first in range(0, len(images), _BLOCK):
-            block = centered(torch.from_numpy(np.ascontiguousarray(images[first : first + _BLOCK])).to(self._device))
-            found[first : first + _BLOCK] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
+        for rows, block in blocks_of(images, _BLOCK, self._device):
+            found[rows] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
         if remember:
             while len(self._memory) >= self._remembered:
                 del self._memory[next(iter(self._memory))]

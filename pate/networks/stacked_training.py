@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,6 @@ from pate.networks.network import Tensors, centered, mirrored
 from pate.networks.recipe import Recipe
 from pate.networks.stacked_convnet import stacked_logits
 
-OnLosses = Callable[[int, NDArray[np.float32]], None]
-"""Called with a step's number and each network's loss in it, `[T]`, NaN where one had finished."""
-
 
 def fit_stacked(
     network: ConvNet,
@@ -30,7 +27,6 @@ def fit_stacked(
     recipe: Recipe,
     rngs: Sequence[np.random.Generator],
     device: torch.device,
-    on_losses: OnLosses | None = None,
 ) -> tuple[Tensors, NDArray[np.float32]]:
     """Trains T networks, each as `fit` would train it alone, up to rounding.
 
@@ -43,7 +39,6 @@ def fit_stacked(
         recipe: how.
         rngs: one for each network.
         device: where.
-        on_losses: told the losses of each step.
 
     Returns:
         The tensors, each with a leading axis of T, and the losses `[T, steps]`, NaN where one had finished.
@@ -80,8 +75,6 @@ def fit_stacked(
         scale = 1 - step / batches.num_steps if alike else (1 - step / steps).clamp(min=0)[:, None]
         optimizer.step(gradients, active, scale)
         curve[:, step] = torch.where(valid[:, 0], losses, math.nan)
-        if on_losses is not None:
-            on_losses(step, curve[:, step].cpu().numpy())
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.cpu().numpy()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,6 @@ from pate.networks.adam import StackedAdam
 from pate.networks.minibatch import Minibatches
 from pate.networks.network import Network, Pictures, Tensors, mirrored
 from pate.networks.recipe import Recipe
-
-OnLoss = Callable[[int, float], None]
-"""Called with a step's number and its loss."""
 
 
 class FlatParameters:
@@ -51,8 +47,6 @@ def fit(
     recipe: Recipe,
     rng: np.random.Generator,
     device: torch.device,
-    initial: Tensors | None = None,
-    on_loss: OnLoss | None = None,
 ) -> tuple[Tensors, NDArray[np.float32]]:
     """Trains a network; equal arguments give equal bytes on a processor with one thread.
 
@@ -63,14 +57,12 @@ def fit(
         recipe: how.
         rng: of the initial parameters, the order of the records and the mirroring.
         device: where.
-        initial: parameters to begin with, in place of random ones.
-        on_loss: told the loss of each step.
 
     Returns:
         The tensors, on the device, without gradients; and the loss of each step, a batch's mean over records of the
         sum over labels.
     """
-    flat = FlatParameters(network, network.initial(rng) if initial is None else initial, device)
+    flat = FlatParameters(network, network.initial(rng), device)
     optimizer = StackedAdam([flat.vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay)
     shown, wanted = Pictures(images, device), torch.from_numpy(targets).to(device)
     batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
@@ -96,6 +88,4 @@ def fit(
             flat.gradient.nan_to_num_(0, 0, 0)
         optimizer.step([flat.gradient], active, 1 - step / batches.num_steps)
         curve[step] = loss.detach()
-        if on_loss is not None:
-            on_loss(step, float(curve[step]))
     return {name: tensor.detach() for name, tensor in flat.tensors.items()}, curve.numpy()

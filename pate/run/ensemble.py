@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from pate.files.atomic import write_text
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.trained_votes import TrainedVotes
-from pate.teachers import CheckpointStore, Engine, Shard, Teacher, Voter
+from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter
 from pate.teachers.isolated import isolated
 from pate.validation import require
 from pate.votes.source import VoteSource
@@ -87,15 +86,16 @@ class Ensemble:
         with self.monitor.stage("training teachers", total) as advance:
             advance(done)
 
-            def on_progress(teacher: int, info: Mapping[str, Any]) -> None:
+            def on_progress(teacher: int, loss: float) -> None:
                 nonlocal done
                 done += 1
                 if self.on_loss is not None:
-                    self.on_loss(teacher, float(info["loss"]))
+                    self.on_loss(teacher, loss)
                 advance(done)
 
             seeds = self.randomness.seeds("teachers", total)
-            self.engine.train(isolated(teacher, private.group_ids), shard, total, seeds, store, on_progress)
+            recipe = isolated(teacher, private.group_ids)
+            self.engine.train(TrainingJob(recipe, shard, seeds, store, on_progress))
         return store
 
 

@@ -36,24 +36,9 @@ class CNNModel(ImageModel):
 
 @dataclass(frozen=True, kw_only=True)
 class CNNStudent(ImageStudent):
-    """A few small convolutional networks, trained as `ImageStudent` says: see `pate.networks.ConvNet`.
+    """A few small convolutional networks, trained as `ImageStudent` says, whose attributes are not listed again.
 
-    Attributes:
-        width: channels of the first layer, a multiple of 8.
-        blocks: convolutions after the first layer.
-        patch: height and width of the first layer's patches, in pixels; those of images are multiples of it.
-        grid: at most that many rows and columns of cells whose means the last layer sees.
-        norm: "group" or "batch".
-        kernel_size: height and width of the convolutions' kernels, an odd number.
-        folds: members, at least 2; fewer where there are fewer rows.
-        max_unlabeled: at most that many images of the pool are used; 0 for none.
-        epochs: passes over the rows.
-        batch_size: rows a step, at most.
-        learning_rate: of AdamW at the first step, > 0; it falls linearly to 0.
-        weight_decay: of AdamW, >= 0.
-        flip: whether images are mirrored at random.
-        precision: "float32", "bfloat16", "float16", or "auto": bfloat16 on a GPU that has it.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+    From `width` to `kernel_size` the attributes are those of the architecture, `pate.networks.ConvNet`.
 
     Raises:
         InvalidValue: an attribute outside its range.
@@ -70,17 +55,12 @@ class CNNStudent(ImageStudent):
     folds: int = 3
     max_unlabeled: int = 2000
     epochs: int = 15
-    batch_size: int = 32
     learning_rate: float = 3e-3
-    weight_decay: float = 1e-2
     flip: bool = False
-    precision: str = field(default="auto", metadata={"public": True})
-    device: str = "auto"
 
     def __post_init__(self) -> None:
-        require_network(self.width, self.blocks, self.patch, self.grid, self.norm, self.kernel_size)
+        require_network(self)
         super().__post_init__()
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        sizes = self.width, self.blocks, self.patch, self.grid
-        return ConvNet(input_shape, num_labels, *sizes, norm=self.norm, kernel_size=self.kernel_size)
+        return ConvNet.of(self, input_shape, num_labels)

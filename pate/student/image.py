@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -37,6 +37,16 @@ class ImageStudent(Student):
     The rest of the public pool, which nobody labeled, is used by `learn`: each member is trained a second
     time, on its own probabilities for the pool beside the released labels (self-training). That costs nothing: the
     pool is public.
+
+    From `epochs` to `precision` the attributes are those of the training, `pate.networks.Recipe`.
+
+    Attributes:
+        folds: members, at least 2; fewer where there are fewer rows.
+        max_unlabeled: at most that many images of the pool are used; 0 for none.
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        InvalidValue: an attribute outside its range.
     """
 
     model: ClassVar[type[ImageModel]]
@@ -44,12 +54,12 @@ class ImageStudent(Student):
     folds: int
     max_unlabeled: int
     epochs: int
-    batch_size: int
+    batch_size: int = 32
     learning_rate: float
-    weight_decay: float
+    weight_decay: float = 1e-2
     flip: bool
-    precision: str
-    device: str
+    precision: str = field(default="auto", metadata={"public": True})
+    device: str = "auto"
 
     def __post_init__(self) -> None:
         require_count("folds", self.folds, minimum=2)
@@ -106,6 +116,4 @@ class ImageStudent(Student):
 
     @property
     def _training(self) -> Training:
-        optimizer = self.epochs, self.batch_size, self.learning_rate, self.weight_decay
-        recipe = Recipe(*optimizer, flip=self.flip, precision=self.precision)
-        return Training(recipe, self.folds, self.max_unlabeled, require_device(self.device))
+        return Training(Recipe.of(self), self.folds, self.max_unlabeled, require_device(self.device))

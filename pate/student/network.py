@@ -83,7 +83,7 @@ def fit_members(
             kept = fold_of != fold
             targets = labels[kept].astype(np.float32)
             tensors, curve = _fit_member(network, images[kept], targets, pool, training, rng)
-            held_out[~kept] = _probabilities(network, tensors, images[~kept], training.device, labels.shape[1])
+            held_out[~kept] = _probabilities(network, tensors, images[~kept], training.device)
             members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
             curves.append(curve)
     threshold, micro_f1 = best_threshold(held_out * released, labels)
@@ -106,7 +106,7 @@ def members_probabilities(network: Network, arrays: Arrays, images: NDArray[np.f
     with one_thread():
         for member in range(count):
             tensors = {name: torch.from_numpy(np.ascontiguousarray(arrays[name][member])) for name in names}
-            total += _probabilities(network, tensors, images, torch.device("cpu"), len(released))
+            total += _probabilities(network, tensors, images, torch.device("cpu"))
     return total / np.float32(count) * released
 
 
@@ -121,16 +121,16 @@ def _fit_member(
     settings: dict[str, Any] = {"recipe": training.recipe, "rng": rng, "device": training.device}
     tensors, curve = fit(network, images, targets, **settings)
     if len(pool):
-        guessed = _probabilities(network, tensors, pool, training.device, targets.shape[1])
+        guessed = _probabilities(network, tensors, pool, training.device)
         joined, wanted = np.concatenate([images, pool]), np.concatenate([targets, guessed])
         tensors, curve = fit(network, joined, wanted, **settings)
     return tensors, curve
 
 
 def _probabilities(
-    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device, num_labels: int
+    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> NDArray[np.float32]:
-    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device, num_labels))
+    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
     probabilities: NDArray[np.float32] = logits.sigmoid_().numpy()
     return probabilities
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pate.networks import ResNet50
@@ -22,20 +22,12 @@ class ResNet50Model(ImageModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ResNet50Student(ImageStudent):
-    """A few networks ResNet-50, trained as `ImageStudent` says.
+    """A few networks ResNet-50, trained as `ImageStudent` says, whose attributes are not listed again.
 
     Attributes:
         weights: file of backbone weights from PUBLIC data to begin with (see `pate.networks.read_weights`), or None.
         image_size: images are resized to this height and width for the network; None takes them as they are.
-        folds: members, at least 2; 94 MB each in the published folder.
-        max_unlabeled: at most that many images of the pool are used; 0 for none.
-        epochs: passes over the rows.
-        batch_size: rows a step, at most.
-        learning_rate: of AdamW at the first step, > 0; it falls linearly to 0.
-        weight_decay: of AdamW, >= 0.
-        flip: whether images are mirrored at random.
-        precision: "float32", "bfloat16", "float16", or "auto": bfloat16 on a GPU that has it.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+        folds: members, at least 2; each takes 94 MB in the published folder.
 
     Raises:
         InvalidValue: an attribute outside its range.
@@ -48,12 +40,8 @@ class ResNet50Student(ImageStudent):
     folds: int = 2
     max_unlabeled: int = 10_000
     epochs: int = 30
-    batch_size: int = 32
     learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
     flip: bool = True
-    precision: str = field(default="auto", metadata={"public": True})
-    device: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,9 +15,10 @@ from pate.teachers.teacher import Shard, State, Teacher
 from pate.teachers.voter import Voter
 
 if TYPE_CHECKING:
+    from pate.teachers.casting import cast_votes
     from pate.teachers.cnn import CNNTeacher
     from pate.teachers.engine import Engine
-    from pate.teachers.ensemble import cast_votes, train_ensemble
+    from pate.teachers.job import TrainingJob
     from pate.teachers.linear import LinearTeacher
     from pate.teachers.mlp import MLPTeacher
     from pate.teachers.processes import ProcessesEngine
@@ -36,8 +37,8 @@ _NEED_TORCH = {
     "ResNet50Teacher": "resnet50",
     "SequentialEngine": "sequential",
     "StackedEngine": "stacked",
-    "cast_votes": "ensemble",
-    "train_ensemble": "ensemble",
+    "TrainingJob": "job",
+    "cast_votes": "casting",
 }
 
 __all__ = [
@@ -56,9 +57,9 @@ __all__ = [
     "StackedEngine",
     "State",
     "Teacher",
+    "TrainingJob",
     "Voter",
     "cast_votes",
-    "train_ensemble",
 ]
 
 

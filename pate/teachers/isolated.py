@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.teachers.cnn import CNNTeacher
-from pate.teachers.teacher import OnStep, Shard, State, Teacher
+from pate.teachers.teacher import Shard, State, Teacher
 
 
 @dataclass(frozen=True)
 class IsolatedTeacher(Teacher):
     """Another recipe, each of its teachers fitted in a call of its own.
 
-    Parts that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
-    length. Where one change can make a part longer or shorter, as where a group of many records takes the place of a
+    Shards that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
+    length. Where one change can make a shard longer or shorter, as where a group of many records takes the place of a
     small one, rounding would carry it to other teachers, and now and then to their votes.
 
-    Formal guarantee: state i has the same bytes whatever the other parts of the call are.
+    Formal guarantee: state i has the same bytes whatever the other shards of the call are.
 
     Attributes:
         teacher: the recipe.
@@ -33,12 +33,10 @@ class IsolatedTeacher(Teacher):
         """True."""
         return True
 
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
-        """One call of the recipe for each part; `on_step` is told of each by itself."""
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """One call of the recipe for each shard."""
         return [
-            state
-            for part, seed in zip(parts, seeds, strict=True)
-            for state in self.teacher.fit_many([part], [seed], on_step)
+            state for shard, seed in zip(shards, seeds, strict=True) for state in self.teacher.fit_many([shard], [seed])
         ]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -47,7 +45,7 @@ class IsolatedTeacher(Teacher):
 
 
 def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
-    """The recipe for records of these groups: apart where groups have several records, and so parts any length.
+    """The recipe for records of these groups: apart where groups have several records, and so shards any length.
 
     Convolutional teachers on a GPU stay side by side, as one by one they would take far too long.
     """

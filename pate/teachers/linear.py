@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from pate.networks.device import require_device
 from pate.teachers.padded_batch import PaddedBatch
-from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
+from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
 from pate.teachers.threshold import best_thresholds
 from pate.validation import require_positive, require_probability
 
-_SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a part of one record
+_SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LinearTeacher(Teacher):
     the best micro-F1 of its leave-one-out predictions (in closed form from the leverages). It is folded
     into the intercept.
 
-    Edge cases: a label that no (every) record of a part has is never (always) voted for; a part without
+    Edge cases: a label that no (every) record of a shard has is never (always) voted for; a shard without
     any label, or of one record, keeps the threshold 0.5.
 
     Attributes:
@@ -53,10 +53,10 @@ class LinearTeacher(Teacher):
             require_probability("threshold", self.threshold)
         require_device(self.device)
 
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits in closed form; seeds play no part. The loss is the leave-one-out mean squared error."""
-        require_parts(parts, seeds)
-        stack = PaddedBatch.of(parts, require_device(self.device), torch.float64)
+        require_shards(shards, seeds)
+        stack = PaddedBatch.of(shards, require_device(self.device), torch.float64)
         center, prevalence = stack.mean(stack.inputs), stack.mean(stack.labels)
         inputs = (stack.inputs - center).mul_(stack.mask)
         residual = (stack.labels - prevalence).mul_(stack.mask)
@@ -64,19 +64,12 @@ class LinearTeacher(Teacher):
         if self.threshold is None:
             thresholds = best_thresholds(stack.labels - held_out, stack.labels, stack.mask)
         else:
-            thresholds = torch.full((len(parts),), self.threshold, dtype=weights.dtype, device=weights.device)
+            thresholds = torch.full((len(shards),), self.threshold, dtype=weights.dtype, device=weights.device)
         bias = prevalence - center @ weights + (0.5 - thresholds)[:, None, None]
         losses = stack.mean(held_out * held_out).mean(dim=(1, 2))
-        if on_step is not None:
-            on_step(0, losses.float().cpu().numpy())
-        named = {
-            "weights": weights,
-            "bias": bias[:, 0],
-            "threshold": thresholds,
-            "loss_curve": losses[:, None],
-        }
+        named = {"weights": weights, "bias": bias[:, 0], "threshold": thresholds, "loss_curve": losses[:, None]}
         arrays = {name: tensor.float().cpu().numpy() for name, tensor in named.items()}
-        return [{name: np.array(array[row]) for name, array in arrays.items()} for row in range(len(parts))]
+        return [{name: np.array(array[row]) for name, array in arrays.items()} for row in range(len(shards))]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores with the threshold moved to 0.5, clipped to [0, 1]."""
@@ -91,7 +84,7 @@ class LinearTeacher(Teacher):
 def _solve(
     penalty: float, sizes: torch.Tensor, inputs: torch.Tensor, residual: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ridge weights `[num_parts, d, num_labels]` and leave-one-out residuals `[num_parts, n, num_labels]`.
+    """Ridge weights `[num_shards, d, num_labels]` and leave-one-out residuals `[num_shards, n, num_labels]`.
 
     Works with the smaller of the two Gram matrices of the centered inputs. A record's leave-one-out residual
     is its residual over one minus its leverage (Allen, 1974), the intercept's leverage 1/n included.

@@ -14,7 +14,7 @@ from pate.networks.adam import StackedAdam
 from pate.networks.device import require_device
 from pate.networks.minibatch import Minibatches
 from pate.teachers.padded_batch import PaddedBatch
-from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
+from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
@@ -59,18 +59,18 @@ class MLPTeacher(Teacher):
         require_probability("threshold", self.threshold)
         require_device(self.device)
 
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
-        require_parts(parts, seeds)
+        require_shards(shards, seeds)
         device = require_device(self.device)
-        stack = PaddedBatch.of(parts, device, torch.float32)
+        stack = PaddedBatch.of(shards, device, torch.float32)
         center = stack.mean(stack.inputs)
         inputs = (stack.inputs - center).mul_(stack.mask)
         spread = _spread(stack, inputs)
         rngs = [np.random.default_rng(seed) for seed in seeds]
         parameters = _initial(rngs, inputs.shape[2], self.hidden, stack.labels.shape[2], device)
-        batches = Minibatches([len(part) for part in parts], self.batch_size, self.epochs, rngs)
-        curve = self._train(parameters, inputs.div_(spread), stack.labels, batches, on_step)
+        batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
+        curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
         hidden_weights, hidden_bias, weights, bias = parameters
         hidden_weights.div_(spread)
         hidden_bias.sub_(center @ hidden_weights)
@@ -88,14 +88,9 @@ class MLPTeacher(Teacher):
         return confidences
 
     def _train(
-        self,
-        parameters: Parameters,
-        inputs: torch.Tensor,
-        labels: torch.Tensor,
-        batches: Minibatches,
-        on_step: OnStep | None,
+        self, parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, batches: Minibatches
     ) -> NDArray[np.float32]:
-        """Moves the parameters; returns the losses `[num_parts, steps]`, NaN where one had finished."""
+        """Moves the parameters; returns the losses `[num_shards, steps]`, NaN where one had finished."""
         optimizer = StackedAdam(parameters, learning_rate=self.learning_rate, weight_decay=self.weight_decay)
         starts = torch.arange(len(inputs), device=inputs.device)[:, None] * inputs.shape[1]
         curve = inputs.new_full((len(inputs), batches.num_steps), math.nan)
@@ -107,24 +102,22 @@ class MLPTeacher(Teacher):
             loss, gradients = _gradients(parameters, _rows(inputs, drawn), _rows(labels, drawn), share)
             optimizer.step(gradients, active[:, None, None])
             curve[:, step] = torch.where(active, loss, math.nan)
-            if on_step is not None:
-                on_step(step, curve[:, step].cpu().numpy())
         return curve.cpu().numpy()
 
 
 def _rows(stack: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-    """Rows `[num_parts, b, k]` of `[num_parts, n, k]`, numbered through all parts: whole rows, so twice as fast."""
+    """Rows `[num_shards, b, k]` of `[num_shards, n, k]`, numbered through all shards: whole rows, so twice as fast."""
     return stack.flatten(0, 1).index_select(0, drawn.flatten()).view(*drawn.shape, -1)
 
 
 def _shares(width: int, counts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Weight of each row in its teacher's mean loss, `[num_parts, width, 1]`; 0 behind the count."""
+    """Weight of each row in its teacher's mean loss, `[num_shards, width, 1]`; 0 behind the count."""
     valid = np.arange(width) < counts[:, None]
     return (valid / np.maximum(counts, 1)[:, None]).astype(np.float32)[..., None]
 
 
 def _spread(stack: PaddedBatch, inputs: torch.Tensor) -> torch.Tensor:
-    """Root mean square of each part's centered inputs, `[num_parts, 1, 1]`; 1 where all records are equal."""
+    """Root mean square of each shard's centered inputs, `[num_shards, 1, 1]`; 1 where all records are equal."""
     square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)
     return torch.where(square > 0, square.sqrt(), torch.ones_like(square))
 
@@ -146,13 +139,13 @@ def _initial(
 def _gradients(
     parameters: Parameters, inputs: torch.Tensor, labels: torch.Tensor, share: torch.Tensor
 ) -> tuple[torch.Tensor, Parameters]:
-    """Cross-entropy of each teacher, `[num_parts]`, and its gradients.
+    """Cross-entropy of each teacher, `[num_shards]`, and its gradients.
 
     Args:
         parameters: of the two layers.
-        inputs: `[num_parts, b, d]`.
-        labels: `[num_parts, b, num_labels]`.
-        share: `[num_parts, b, 1]`, each record's weight in its teacher's loss, 0 for padding.
+        inputs: `[num_shards, b, d]`.
+        labels: `[num_shards, b, num_labels]`.
+        share: `[num_shards, b, 1]`, each record's weight in its teacher's loss, 0 for padding.
     """
     hidden_weights, hidden_bias, weights, bias = parameters
     units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu_()

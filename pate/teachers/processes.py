@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -16,26 +14,10 @@ from multiprocessing.resource_tracker import ensure_running
 from joblib import cpu_count
 from joblib.externals.loky import get_reusable_executor
 
-from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.engine import (
-    Engine,
-    Info,
-    OnProgress,
-    WorkersLost,
-    chunk_size_for,
-    info_of,
-    saved_of,
-    train_chunk,
-    unfinished_chunks,
-)
-from pate.teachers.teacher import Shard, Teacher
+from pate.teachers.engine import Engine, WorkersLost
+from pate.teachers.job import Chunk, TrainingJob, last_loss
+from pate.teachers.worker import ONE_THREAD, end_unless
 from pate.validation import require_count
-
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-_WATCH_S = 0.1
-
-_Chunk = tuple[range, list[int]]
-_Running = dict["Future[list[tuple[int, Info]]]", _Chunk]
 
 
 @dataclass(frozen=True)
@@ -65,82 +47,49 @@ class ProcessesEngine(Engine):
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
 
-    def train(
-        self,
-        teacher: Teacher,
-        parts: Callable[[int], Shard],
-        num_teachers: int,
-        seeds: Sequence[int],
-        store: CheckpointStore,
-        on_progress: OnProgress | None = None,
-    ) -> None:
+    def train(self, job: TrainingJob) -> None:
         """See `Engine.train`; progress is reported in the order in which chunks end."""
-        size = chunk_size_for(teacher, self.chunk_size)
-        chunks = unfinished_chunks(num_teachers, size, seeds, store)
+        waiting = job.chunks(self.chunk_size)
         for deaths in range(self.max_deaths + 1):
             try:
-                self._train(teacher, parts, seeds, store, chunks, on_progress)
+                self._train(job, waiting)
                 return
             except BrokenProcessPool as error:
-                left = unfinished_chunks(num_teachers, size, seeds, store)
+                left = job.chunks(self.chunk_size)
                 if deaths == self.max_deaths:
                     cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
-                    safe = saved_of(num_teachers, store)
-                    raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {safe}") from error
-                _report_saved(chunks, parts, store, on_progress)
-                chunks = left
+                    raise WorkersLost(f"worker processes died {deaths + 1} times ({cause}); {job.summary}") from error
+                saved = [index for chunk in waiting for index in chunk.wanted if job.store.has(index)]
+                job.report({index: last_loss(job.store.load(index)) for index in saved})  # their answers were lost
+                waiting = left
 
-    def _workers(self, chunks: Sequence[_Chunk]) -> int:
-        return min(self.num_workers or cpu_count(), max(len(chunks), 1))
-
-    def _train(
-        self,
-        teacher: Teacher,
-        parts: Callable[[int], Shard],
-        seeds: Sequence[int],
-        store: CheckpointStore,
-        chunks: list[_Chunk],
-        on_progress: OnProgress | None,
-    ) -> None:
+    def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
         """Trains the chunks, removing each from the list once its teachers are reported."""
-        num_workers = self._workers(chunks)
+        num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
             executor = get_reusable_executor(
-                num_workers, env=_ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
+                num_workers, env=ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
             )
-        running: _Running = {}
+        running: dict[Future[dict[int, float]], Chunk] = {}
 
         def collect() -> None:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                result = future.result()
-                chunks.remove(running.pop(future))
-                for index, info in result:
-                    if on_progress is not None:
-                        on_progress(index, info)
+                losses = future.result()
+                waiting.remove(running.pop(future))
+                job.report(losses)
 
         try:
-            for chunk, wanted in list(chunks):
+            for chunk in list(waiting):
                 if len(running) > num_workers:  # one chunk waits, the others are in work
                     collect()
-                chunk_parts, chunk_seeds = [parts(i) for i in chunk], [seeds[i] for i in chunk]
-                arguments = (teacher, chunk_parts, chunk_seeds, chunk, wanted, store)
+                task = job.task(chunk)
                 with _interrupts_held():
-                    running[executor.submit(train_chunk, *arguments)] = (chunk, wanted)
+                    running[executor.submit(task.save_states, job.store)] = chunk
             while running:
                 collect()
         finally:
             if running:  # it failed; idle workers, kept for a next call, end by themselves after ten seconds
                 executor.shutdown(wait=True, kill_workers=True)
-
-
-def _report_saved(
-    chunks: Sequence[_Chunk], parts: Callable[[int], Shard], store: CheckpointStore, on_progress: OnProgress | None
-) -> None:
-    """Reports teachers that were saved by workers whose answers were lost."""
-    for _, wanted in chunks:
-        for index in wanted:
-            if on_progress is not None and store.has(index):
-                on_progress(index, info_of(store.load(index), len(parts(index))))
 
 
 @contextmanager
@@ -155,11 +104,4 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends this worker soon after the run that it works for, so that it never trains what the next run trains too."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_WATCH_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+    end_unless(lambda: os.getppid() == parent)

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.engine import (
-    Engine,
-    OnProgress,
-    WorkersLost,
-    chunk_size_for,
-    info_of,
-    saved_of,
-    train_states,
-    unfinished_chunks,
-)
-from pate.teachers.teacher import Shard, State, Teacher
+from pate.teachers.engine import Engine, WorkersLost
+from pate.teachers.job import Chunk, ChunkTask, TrainingJob, last_loss
+from pate.teachers.teacher import State
+from pate.teachers.worker import ONE_THREAD, end_unless
 from pate.validation import InvalidValue, require_count, require_non_negative
 
-_ENVIRONMENT = {"env_vars": {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}}
-_WATCH_S = 0.1
+_ENVIRONMENT = {"env_vars": ONE_THREAD}
 _ANSWER_S = 10
 
 
@@ -67,35 +56,27 @@ class RayEngine(Engine):
         require_non_negative("num_cpus", self.num_cpus)
         require_non_negative("num_gpus", self.num_gpus)
 
-    def train(
-        self,
-        teacher: Teacher,
-        parts: Callable[[int], Shard],
-        num_teachers: int,
-        seeds: Sequence[int],
-        store: CheckpointStore,
-        on_progress: OnProgress | None = None,
-    ) -> None:
+    def train(self, job: TrainingJob) -> None:
         """See `Engine.train`; progress is reported in the order in which chunks end."""
-        chunks = unfinished_chunks(num_teachers, chunk_size_for(teacher, self.chunk_size), seeds, store)
+        chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
         ray = _ray()
         started_here = not ray.is_initialized()
         if started_here:
-            self._connect(ray, num_teachers, store)
+            self._connect(ray, job)
         try:
-            self._train(ray, teacher, parts, seeds, store, chunks, on_progress)
+            self._train(ray, job, chunks)
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(error.cause, ray.exceptions.RayError):
                 raise error.cause from None  # the teacher's own, without a worker's traceback in the message
             found = f"{type(error).__name__}, after up to {self.max_retries} retries"
-            raise WorkersLost(f"Ray lost a worker or node ({found}); {saved_of(num_teachers, store)}") from error
+            raise WorkersLost(f"Ray lost a worker or node ({found}); {job.summary}") from error
         finally:
             if started_here:
                 ray.shutdown()
 
-    def _connect(self, ray: Any, num_teachers: int, store: CheckpointStore) -> None:
+    def _connect(self, ray: Any, job: TrainingJob) -> None:
         """Starts a node or finds the cluster; without an address Ray would look for one of anybody's."""
         try:
             _require_answer(self.address or "local")
@@ -103,40 +84,24 @@ class RayEngine(Engine):
         except Exception as error:  # Ray raises nothing narrower where a process of a starting node dies
             found = str(error).partition("\n")[0] or type(error).__name__
             asked = f"engine.address={self.address}: {found}"
-            raise WorkersLost(f"Ray did not start or answer ({asked}); {saved_of(num_teachers, store)}") from error
+            raise WorkersLost(f"Ray did not start or answer ({asked}); {job.summary}") from error
 
-    def _train(
-        self,
-        ray: Any,
-        teacher: Teacher,
-        parts: Callable[[int], Shard],
-        seeds: Sequence[int],
-        store: CheckpointStore,
-        chunks: Sequence[tuple[range, list[int]]],
-        on_progress: OnProgress | None,
-    ) -> None:
+    def _train(self, ray: Any, job: TrainingJob, chunks: Sequence[Chunk]) -> None:
         """Sends the chunks out and saves what comes back."""
-        task = ray.remote(_train_states).options(
-            num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
-        )
-        recipe, running = ray.put(teacher), dict[Any, list[int]]()
+        task = ray.remote(_states).options(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries)
+        running: list[Any] = []
 
         def collect(timeout: float | None = None) -> None:
-            done, _ = ray.wait(list(running), timeout=timeout)
+            done, running[:] = ray.wait(running, timeout=timeout)
             for reference in done:
-                sizes = running.pop(reference)
                 states = ray.get(reference)
-                store.save_chunk(states)
-                for (index, state), size in zip(states.items(), sizes, strict=True):
-                    if on_progress is not None:
-                        on_progress(index, info_of(state, size))
+                job.store.save_chunk(states)
+                job.report({index: last_loss(state) for index, state in states.items()})
 
-        for chunk, wanted in chunks:
+        for chunk in chunks:
             if running:  # what is trained reaches the disk while others are still sent out
                 collect(None if len(running) >= self.max_in_flight else 0)
-            chunk_parts, chunk_seeds = [parts(index) for index in chunk], [seeds[index] for index in chunk]
-            reference = task.remote(recipe, chunk_parts, chunk_seeds, chunk, wanted)
-            running[reference] = [len(chunk_parts[index - chunk.start]) for index in wanted]
+            running.append(task.remote(job.task(chunk)))
         while running:
             collect()
 
@@ -148,25 +113,17 @@ def _require_answer(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
 
 
-def _train_states(
-    teacher: Teacher, parts: Sequence[Shard], seeds: Sequence[int], chunk: range, wanted: Sequence[int]
-) -> dict[int, State]:
-    """`train_states` in a worker."""
+def _states(task: ChunkTask) -> dict[int, State]:
+    """Trains a chunk in a worker."""
     _end_with_node(int(os.environ.get("RAY_RAYLET_PID", os.getppid())))
-    return train_states(teacher, parts, seeds, chunk, wanted)
+    return task.states()
 
 
-@cache  # one thread a worker
+@cache  # one watching thread per worker
 def _end_with_node(raylet: int) -> None:
-    """Ends this worker soon after its node, so that it never trains what the next run trains too: Ray takes seconds."""
+    """Ends this worker soon after its node, which takes Ray seconds."""
     parent = os.getppid()  # of a node that is not there any more: somebody else, so `raylet` is asked for as well
-
-    def watch() -> None:
-        while os.getppid() == parent and _runs(raylet):
-            time.sleep(_WATCH_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="end-with-node", daemon=True).start()
+    end_unless(lambda: os.getppid() == parent and _runs(raylet))
 
 
 def _runs(pid: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.teachers.fitted_labels import FittedLabels, stretched
-from pate.teachers.teacher import OnStep, Shard, State, Teacher, as_rows, require_parts
+from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require_probability
 
 
@@ -21,7 +21,7 @@ class SklearnTeacher(Teacher):
 
     An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbors,
     `MLPClassifier`, …) is fitted once, any other once for each label. Labels that are the same for all
-    records of a part are not fitted but repeated. Every parameter called `random_state` is set from the
+    records of a shard are not fitted but repeated. Every parameter called `random_state` is set from the
     teacher's seed. Confidences come from `predict_proba`, else `decision_function` through the logistic
     function, else `predict` cut to [0, 1].
 
@@ -50,13 +50,10 @@ class SklearnTeacher(Teacher):
         """See `Teacher.is_isolated`."""
         return True
 
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
-        """Fits one part after the other. The loss is the mean squared error on the part itself."""
-        require_parts(parts, seeds)
-        states = [self._fit(part, seed) for part, seed in zip(parts, seeds, strict=True)]
-        if on_step is not None:
-            on_step(0, np.concatenate([state["loss_curve"] for state in states]).astype(np.float32))
-        return states
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits one shard after the other. The loss is the mean squared error on the shard itself."""
+        require_shards(shards, seeds)
+        return [self._fit(shard, seed) for shard, seed in zip(shards, seeds, strict=True)]
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
@@ -64,9 +61,9 @@ class SklearnTeacher(Teacher):
         raw = np.stack([pickle.loads(state["pickle"].tobytes()).confidences(rows) for state in states])
         return stretched(raw, self.threshold)
 
-    def _fit(self, part: Shard, seed: int) -> State:
-        fitted = FittedLabels.fit(self.estimator, as_rows(part.inputs), part.labels, seed)
-        loss = np.square(fitted.confidences(as_rows(part.inputs)) - part.labels).mean()
+    def _fit(self, shard: Shard, seed: int) -> State:
+        fitted = FittedLabels.fit(self.estimator, as_rows(shard.inputs), shard.labels, seed)
+        loss = np.square(fitted.confidences(as_rows(shard.inputs)) - shard.labels).mean()
         return {
             "pickle": np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pate.teachers.checkpoint import CheckpointStore
-from pate.teachers.engine import Engine, OnProgress, train_here
-from pate.teachers.teacher import Shard, Teacher
+from pate.teachers.engine import Engine, train_here
+from pate.teachers.job import TrainingJob
 from pate.validation import require_count
 
 
@@ -27,14 +25,6 @@ class StackedEngine(Engine):
     def __post_init__(self) -> None:
         require_count("chunk_size", self.chunk_size)
 
-    def train(
-        self,
-        teacher: Teacher,
-        parts: Callable[[int], Shard],
-        num_teachers: int,
-        seeds: Sequence[int],
-        store: CheckpointStore,
-        on_progress: OnProgress | None = None,
-    ) -> None:
+    def train(self, job: TrainingJob) -> None:
         """See `Engine.train`."""
-        train_here(self.chunk_size, teacher, parts, num_teachers, seeds, store, on_progress)
+        train_here(job, self.chunk_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 State = dict[str, NDArray[np.generic]]
 """All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
-
-OnStep = Callable[[int, NDArray[np.float32]], None]
-"""Called with a step's number and each teacher's loss in it, float32 `[num_parts]`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,7 @@ class Teacher(Voter):
     of another teacher, also where many are fitted in one call.
 
     Formal guarantees:
-        * State i depends on part i and seed i; on the other parts of the call only through floating-point
+        * State i depends on shard i and seed i; on the other shards of the call only through floating-point
           rounding (batched kernels choose their summation order by the shape of the batch).
         * Equal calls on one processor with one thread give equal bytes; on a GPU where its convolutions add up in a
           fixed order.
@@ -75,16 +72,15 @@ class Teacher(Voter):
         return False
 
     @abstractmethod
-    def fit_many(self, parts: Sequence[Shard], seeds: Sequence[int], on_step: OnStep | None = None) -> list[State]:
-        """Fits one teacher for each part.
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits one teacher for each shard.
 
         Args:
-            parts: disjoint records; sizes may differ, shapes of a record may not.
-            seeds: one for each part, 0 <= seed < 2**32.
-            on_step: told the losses after each step of the optimizer (once, where there is but one).
+            shards: disjoint records; sizes may differ, shapes of a record may not.
+            seeds: one for each shard, 0 <= seed < 2**32.
 
         Raises:
-            InvalidValue: no part, parts that differ in shape, or another number of seeds.
+            InvalidValue: no shard, shards that differ in shape, or another number of seeds.
         """
 
     @abstractmethod
@@ -95,16 +91,16 @@ class Teacher(Voter):
         """
 
 
-def require_parts(parts: Sequence[Shard], seeds: Sequence[int]) -> None:
-    """Raises `InvalidValue` unless there are parts, alike in the shape of a record, and a seed for each."""
-    require(len(parts) > 0, "len(parts)", len(parts), "at least one part")
-    require(len(seeds) == len(parts), "len(seeds)", len(seeds), f"{len(parts)}, one for each part")
-    shape, num_labels = parts[0].inputs.shape[1:], parts[0].labels.shape[1]
-    for part in parts:
-        found = part.inputs.shape[1:]
-        require(found == shape, "inputs.shape[1:]", found, f"{shape} in every part")
-        labels = part.labels.shape[1]
-        require(labels == num_labels, "labels.shape[1]", labels, f"{num_labels} in every part")
+def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
+    """Raises `InvalidValue` unless there are shards, alike in the shape of a record, and a seed for each."""
+    require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
+    require(len(seeds) == len(shards), "len(seeds)", len(seeds), f"{len(shards)}, one for each shard")
+    shape, num_labels = shards[0].inputs.shape[1:], shards[0].labels.shape[1]
+    for shard in shards:
+        found = shard.inputs.shape[1:]
+        require(found == shape, "inputs.shape[1:]", found, f"{shape} in every shard")
+        labels = shard.labels.shape[1]
+        require(labels == num_labels, "labels.shape[1]", labels, f"{num_labels} in every shard")
 
 
 def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:

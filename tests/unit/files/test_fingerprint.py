@@ -10,7 +10,7 @@ from pate.files.fingerprint import digest, full_text
 
 
 def test_a_digest_is_that_of_the_sorted_json() -> None:
-    expected = hashlib.sha256(b'{"a": 1, "b": [2.5, null]}').hexdigest()
+    expected = hashlib.sha256(b'{"a": 1, "b": [2.5, null]}').hexdigest()[:16]
     assert digest({"b": [2.5, None], "a": 1}) == digest({"a": 1, "b": [2.5, None]}) == expected
     assert len({digest(values) for values in ({"a": 1}, {"a": 2}, {"a": "1"}, {"b": 1}, [["a", 1]])}) == 5
 

@@ -10,8 +10,17 @@ import torch
 from pate.aggregators import TrainingSet
 from pate.networks import Recipe
 from pate.student import CNNStudent
-from pate.teachers import CheckpointStore, CNNTeacher, LinearTeacher, MLPTeacher, ResNet50Teacher, Shard, StackedEngine
-from pate.teachers.ensemble import cast_votes
+from pate.teachers import (
+    CheckpointStore,
+    CNNTeacher,
+    LinearTeacher,
+    MLPTeacher,
+    ResNet50Teacher,
+    Shard,
+    StackedEngine,
+    TrainingJob,
+)
+from pate.teachers.casting import cast_votes
 from tests.unit.networks.pretended_gpu import OnGpu, pretended_gpu
 
 REAL = torch.cuda.is_available()
@@ -50,7 +59,7 @@ def queries(make_images):
 def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
-        StackedEngine(chunk_size=2).train(teacher, parts.__getitem__, 3, range(3), store)
+        StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts.__getitem__, range(3), store))
         return np.concatenate([confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)])
 
     with gpu():

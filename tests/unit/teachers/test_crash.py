@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.teachers import CheckpointStore, LinearTeacher, ProcessesEngine, StackedEngine
+from pate.teachers import CheckpointStore, LinearTeacher, ProcessesEngine, StackedEngine, TrainingJob
 
 LINEAR = LinearTeacher(device="cpu")
 
@@ -65,12 +65,12 @@ def test_a_torn_chunk_and_half_written_files_are_thrown_away(tmp_path):
 
 
 def test_a_chunk_of_a_killed_run_is_not_trained_again(make_parts, tmp_path, monkeypatch):
-    parts = make_parts([20] * 4)
+    job = TrainingJob(LINEAR, make_parts([20] * 4).__getitem__, range(4), CheckpointStore(tmp_path))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(CheckpointStore, "_take_apart", lambda self, path: (_ for _ in ()).throw(KeyboardInterrupt))
-        StackedEngine(chunk_size=4).train(LINEAR, parts.__getitem__, 4, range(4), CheckpointStore(tmp_path))
+        StackedEngine(chunk_size=4).train(job)
     monkeypatch.setattr(LinearTeacher, "fit_many", None)
-    StackedEngine(chunk_size=4).train(LINEAR, parts.__getitem__, 4, range(4), CheckpointStore(tmp_path))
+    StackedEngine(chunk_size=4).train(job)
     assert CheckpointStore(tmp_path).missing(4) == []
 
 
@@ -78,11 +78,11 @@ def test_a_chunk_of_a_killed_run_is_not_trained_again(make_parts, tmp_path, monk
 class DyingOnceTeacher(LinearTeacher):
     marker: str = ""
 
-    def fit_many(self, parts, seeds, on_step=None):
+    def fit_many(self, shards, seeds):
         if 3 in seeds and not Path(self.marker).exists():
             Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().fit_many(parts, seeds, on_step)
+        return super().fit_many(shards, seeds)
 
 
 @pytest.mark.process
@@ -91,28 +91,29 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     teacher = DyingOnceTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
-    engine.train(teacher, parts.__getitem__, 6, range(6), store, lambda index, info: heard.append((index, info)))
+    engine.train(TrainingJob(teacher, parts.__getitem__, range(6), store, lambda *told: heard.append(told)))
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in heard) == list(range(6))
-    assert all(info["records"] == 20 + index for index, info in heard)
-    StackedEngine(chunk_size=2).train(LINEAR, parts.__getitem__, 6, range(6), CheckpointStore(tmp_path / "calm"))
-    assert files(tmp_path / "teachers") == files(tmp_path / "calm")
+    assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard)
+    calm = CheckpointStore(tmp_path / "calm")
+    StackedEngine(chunk_size=2).train(TrainingJob(LINEAR, parts.__getitem__, range(6), calm))
+    assert files(tmp_path / "teachers") == files(calm.folder)
 
 
 SCRIPT = """
 import os, sys, time
 import numpy as np
 from pathlib import Path
-from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine
+from pate.teachers import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
 
 class SlowTeacher(LinearTeacher):
-    def fit_many(self, parts, seeds, on_step=None):
+    def fit_many(self, shards, seeds):
         Path(sys.argv[1], f"worker-{os.getpid()}").touch()
         time.sleep(60)
 
 part = Shard(np.ones((9, 3), np.float32), np.ones((9, 2), bool))
 store = CheckpointStore(Path(sys.argv[1], "teachers"))
-ProcessesEngine(num_workers=1).train(SlowTeacher(device="cpu"), lambda i: part, 2, range(2), store)
+ProcessesEngine(num_workers=1).train(TrainingJob(SlowTeacher(device="cpu"), lambda i: part, range(2), store))
 """
 
 

@@ -49,9 +49,9 @@ class Listening(SequentialEngine):
 
     heard: tuple[list[Any], ...] = ([],)
 
-    def train(self, teacher, *arguments):
-        self.heard[0].append(teacher)
-        super().train(teacher, *arguments)
+    def train(self, job):
+        self.heard[0].append(job.teacher)
+        super().train(job)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine
+from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine, TrainingJob
 from pate.teachers.engine import WorkersLost
 from pate.validation import InvalidValue
 
@@ -34,11 +34,11 @@ class DyingOnceTeacher(MLPTeacher):
 
     marker: str = ""
 
-    def fit_many(self, parts, seeds, on_step=None):
+    def fit_many(self, shards, seeds):
         if 3 in seeds and not Path(self.marker).exists():
             Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().fit_many(parts, seeds, on_step)
+        return super().fit_many(shards, seeds)
 
 
 @pytest.mark.process
@@ -47,9 +47,9 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
     parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
     for name, engine in (("ray", RayEngine(chunk_size=4, max_in_flight=2)), ("here", StackedEngine(chunk_size=4))):
         store = CheckpointStore(tmp_path / name)
-        engine.train(MLP, parts.__getitem__, 10, range(10), store, lambda i, info: heard.append((i, info["records"])))
+        engine.train(TrainingJob(MLP, parts.__getitem__, range(10), store, lambda *told: heard.append(told)))
     assert files(tmp_path / "ray") == files(tmp_path / "here")
-    assert sorted(heard[:10]) == [(index, 20 + index % 3) for index in range(10)]
+    assert sorted(heard[:10]) == [(index, store.load(index)["loss_curve"][-1]) for index in range(10)]
 
 
 @pytest.mark.process
@@ -58,10 +58,12 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
     parts, heard = make_parts([20] * 6), []
     teacher = DyingOnceTeacher(hidden=8, epochs=3, device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
-    RayEngine(chunk_size=2).train(teacher, parts.__getitem__, 6, range(6), store, lambda i, info: heard.append(i))
+    job = TrainingJob(teacher, parts.__getitem__, range(6), store, lambda i, loss: heard.append(i))
+    RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
     assert sorted(heard) == list(range(6))
-    StackedEngine(chunk_size=2).train(MLP, parts.__getitem__, 6, range(6), CheckpointStore(tmp_path / "here"))
+    here = CheckpointStore(tmp_path / "here")
+    StackedEngine(chunk_size=2).train(TrainingJob(MLP, parts.__getitem__, range(6), here))
     assert files(tmp_path / "teachers") == files(tmp_path / "here")
 
 
@@ -98,6 +100,11 @@ def test_a_worker_whose_node_is_gone_does_not_begin():
 
 
 @pytest.fixture
+def one_teacher(make_parts, tmp_path):
+    return TrainingJob(LinearTeacher(), make_parts([20]).__getitem__, [0], CheckpointStore(tmp_path))
+
+
+@pytest.fixture
 def broken(monkeypatch):
     """A Ray whose node does not start; what it was asked for."""
     asked = []
@@ -110,28 +117,26 @@ def broken(monkeypatch):
     return asked
 
 
-def test_a_node_that_does_not_start_is_said_in_one_line(broken, make_parts, tmp_path):
+def test_a_node_that_does_not_start_is_said_in_one_line(broken, one_teacher):
     rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
     with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):
-        RayEngine().train(LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path))
+        RayEngine().train(one_teacher)
     assert broken == ["local"]  # never a cluster that this machine happens to know
 
 
-def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, make_parts, tmp_path):
+def test_a_cluster_that_does_not_answer_is_not_waited_for(broken, one_teacher):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"):
-            RayEngine(address=address).train(
-                LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path)
-            )
+            RayEngine(address=address).train(one_teacher)
     assert broken == []
 
 
-def test_a_missing_ray_is_said_in_one_line(make_parts, tmp_path, monkeypatch):
+def test_a_missing_ray_is_said_in_one_line(one_teacher, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InvalidValue, match=r"engine=ray: expected Ray to be installed: pip install 'pate\[ray\]'"):
-        RayEngine().train(LinearTeacher(), make_parts([20]).__getitem__, 1, [0], CheckpointStore(tmp_path))
+        RayEngine().train(one_teacher)
 
 
 def test_refuses_impossible_engines():

@@ -27,13 +27,13 @@ def backbone(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_whole_network_is_trained_from_the_seed():
-    part, heard = image_part(4, 0), []
+    part = image_part(4, 0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
-    first = teacher.fit_many([part], [3], on_step=lambda step, losses: heard.append(float(losses[0])))
+    first = teacher.fit_many([part], [3])
     again = teacher.fit_many([part], [3])
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
-    assert heard == first[0]["loss_curve"].tolist()
+    assert first[0]["loss_curve"].shape == (1,)
     confidences = teacher.predict_many(first, image_part(5, 1).inputs)
     assert confidences.shape == (1, 5, 2)
     assert ((confidences >= 0) & (confidences <= 1)).all()

@@ -58,13 +58,6 @@ def test_every_state_carries_its_loss_curve(teacher, parts):
         assert len(state["loss_curve"]) >= 1
 
 
-def test_on_step_hears_the_losses(teacher, parts):
-    heard = []
-    states = teacher.fit_many(parts, range(6), on_step=lambda step, losses: heard.append((step, losses)))
-    assert [step for step, _ in heard] == list(range(max(len(s["loss_curve"]) for s in states)))
-    assert [losses[2] for _, losses in heard] == states[2]["loss_curve"].tolist()
-
-
 def test_images_are_flattened(teacher, parts, queries):
     images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
     flat = teacher.predict_many(teacher.fit_many(parts, range(6)), queries)
@@ -99,15 +92,15 @@ def test_records_all_alike(teacher, queries):
 
 
 def test_refuses_parts_that_do_not_match(teacher, parts):
-    with pytest.raises(InvalidValue, match=r"len\(parts\)=0: expected at least one part"):
+    with pytest.raises(InvalidValue, match=r"len\(shards\)=0: expected at least one shard"):
         teacher.fit_many([], [])
-    with pytest.raises(InvalidValue, match=r"len\(seeds\)=2: expected 6, one for each part"):
+    with pytest.raises(InvalidValue, match=r"len\(seeds\)=2: expected 6, one for each shard"):
         teacher.fit_many(parts, [1, 2])
     narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
-    with pytest.raises(InvalidValue, match=r"inputs\.shape\[1:\]=\(3,\): expected \(12,\) in every part"):
+    with pytest.raises(InvalidValue, match=r"inputs\.shape\[1:\]=\(3,\): expected \(12,\) in every shard"):
         teacher.fit_many([parts[0], narrow], [0, 1])
     fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
-    with pytest.raises(InvalidValue, match=r"labels\.shape\[1\]=2: expected 5 in every part"):
+    with pytest.raises(InvalidValue, match=r"labels\.shape\[1\]=2: expected 5 in every shard"):
         teacher.fit_many([parts[0], fewer], [0, 1])
 
 
