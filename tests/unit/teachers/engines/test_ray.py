@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine, TrainingJob
-from pate.teachers.engine import WorkersLost
+from pate.teachers.engines.engine import WorkersLost
 from pate.validation import InvalidValue
 
 MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
@@ -69,7 +69,7 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
 
 WORKER = """
 import sys, time
-from pate.teachers.ray import _end_with_node
+from pate.teachers.engines.ray import _end_with_node
 _end_with_node(int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)

@@ -21,7 +21,7 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.engine import WorkersLost
+from pate.teachers.engines.engine import WorkersLost
 from pate.validation import InvalidValue
 
 LINEAR = LinearTeacher(device="cpu")
