@@ -21,7 +21,7 @@ from pate.run.folder import RunFolder
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
-from pate.run.release import released
+from pate.run.release import release_once
 from pate.run.report_files import write_report_files
 from pate.run.results import Results
 from pate.run.student import Prediction, Students
@@ -52,7 +52,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset())
     priced = price(plan, dataset)
-    folder.claim(plan.settings, dataset.digest())
+    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity)
     for line in plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=priced.shape.num_teachers):
         monitor.say(line)
     place = Workplace.of(folder, plan.seed, monitor)
@@ -67,7 +67,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             accountant=plan.accountant,
         )
         inputs, labels = ensemble.queries.inputs, ensemble.queries.labels
-        release = released(priced, votes, place, ledger=ledger, student=plan.student, inputs=inputs)
+        release = release_once(priced, votes, place, ledger=ledger, student=plan.student, inputs=inputs)
         students = Students(plan.student, dataset, ensemble.num_queries, place)
         student = students.train("student", release.training_set(inputs))
         student.save(folder.release / "student")

@@ -1,6 +1,6 @@
 """Makes pate/data/wordnet/wordnet40.npz again, byte for byte, from WordNet 3.0's data.noun.
 
-On Debian: `apt-get install wordnet-base`, then `python scripts/build_wordnet.py`.
+On Debian: `apt-get install wordnet-base`, then `python -m scripts.build_wordnet`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import hashlib
 import sys
 from pathlib import Path
 
-from pate.data.wordnet.archive import write_archive
-from pate.data.wordnet.build import Recipe
 from pate.data.wordnet.wordnet40 import ARCHIVE
 from pate.validation import InvalidValue
+from scripts.wordnet40.archive import write_archive
+from scripts.wordnet40.build import Recipe
 
 
 def main() -> int:

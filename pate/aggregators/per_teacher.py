@@ -90,7 +90,10 @@ class TeacherVotesAggregator(Aggregator):
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """See `Aggregator.release_from`. The summary is kept, as floats in another order would be another sum."""
+        """See `Aggregator.release_from`.
+
+        The summary is kept: summed again it could differ in the last bits, and would be charged as another release.
+        """
         summary = context.kept.once("summary", lambda: self._gathered(source))
         total, rng = source.num_teachers, context.rng
         return self.aggregate_summary(summary, num_teachers=total, rng=rng, ledger=context.ledger)

@@ -23,7 +23,7 @@ class PriorRule(Protocol):
     """Says before each round what the next answers are expected to be, from what was released before it.
 
     Attributes:
-        name: text that no two rules share which can say different things: it is a part of the release's identity.
+        name: rules that can answer differently have different names; the name is a part of the ledger's key.
     """
 
     @property

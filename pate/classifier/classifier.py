@@ -26,7 +26,7 @@ from pate.classifier.pools import Pools, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
-from pate.classifier.tasks import OneClass, task_of
+from pate.classifier.tasks import OneClass, Task, task_of
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
@@ -53,8 +53,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
           scores on held-out private records are covered by no epsilon.
 
-    Edge cases: without an answered query the student predicts no label, or the first class. A fit with `random_state`
-    is that of `pate-train` with this `seed`, and warns: its noise protects nobody who knows the seed.
+    Edge cases: without an answered query the student predicts no label, or the first class. A fit of labels `[n, L]`
+    with `random_state` makes the release of `pate-train` with this `seed`, where the aggregator goes by no prior. It
+    warns: its noise protects nobody who knows the seed. A fit that fails keeps the earlier student and its classes.
 
     Args:
         estimator: the teachers, cloned; None for `LogisticRegression(max_iter=300)`.
@@ -141,9 +142,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
-        pools = self._validated(X, y, X_public, groups)
-        priced = self._priced(num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
-        if priced.aggregator.single_label and not isinstance(self._task, OneClass):
+        task, pools = self._validated(X, y, X_public, groups)
+        priced = self._priced(task, num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
+        if priced.aggregator.single_label and not isinstance(task, OneClass):
             warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
         ledger = Ledger(
             self.ledger,
@@ -155,12 +156,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.ledger is None:
             warn_of_repeats(pools.inputs, priced.epsilon, None if self.random_state is None else int(self.random_state))
         votes = FittedVotes(
-            self._task, self._teacher, pools, num_teachers=self.n_teachers, streams=streams, num_jobs=self.n_jobs
+            task, self._teacher, pools, num_teachers=self.n_teachers, streams=streams, num_jobs=self.n_jobs
         )
-        student = EstimatorStudent(self._task, self._student)
+        student = EstimatorStudent(task, self._student)
         release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, ledger=ledger)
         training, seed = release.training_set(pools.queries), streams.seeds("student", 1)[0]
         self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
+        self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
         self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.epsilon
         return self
@@ -200,7 +202,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """What inputs must be: values may be missing where teacher and student take that."""
         return {"dtype": np.float32, "ensure_all_finite": "allow-nan" if get_tags(self).input_tags.allow_nan else True}
 
-    def _validated(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None) -> Pools:
+    def _validated(
+        self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None
+    ) -> tuple[Task, Pools]:
         """Private records and public samples; sets what a fit knows of their form."""
         for name, chosen in (("estimator", self._teacher), ("student", self._student)):
             able = all(hasattr(chosen, method) for method in ("fit", "predict", "get_params"))
@@ -208,22 +212,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require(able and not isinstance(chosen, type), name, chosen, rule)
         inputs, labels = validate_data(self, X, y, multi_output=True, **self._form)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
-        self._task, targets = task_of(dense, self.classes)
-        if isinstance(self._task, OneClass):
+        task, targets = task_of(dense, self.classes)
+        if isinstance(task, OneClass):
             for name, chosen in (("estimator", self._teacher), ("student", self._student)):
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
-        self.classes_ = self._task.classes
         public = None if X_public is None else validate_data(self, X_public, reset=False, **self._form)
         if public is not None:
             warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
         if self.n_queries is None:
-            return pools
+            return task, pools
         asked = require_count("n_queries", self.n_queries)
         require(asked <= len(pools.queries), "n_queries", asked, f"at most {len(pools.queries)}, the public samples")
-        return replace(pools, queries=pools.queries[:asked])
+        return task, replace(pools, queries=pools.queries[:asked])
 
-    def _priced(self, *, num_queries: int, num_groups: int) -> PricedRelease:
+    def _priced(self, task: Task, *, num_queries: int, num_groups: int) -> PricedRelease:
         """The release and its price; every parameter of it is checked here, before anything is fitted."""
         require_count("n_teachers", self.n_teachers)
         rule = f"at most {num_groups}, the number of private groups"
@@ -237,19 +240,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             target_delta=self.target_delta,
             accountant=self.accountant or RdpAccountant,
         )
-        num_labels = self._task.num_labels
+        num_labels = task.num_labels
         require_achievable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
-        aggregator = self._aggregator()
+        aggregator = self._aggregator(task)
         aggregator.check_run()
         shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=self.n_teachers)
         return plan_release(aggregator, shape, budget)
 
-    def _aggregator(self) -> Aggregator:
+    def _aggregator(self, task: Task) -> Aggregator:
         """The one that was given, or the task's own."""
         adjacency, aggregator = Adjacency.parse(self.adjacency), self.aggregator
         if aggregator is None:
             require(self.epsilon is not None, "epsilon", None, "a number > 0, or an aggregator with its noise")
-            return self._task.default_aggregator(adjacency)
+            return task.default_aggregator(adjacency)
         require_aggregator(aggregator)
         rule = f"{adjacency}, as the classifier's"
         require(aggregator.adjacency == adjacency, "aggregator.adjacency", aggregator.adjacency, rule)

@@ -122,7 +122,7 @@ class _Comparison:
         data = SharedData.of(plan.load_dataset, dataset)
         bench = Bench(data, plan.num_queries, plan.engine, plan.student, plan.ensemble_seed, folder.path)
         self._check(bench)
-        folder.claim(plan.settings, data.digest)
+        folder.claim(plan.settings, data=data.digest)
         for method in plan.methods:
             method.prepare(bench, self.monitor)
         trials = [self._trial(method, epsilon, bench) for method in plan.methods for epsilon in plan.epsilons]

@@ -72,7 +72,7 @@ class Method(ABC):
 
     Attributes:
         name: in all tables: letters, digits, - and _.
-        key: what no two methods of a comparison share.
+        key: unique within a comparison.
     """
 
     name: str

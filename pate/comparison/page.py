@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 from pate.comparison.frontier import Frontier, Line, Point
 from pate.comparison.picture import frontier_picture
 from pate.comparison.run import METRICS, Run
 from pate.files.atomic import write_text
 from pate.report import html_elements
-from pate.report.html import style
+from pate.report.page import page, section
 from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
 from pate.report.rounding import format_delta
 from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES
@@ -46,18 +43,21 @@ def write_page(path: Path, frontier: Frontier, parameters: dict[str, list[tuple[
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
     """Renders the page that `write_page` writes; every text in it is escaped."""
-    template = Template(files("pate.comparison").joinpath("page.html").read_text(encoding="utf-8"))
     shown = dict.fromkeys([frontier.metric, "micro_f1", "accuracy"])
     num_lines = len(frontier.lines)
-    return template.substitute(
-        style=style(),
-        title=escape(f"{num_lines} aggregator{'s' * (num_lines != 1)} on {frontier.dataset}"),
+    frontiers = "".join(html_elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2])
+    scores = _baselines(frontier) + "".join(_scores(frontier, metric) for metric in METRICS)
+    return page(
+        "comparison of aggregators",
+        f"{num_lines} aggregator{'s' * (num_lines != 1)} on {frontier.dataset}",
         notices=_notices(frontier),
-        legend="".join(f"<li>{html_elements.badge(mark)} {escape(text)}</li>" for mark, text in _LEGEND.items()),
-        frontiers="".join(html_elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2]),
-        goals=_goals(frontier),
-        scores=_baselines(frontier) + "".join(_scores(frontier, metric) for metric in METRICS),
-        entrants=_entrants(frontier) + _parameters(parameters),
+        legend=_LEGEND,
+        sections=(
+            section("frontiers", "Frontier", frontiers),
+            section("goals", "Cheapest epsilon", _goals(frontier)),
+            section("scores", "Scores", scores),
+            section("entrants", "Who asked whom", _entrants(frontier) + _parameters(parameters)),
+        ),
     )
 
 

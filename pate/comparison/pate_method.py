@@ -30,7 +30,9 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class PATEMethod(Method):
-    """An aggregator and what belongs to it. At a seed it gives the release and the student of `pate-train seed=…`.
+    """An aggregator and what belongs to it.
+
+    With a seed that is also the ensemble's it gives the release and the student of `pate-train seed=…`.
 
     Attributes:
         name: in all tables, beside the number of teachers.
@@ -49,8 +51,8 @@ class PATEMethod(Method):
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()
         require(plain, "aggregators", self.name, "names of letters, digits, - and _")  # they name files
-        if self.num_teachers is not None:
-            require_count("teacher.num_teachers", self.num_teachers)
+        if self.num_teachers is not None or self.teacher.is_trained:
+            require_count("teacher.num_teachers", self.num_teachers or 0)
 
     @property
     def key(self) -> str:
@@ -166,7 +168,7 @@ class PATEContender(Contender):
         return trained(self.method.student, self.release(seed), self.bench, seed=seed)
 
     def release(self, seed: int) -> Release:
-        """The release of `pate-train seed=…`; no ledger is charged, as nobody is shown it."""
+        """The release for that seed; no ledger is charged, as nobody is shown it."""
         inputs = self.bench.queries.inputs
         return draw(self.priced, self._votes, streams=Streams(seed), student=self.method.student, inputs=inputs)
 

@@ -19,7 +19,7 @@ class Budget:
     Attributes:
         target_delta: in (0, 1).
         target_epsilon: the noise is solved for so that the release costs this; None takes the noise as it is.
-        max_epsilon: the number of queries is solved for that this pays for; None asks all of them.
+        max_epsilon: as many queries are asked as this pays for; None asks all of them.
         accountant: makes an empty accountant.
 
     Raises:

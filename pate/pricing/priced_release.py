@@ -7,6 +7,7 @@ from typing import Any
 
 from pate.accounting import Event
 from pate.aggregators import Aggregator
+from pate.files.fingerprint import digest
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.pricing.budget import Budget
 from pate.pricing.query_count import largest_num_queries
@@ -30,6 +31,13 @@ class PricedRelease:
     event: Event
     epsilon: float
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def identity(self) -> str:
+        """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
+        shape = self.shape
+        asked = self.aggregator.identity(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+        return digest([asked, shape.as_arguments])
 
 
 def plan_release(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pate.report.card import privacy_card, write_card
+from pate.report.card import privacy_card
 from pate.report.console import print_report
 from pate.report.figures import RunFigures
 from pate.report.metrics import MultilabelMetrics, multilabel_metrics, per_label_metrics
@@ -25,7 +25,7 @@ from pate.report.report import (
 from pate.report.rounding import format_delta, format_epsilon, round_up
 
 if TYPE_CHECKING:
-    from pate.report.html import render_html, write_html
+    from pate.report.html import render_html
     from pate.report.tensorboard import RunWriter
 
 __all__ = [
@@ -47,13 +47,10 @@ __all__ = [
     "privacy_card",
     "render_html",
     "round_up",
-    "write_card",
-    "write_html",
 ]
 
 _HEAVY = {
     "render_html": "pate.report.html",
-    "write_html": "pate.report.html",
     "RunWriter": "pate.report.tensorboard",
 }
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from string import Template
 
-from pate.files.atomic import write_text
 from pate.report.privacy_coverage import CAVEATS, PAPER_LABEL
 from pate.report.report import Privacy
 from pate.report.rounding import format_delta, format_epsilon
@@ -84,28 +82,6 @@ def privacy_card(
         paper=_paper(privacy),
         caveats="\n".join(f"- {caveat}" for caveat in CAVEATS),
     )
-
-
-def write_card(
-    path: Path,
-    privacy: Privacy,
-    *,
-    dataset: str,
-    num_answered: int,
-    num_labels: int,
-    num_teachers: int,
-    num_hits: int | None = None,
-) -> None:
-    """Writes `privacy_card.md` atomically; the arguments are those of `privacy_card`."""
-    text = privacy_card(
-        privacy,
-        dataset=dataset,
-        num_answered=num_answered,
-        num_labels=num_labels,
-        num_teachers=num_teachers,
-        num_hits=num_hits,
-    )
-    write_text(path, text)
 
 
 def _promise(privacy: Privacy) -> str:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
-from importlib.resources import files
-from pathlib import Path
-from string import Template
 
 import numpy as np
 
-from pate.files.atomic import write_text
 from pate.report import html_elements
 from pate.report.figures import RunFigures
 from pate.report.inline_svg import Picture
+from pate.report.page import page, section
 from pate.report.plots import pictures
 from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage
 from pate.report.report import Report
@@ -30,39 +26,29 @@ _LABEL_COLUMNS = {
 }
 
 
-def write_html(path: Path, report: Report, figures: RunFigures) -> None:
-    """Writes `report.html` atomically. It is the data owner's, and marks what no epsilon covers.
+def render_html(report: Report, figures: RunFigures) -> str:
+    """Renders `report.html`. It is the data owner's, and marks what no epsilon covers; every text in it is escaped.
 
     Args:
-        path: the file.
         report: the run.
         figures: the arrays behind the pictures.
     """
-    write_text(path, render_html(report, figures))
-
-
-def render_html(report: Report, figures: RunFigures) -> str:
-    """Renders the page that `write_html` writes; every text in it is escaped."""
     drawn = pictures(report, figures)
-    template = Template(files("pate.report").joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        style=style(),
-        title=escape(f"{report.privacy.mechanism} on {report.data.name}"),
+    return page(
+        "report of a run",
+        f"{report.privacy.mechanism} on {report.data.name}",
         notices=_notices(report),
+        legend=_LEGEND,
+        sections=(
+            section("privacy", "Privacy", _privacy(report, drawn)),
+            section("release", "Release", _release(report, drawn)),
+            section("student", "Student", _student(report, drawn)),
+            section("votes", "Teachers and votes", _votes(report, drawn)),
+            section("data", "Data and run", _data(report)),
+            _labels(figures),
+        ),
         numbers=_key_numbers(report),
-        privacy=_privacy(report, drawn),
-        release=_release(report, drawn),
-        student=_student(report, drawn),
-        votes=_votes(report, drawn),
-        data=_data(report),
-        labels=_labels(figures),
-        legend="".join(f"<li>{html_elements.badge(mark)} {escape(_LEGEND[mark])}</li>" for mark in PrivacyCoverage),
     )
-
-
-def style() -> str:
-    """The style sheet of all pages: light, dark and print, from the width of a phone on."""
-    return files("pate.report").joinpath("style.css").read_text(encoding="utf-8")
 
 
 _LEGEND = {

@@ -72,23 +72,24 @@ class RunFolder:
                 partial.unlink()
             yield
 
-    def claim(self, settings: dict[str, Any], digest: str) -> None:
+    def claim(self, settings: dict[str, Any], **began_with: str) -> None:
         """Makes the folder this run's, once it is clear that the run can work.
 
         Args:
             settings: as in `opened`.
-            digest: of the data, the owner's alone.
+            **began_with: digests of what the settings cannot show, the owner's alone: the data, the release.
 
         Raises:
-            InvalidValue: the run began with other data.
+            InvalidValue: the run began with something else.
         """
         if not self._settings.exists():
             write_text(self._settings, json.dumps(settings, indent=2) + "\n")
-        path = self.path / "data.sha256"
-        if not path.exists():
-            write_text(path, digest + "\n", mode=0o600)
-        rule = "the data that this run began with; a new output_dir for new data"
-        require(path.read_text().strip() == digest, "data", digest[:12], rule)
+        for name, digest in began_with.items():
+            path = self.path / f"{name}.sha256"
+            if not path.exists():
+                write_text(path, digest + "\n", mode=0o600)
+            rule = f"the {name} that this run began with; a new output_dir for another"
+            require(path.read_text().strip() == digest, name, digest[:12], rule)
 
     @property
     def _settings(self) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,35 +11,28 @@ from pate.aggregators.release_context import Watch
 from pate.files.kept_arrays import KeptArrays
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
+from pate.run.randomness import Randomness, Streams
 from pate.run.student_prior import StudentPrior
 from pate.run.workplace import Workplace
 from pate.student.student import Learner
-from pate.validation import InvalidValue
+from pate.validation import require
 from pate.votes.source import VoteSource
 
-
-class Streams(Protocol):
-    """Streams of random numbers by purpose: `pate.run.randomness`."""
-
-    def generator(self, purpose: str) -> np.random.Generator:
-        """A fresh generator at the start of the purpose's stream."""
-
-    def seeds(self, purpose: str, count: int) -> list[int]:
-        """That many seeds of 32 bits."""
+_SLACK = 1e-4  # accountants round one composed event and its parts apart
 
 
 def draw(
     priced: PricedRelease,
     source: VoteSource,
     *,
-    streams: Streams,
+    streams: Streams | Randomness,
     student: Learner,
     inputs: NDArray[np.float32],
     ledger: Ledger | None = None,
     kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
     watch: Watch | None = None,
 ) -> Release:
-    """Charges the ledger, draws the noise, and releases.
+    """Has the aggregator charge the ledger, draw the noise, and release; the one place where votes are released.
 
     Args:
         priced: what is released, at which price.
@@ -60,7 +51,7 @@ def draw(
     return aggregator.release_from(source, context)
 
 
-def released(
+def release_once(
     priced: PricedRelease,
     source: VoteSource,
     place: Workplace,
@@ -69,22 +60,23 @@ def released(
     student: Learner,
     inputs: NDArray[np.float32],
 ) -> Release:
-    """The release of a run: read back from its file, or else drawn and written; the noise's secret is destroyed last.
+    """The release of a run: read back from its file, or else drawn and written. The noise's secret is destroyed last.
 
     Args:
-        priced: as in `draw`, like all other arguments but one.
+        priced: what is released, at which price.
         source: the votes.
         place: where the run works.
         ledger: the run's.
-        student: for the prior.
-        inputs: the queries.
+        student: whose predictions are the prior, for an aggregator that goes by one.
+        inputs: float32 `[Q, …]`, the queries.
 
     Raises:
-        InvalidValue: a release that the ledger knows nothing of.
+        InvalidValue: the ledger holds less than the price. Nothing is written to the published folder then.
     """
     path = place.folder.release / "release.npz"
     if path.exists():
         release = priced.aggregator.load_release(path, priced.event, source)
+        _require_paid(priced, ledger)
     else:
         with place.monitor.stage("releasing labels", priced.shape.num_queries) as advance:
 
@@ -102,8 +94,14 @@ def released(
                 kept=place.kept,
                 watch=watch,
             )
+            _require_paid(priced, ledger)
             release.save(path)
     place.randomness.forget_noise()
-    if not ledger.entries:
-        raise InvalidValue(f"ledger={ledger.path}: expected the charge of {path}, found none")
     return release
+
+
+def _require_paid(priced: PricedRelease, ledger: Ledger) -> None:
+    """Raises where charges are missing: a file that was lost, or an aggregator that does not charge what it costs."""
+    found = ledger.epsilon if ledger.entries else 0.0
+    rule = f"charges of epsilon {priced.epsilon:.6g}, the price of the release"
+    require(found >= priced.epsilon * (1 - _SLACK), "ledger", f"{ledger.path} (epsilon {found:.6g})", rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pate.files.atomic import write_text
-from pate.report import Report, write_card, write_html
+from pate.report import Report, privacy_card, render_html
 from pate.run.results import Results
 from pate.run.workplace import Workplace
 
@@ -19,8 +19,7 @@ def write_report_files(place: Workplace, report: Report, results: Results, *, pu
     """
     folder, events, figures = place.folder, place.events, results.figures(report)
     write_text(folder.release / "config.yaml", public_settings)
-    write_card(
-        folder.release / "privacy_card.md",
+    card = privacy_card(
         report.privacy,
         dataset=report.data.name if report.data.real else f"{report.data.name} (synthetic)",
         num_answered=report.release.num_answered,
@@ -28,7 +27,8 @@ def write_report_files(place: Workplace, report: Report, results: Results, *, pu
         num_teachers=report.teachers.num_teachers,
         num_hits=report.release.num_hits,
     )
-    write_html(folder.path / "report.html", report, figures)
+    write_text(folder.release / "privacy_card.md", card)
+    write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:
         events.gaps(figures.gaps)
     if len(results.teacher_accuracies):

@@ -42,7 +42,7 @@ class TrainedVotes(VoteSource):
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         """See `VoteSource.confidences`; float32."""
         store, folder = self.ensemble.train(self.teacher), self.ensemble.folder / "casting"
-        scratch = folder if self.teacher.is_isolated else None  # the others are asked faster than a file is written
+        scratch = folder if self.teacher.is_isolated else None  # others answer faster than a file is written
         asked = self.ensemble.queries.inputs
         with self.ensemble.monitor.stage("casting votes", self.num_teachers) as advance:
             for first, block in cast_votes(self.teacher, store, self.num_teachers, asked, scratch=scratch):

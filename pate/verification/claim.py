@@ -50,7 +50,7 @@ class Claim:
     @classmethod
     def of(
         cls,
-        event: Event,
+        event: Event | Claim,
         *,
         accountant: Callable[[], Accountant] = RdpAccountant,
         orders: Sequence[float] = ORDERS,
@@ -58,16 +58,22 @@ class Claim:
         deltas: Sequence[float] = DELTAS,
         count: int = 1,
     ) -> Claim:
-        """What an event costs `count` times.
+        """What an event costs `count` times; a claim is taken as it stands.
 
         Args:
-            event: the price of one release.
+            event: the price of one release, or a claim.
             accountant: makes the accountant that prints deltas at `epsilons` and epsilons at `deltas`.
             orders: where the event's Renyi curve is read; none for events without one.
             epsilons: where a delta is asked for.
             deltas: where an epsilon is asked for, beyond what failure probabilities take.
             count: how often the release is made.
+
+        Raises:
+            InvalidValue: neither an event nor a claim, or an event that cannot be priced.
         """
+        if isinstance(event, Claim):
+            return event
+        require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
         whole = SelfComposedEvent(event, count)
         failure = failure_probability(whole)
         spent = accountant().compose(whole)

@@ -67,11 +67,7 @@ def verify_densities(
     distributions = np.exp(log_distributions)
     for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
         require(abs(total - 1) <= _MASS_TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
-    claim = (
-        event
-        if isinstance(event, Claim)
-        else Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas)
-    )
+    claim = Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas)
     comparison = Comparison(claim)
     comparison.add(distributions, distributions[::-1], np.arange(2), (log_distributions, log_distributions[::-1]))
     return comparison.verdict(lambda pair: names if pair == 0 else names[::-1])

@@ -74,7 +74,8 @@ def verify(
     """
     require_count("count", count)
     pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
-    claim = _claim(event, accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
+    points = {"orders": orders, "epsilons": epsilons, "deltas": deltas}
+    claim = Claim.of(event, accountant=accountant, **points, count=count)
     num_pairs = len(pairs)
     pairs = pairs.up_to_names() if symmetric else pairs
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
@@ -118,9 +119,9 @@ def verify_distributions(
     """
     one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
     require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
-    claim = _claim(
-        event, accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=require_count("count", count)
-    )
+    require_count("count", count)
+    points = {"orders": orders, "epsilons": epsilons, "deltas": deltas}
+    claim = Claim.of(event, accountant=accountant, **points, count=count)
     table = np.concatenate([one, other])
     _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))
@@ -171,13 +172,6 @@ def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
         smallest = float(table[row].min()) if table.shape[1] else math.nan
         found = f"total {totals[row]:.9g}, smallest {smallest:.3g}"
         raise InvalidValue(f"{name(row)}={found}: expected probabilities >= 0 that sum to 1 within {_SUM_TOLERANCE}")
-
-
-def _claim(event: Event | Claim, accountant: Callable[[], Accountant], **points: Any) -> Claim:
-    if isinstance(event, Claim):
-        return event
-    require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting, or a Claim")
-    return Claim.of(event, accountant=accountant, **points)
 
 
 def _tuple(histogram: Counts) -> tuple[int, ...]:

@@ -204,7 +204,7 @@ def test_lost_ledger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(small_plan(), tmp_path, SilentMonitor(stop_at="training the student"))
     (tmp_path / "ledger.jsonl").unlink()
-    with pytest.raises(InvalidValue, match=r"ledger=.*: expected the charge of"):
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected charges of epsilon"):
         train(small_plan(), tmp_path, SilentMonitor())
 
 

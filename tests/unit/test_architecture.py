@@ -20,7 +20,7 @@ STAIRCASE = [
 ]
 PARTS = re.compile(r"(Votes|TopK|GNMax|Aggregator|Teacher|Voter|Student|BoundaryMax|Release)$")
 RELEASING = {"aggregate", "aggregate_summary", "release_from"}
-SPENDING = RELEASING | {"draw", "released", "charge", "forget_noise", "unlink", "rmtree", "save", "learn", "train"}
+SPENDING = RELEASING | {"draw", "release_once", "charge", "forget_noise", "unlink", "rmtree", "save", "learn", "train"}
 SPENDING |= {"write", "write_text", "write_arrays", "print", "say", "stage", "fit"}
 
 

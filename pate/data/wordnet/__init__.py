@@ -1,4 +1,4 @@
-"""The embedded real data set; the modules that build it are not imported here and may be heavy."""
+"""The embedded real data set."""
 
 from pate.data.wordnet.wordnet40 import WordNet40
 

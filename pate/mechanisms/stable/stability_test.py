@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,7 @@ from pate.validation import (
 )
 
 Array = NDArray[np.float64]
+ProbsOf = Callable[[Array, float, float], Array]
 
 _GRID = 2.0**53
 _LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
@@ -77,37 +79,17 @@ class StabilityTest:
 
     @classmethod
     def gaussian(
-        cls,
-        *,
-        test_std: float,
-        failure_prob: float,
-        num_teachers: int,
-        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
-        return _gaussian_test(
-            require_positive("test_std", test_std),
-            require_probability("failure_prob", failure_prob),
-            require_count("num_teachers", num_teachers),
-            Adjacency.parse(adjacency),
-        )
+        return _noisy_test(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
 
     @classmethod
     def laplace(
-        cls,
-        *,
-        test_std: float,
-        failure_prob: float,
-        num_teachers: int,
-        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
-        return _laplace_test(
-            require_positive("test_std", test_std),
-            require_probability("failure_prob", failure_prob),
-            require_count("num_teachers", num_teachers),
-            Adjacency.parse(adjacency),
-        )
+        return _noisy_test(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
 
     @classmethod
     def from_table(
@@ -157,19 +139,34 @@ def _test_event(test: StabilityTest) -> Event:
     return ApproximateEvent(bit, test.failure_prob)
 
 
-@lru_cache(maxsize=64)
-def _gaussian_test(test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-    excess = _excess_gaps(num_teachers, adjacency)
-    log_probs = log_ndtr(excess / test_std + ndtri(failure_prob))
-    return _test_of(np.exp(log_probs), failure_prob, adjacency)
+def _noisy_test(
+    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
+    return _cached_test(
+        probs_of,
+        require_positive("test_std", test_std),
+        require_probability("failure_prob", failure_prob),
+        require_count("num_teachers", num_teachers),
+        Adjacency.parse(adjacency),
+    )
 
 
 @lru_cache(maxsize=64)
-def _laplace_test(test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+def _cached_test(
+    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
     excess = _excess_gaps(num_teachers, adjacency)
+    return _test_of(probs_of(excess, test_std, failure_prob), failure_prob, adjacency)
+
+
+def _gaussian_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
+    return np.asarray(np.exp(log_ndtr(excess / test_std + ndtri(failure_prob))))
+
+
+def _laplace_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
     x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
     tail = 0.5 * np.exp(-np.abs(x))
-    return _test_of(np.where(x < 0, tail, 1 - tail), failure_prob, adjacency)
+    return np.where(x < 0, tail, 1 - tail)
 
 
 @lru_cache(maxsize=64)

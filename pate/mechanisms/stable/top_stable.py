@@ -9,18 +9,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism
-from pate.validation import require, require_count, require_positive, require_probability
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
+from pate.validation import require
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _PANEL, _TAIL = 0.5, 42.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopStableTopK(TopKMechanism):
+class TopStableTopK(DomainTopK):
     """Releases the set of the j best for the first j in k..domain_size whose gap exceeds a noisy threshold, or nothing.
 
     A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
@@ -43,16 +42,6 @@ class TopStableTopK(TopKMechanism):
     array([ 0,  2, -1])
     """
 
-    domain_size: int
-    epsilon: float
-    failure_prob: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("domain_size", self.domain_size, minimum=self.k)
-        require_positive("epsilon", self.epsilon)
-        require_probability("failure_prob", self.failure_prob)
-
     @property
     def gap_scale(self) -> float:
         """The scale of the noise on each gap, in counts."""
@@ -72,11 +61,6 @@ class TopStableTopK(TopKMechanism):
         # P[noise of a gap - noise of the threshold > x threshold_scale] = (4 u - u**2) / 6 with u = exp(-x / 2)
         u = 6 * share / (2 + math.sqrt(4 - 6 * share))
         return -2 * self.threshold_scale * math.log(u)
-
-    @property
-    def event(self) -> Event:
-        """Pure DP outside the failure."""
-        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, domain_size]`, with -1 in places that are not filled."""

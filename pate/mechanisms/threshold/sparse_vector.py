@@ -8,24 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import QTarget, min_accesses, not_prior
-from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
+from pate.accounting import Adjacency
+from pate.accounting.target_charging import QTarget, not_prior
+from pate.mechanisms.noise.noisy_counts import NoisyCounts
 from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_count,
-    require_generator,
-    require_positive,
-    require_probability,
-)
+from pate.validation import InvalidValue, require, require_count, require_generator
 
 Bits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseVector:
+class SparseVector(NoisyCounts):
     """Releases the noisy number of items with a bit where it reaches a threshold; any number of queries.
 
     An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
@@ -53,22 +46,11 @@ class SparseVector:
     (array([ True, False, False]), array([80,  0,  0]))
     """
 
-    epsilon: float
     item_hits: int
-    failure_prob: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
+        super().__post_init__()
         require_count("item_hits", self.item_hits)
-        require_probability("failure_prob", self.failure_prob)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        _ = self.noise
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """The noise on each sum, which one item moves by at most 1."""
-        return DiscreteLaplace.at_most(float(self.epsilon))
 
     @property
     def target(self) -> QTarget:
@@ -79,13 +61,6 @@ class SparseVector:
     def target_hits(self) -> int:
         """The most hits that one change is part of."""
         return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
-
-    @property
-    def event(self) -> Event:
-        """The price of everything that is released, however many queries."""
-        target = self.target
-        count = min_accesses(target_hits=self.target_hits, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
-        return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
 
     def start(self, num_items: int) -> SparseVectorSession:
         """A session in which every item has all its hits; the event pays for one session."""

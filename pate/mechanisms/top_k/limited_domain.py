@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism
-from pate.validation import require, require_count, require_positive, require_probability
+from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
+from pate.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitedDomainTopK(TopKMechanism):
+class LimitedDomainTopK(DomainTopK):
     """Releases up to k of the `domain_size` best indices in their noisy order, until a noisy bottom is reached.
 
     The rest of the histogram need not be known, apart from its largest count. Places below the bottom hold -1, and a
@@ -38,16 +37,6 @@ class LimitedDomainTopK(TopKMechanism):
     array([ 0,  2, -1])
     """
 
-    domain_size: int
-    epsilon: float
-    failure_prob: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("domain_size", self.domain_size, minimum=self.k)
-        require_positive("epsilon", self.epsilon)
-        require_probability("failure_prob", self.failure_prob)
-
     @property
     def noise_scale(self) -> float:
         """The Gumbel noise's scale in counts."""
@@ -57,11 +46,6 @@ class LimitedDomainTopK(TopKMechanism):
     def margin(self) -> float:
         """How far the bottom lies above the best count outside the domain, in counts."""
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(self.domain_size / self.failure_prob)
-
-    @property
-    def event(self) -> Event:
-        """Pure DP outside the failure."""
-        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`, with -1 below the bottom."""

@@ -7,18 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import QTarget, min_accesses, revise
-from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
+from pate.accounting.target_charging import QTarget, revise
+from pate.mechanisms.noise.noisy_counts import NoisyCounts
 from pate.mechanisms.top_k.top_k import LARGEST_COUNT, TopK
-from pate.validation import (
-    require,
-    require_count,
-    require_generator,
-    require_histogram,
-    require_positive,
-    require_probability,
-)
+from pate.validation import require, require_count, require_generator, require_histogram
 
 
 @dataclass(frozen=True)
@@ -35,7 +27,7 @@ class ScoredTopK(TopK):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepTopK:
+class SweepTopK(NoisyCounts):
     """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
 
     The threshold sweeps from the top down. At each threshold every count not yet released is asked whether its noisy
@@ -60,21 +52,10 @@ class SweepTopK:
     """
 
     k: int
-    epsilon: float
-    failure_prob: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_count("k", self.k)
-        require_positive("epsilon", self.epsilon)
-        require_probability("failure_prob", self.failure_prob)
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        _ = self.noise
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        """The noise on each count."""
-        return DiscreteLaplace.at_most(float(self.epsilon))
 
     @property
     def target(self) -> QTarget:
@@ -82,11 +63,9 @@ class SweepTopK:
         return revise(float(self.noise.rate))
 
     @property
-    def event(self) -> Event:
-        """The price of one histogram."""
-        target = self.target
-        count = min_accesses(target_hits=self.k, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
-        return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
+    def target_hits(self) -> int:
+        """The counts that come out of one histogram: `event` is its price."""
+        return self.k
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
         """Draws for one histogram `[d]` or each of a batch `[Q, d]`.

@@ -11,8 +11,15 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event
-from pate.validation import require, require_count, require_generator, require_histogram, require_positive
+from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_positive,
+    require_probability,
+)
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -98,6 +105,32 @@ class TopKMechanism(ABC):
         )
         require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
         return checked
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainTopK(TopKMechanism):
+    """A top-k mechanism that looks at the best counts alone.
+
+    Attributes:
+        domain_size: how many of them, >= k.
+        epsilon: pure DP outside the failure, of the whole release, > 0.
+        failure_prob: in (0, 1).
+    """
+
+    domain_size: int
+    epsilon: float
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("domain_size", self.domain_size, minimum=self.k)
+        require_positive("epsilon", self.epsilon)
+        require_probability("failure_prob", self.failure_prob)
+
+    @property
+    def event(self) -> Event:
+        """Pure DP outside the failure."""
+        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
 
 
 def sequences(num_indices: int, length: int) -> Iterator[tuple[int, ...]]:

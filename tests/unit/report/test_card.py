@@ -1,10 +1,9 @@
 import math
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 
-from pate.report import Privacy, Report, privacy_card, write_card
+from pate.report import Privacy, Report, privacy_card
 from pate.report.privacy_coverage import CAVEATS
 from pate.validation import InvalidValue
 
@@ -107,9 +106,3 @@ def test_text_cannot_leave_its_cell(report: Report) -> None:
 def test_more_answers_than_queries_are_refused(privacy: Privacy) -> None:
     with pytest.raises(InvalidValue, match=r"num_answered=7: expected at most num_queries=6"):
         privacy_card(privacy, dataset="d", num_answered=7, num_labels=4, num_teachers=10)
-
-
-def test_write_card(report: Report, tmp_path: Path) -> None:
-    path = tmp_path / "release" / "privacy_card.md"
-    write_card(path, report.privacy, dataset="wordnet", num_answered=3, num_labels=4, num_teachers=411)
-    assert path.read_text(encoding="utf-8") == card(report)

@@ -2,12 +2,11 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pate.report import Report, RunFigures, render_html, write_html
+from pate.report import Report, RunFigures, render_html
 
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"
@@ -186,11 +185,3 @@ def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures
     assert "Each label" not in page.texts("h2")
     assert "no student was trained; the prior has 0.209" in page.texts("dd")
     assert f"private student {HELD_OUT}{5 * DASH}" in page.texts("tr")
-
-
-@pytest.mark.slow
-def test_write_html(report: Report, figures: RunFigures, html: str, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    write_html(path, report, figures)
-    assert path.read_text(encoding="utf-8") == html
-    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

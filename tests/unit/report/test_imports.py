@@ -22,7 +22,7 @@ def test_importing_the_package_loads_neither_torch_nor_matplotlib() -> None:
 
 @pytest.mark.process
 def test_the_page_needs_matplotlib_so_the_probe_can_fail() -> None:
-    loaded = modules_after("from pate.report import write_html")
+    loaded = modules_after("from pate.report import render_html")
     assert "matplotlib" in loaded
     assert "torch" not in loaded
 

@@ -1,5 +1,5 @@
-from pate.data.wordnet.dictionary import Synset
-from pate.data.wordnet.labels import choose_labels, label_matrix, label_names
+from scripts.wordnet40.dictionary import Synset
+from scripts.wordnet40.labels import choose_labels, label_matrix, label_names
 
 ABOVE = {
     1: frozenset({1}),

@@ -6,7 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pate.data.wordnet.dictionary import Synset
+from scripts.wordnet40.dictionary import Synset
 
 
 def gloss_families(synsets: Sequence[Synset]) -> dict[int, int]:

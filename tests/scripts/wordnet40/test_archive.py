@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.data.wordnet.archive import write_archive
+from scripts.wordnet40.archive import write_archive
 
 ARRAYS = {"numbers": np.arange(6, dtype=np.int8).reshape(2, 3), "names": np.array(["dog", "plant"])}
 

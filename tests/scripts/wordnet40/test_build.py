@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data.wordnet.build import Recipe
-from pate.data.wordnet.representation import Representation
 from pate.data.wordnet.wordnet40 import ARCHIVE
+from scripts.wordnet40.build import Recipe
+from scripts.wordnet40.representation import Representation
 
 SHA256 = "50b31ded30bec3ca625356954bf6cfcf5adc8d860f40f8191302ed36409be495"
 DICTIONARY = Path("/usr/share/wordnet/data.noun")  # where Debian's wordnet-base puts it
-SCRIPT = Path(__file__).parents[4] / "scripts" / "build_wordnet.py"
+ROOT = Path(__file__).parents[3]
 SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
@@ -64,8 +64,8 @@ def test_the_representation_is_fitted_on_as_many_texts_as_are_public(
 
 @pytest.mark.process
 def test_the_script_refuses_a_missing_dictionary_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, SCRIPT, tmp_path / "absent", "--output", tmp_path / "out.npz"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPT.parents[1], check=False)
+    command = [sys.executable, "-m", "scripts.build_wordnet", tmp_path / "absent", "--output", tmp_path / "out.npz"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
     assert ended.stderr.startswith(f"dictionary={tmp_path / 'absent'}: expected a readable data.noun")
@@ -76,8 +76,8 @@ def test_the_script_refuses_a_missing_dictionary_in_one_line(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.skipif(not DICTIONARY.exists(), reason="Debian's wordnet-base is not installed")
 def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:
-    command = [sys.executable, SCRIPT, DICTIONARY, "--output", tmp_path / "out.npz"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPT.parents[1], check=False)
+    command = [sys.executable, "-m", "scripts.build_wordnet", DICTIONARY, "--output", tmp_path / "out.npz"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ended.returncode == 0, ended.stderr
     assert SHA256 in ended.stdout
     assert (tmp_path / "out.npz").read_bytes() == ARCHIVE.read_bytes()

@@ -1,7 +1,7 @@
 import pytest
 
-from pate.data.wordnet.dictionary import Synset, ancestors, parse_dictionary
 from pate.validation import InvalidValue
+from scripts.wordnet40.dictionary import Synset, ancestors, parse_dictionary
 
 FORAY = (
     "00976953 04 n 03 foray 0 raid 0 maraud 0 006 @ 00975452 n 0000 + 02020255 v 0301 + 02494850 v 0201 "

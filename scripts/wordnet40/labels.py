@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.wordnet.dictionary import Synset
+from scripts.wordnet40.dictionary import Synset
 
 
 def choose_labels(

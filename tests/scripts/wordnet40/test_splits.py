@@ -1,5 +1,5 @@
-from pate.data.wordnet.dictionary import Synset
-from pate.data.wordnet.splits import deal_splits, gloss_families
+from scripts.wordnet40.dictionary import Synset
+from scripts.wordnet40.splits import deal_splits, gloss_families
 
 
 def test_synsets_with_one_gloss_are_one_family() -> None:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from pate.data.wordnet.representation import STEPS, Representation
+from scripts.wordnet40.representation import STEPS, Representation
 
 TEXTS = [f"{color} {shape} on a {color} table" for color in ("red", "blue", "green") for shape in ("cup", "jug")]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.wordnet.dictionary import Synset, ancestors, parse_dictionary
-from pate.data.wordnet.labels import choose_labels, label_matrix, label_names
-from pate.data.wordnet.representation import Representation
-from pate.data.wordnet.splits import deal_splits, gloss_families
+from scripts.wordnet40.dictionary import Synset, ancestors, parse_dictionary
+from scripts.wordnet40.labels import choose_labels, label_matrix, label_names
+from scripts.wordnet40.representation import Representation
+from scripts.wordnet40.splits import deal_splits, gloss_families
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""From WordNet's dictionary to the arrays of WordNet-40, the embedded data set."""
