@@ -83,6 +83,7 @@ class NoisyContender(Contender):
         return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
 
+@pytest.mark.slow
 def test_it_is_compared_with_pate(tmp_path: Path) -> None:
     votes = PATEMethod(
         name="votes",
