@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def hydra_config() -> Iterator[None]:
         yield
 
 
+@cache
 def composed(*overrides: str, app: str = "train") -> DictConfig:
     return compose(app, overrides=list(overrides))
 

@@ -234,6 +234,7 @@ def test_noise_is_published_as_it_was_used(case: Any) -> None:
     assert numbers and {name: published[name] for name in numbers} == numbers
 
 
+@pytest.mark.slow
 def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
     """What stands beside the settings in the published folder and in the report: the same rule."""
     from pate.pipeline import train

@@ -119,6 +119,7 @@ def test_more_queries_than_a_delta_can_keep_are_refused(quoted: Any) -> None:
         quoted("aggregator=gaussian_votes", "target_delta=1e-12")
 
 
+@pytest.mark.slow
 def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"votes=.*: expected none for GaussianVotes, which pays for every query"):
         quoted("aggregator=gaussian_votes", f"votes={votes}")

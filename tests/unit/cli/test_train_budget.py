@@ -33,6 +33,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     HydraConfig.instance().cfg = None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "target"),
     [
@@ -48,6 +49,7 @@ def test_without_a_maximum_the_target_stands(planned: Callable[..., Any], words:
     assert (plan.target_epsilon, plan.max_epsilon) == (target, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

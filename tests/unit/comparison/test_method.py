@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import GaussianEvent, calibrate
@@ -83,6 +84,7 @@ class NoisyContender(Contender):
         return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
 
+@pytest.mark.slow
 def test_it_is_compared_with_pate(tmp_path: Path) -> None:
     votes = PATEMethod(
         name="votes",
