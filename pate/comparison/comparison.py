@@ -222,7 +222,7 @@ def _prior(dataset: Dataset, num_queries: int) -> Run:
     """Each label's majority among the private records, whatever the sample."""
     prevalence, true = dataset.private.labels.mean(axis=0), dataset.test.labels
     guess = np.tile(prevalence, (len(true), 1))
-    return Run(aggregator="prior", num_queries=num_queries, **multilabel_metrics(guess > 0.5, guess, true))
+    return Run(aggregator="prior", num_queries=num_queries, **vars(multilabel_metrics(guess > 0.5, guess, true)))
 
 
 def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:

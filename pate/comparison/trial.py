@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -131,5 +130,5 @@ class Baseline:
 def _scored(trained: Trained, test: Split, blank: Run) -> Run:
     """With the five metrics on the test split."""
     bits, probabilities = trained.model.predict(test.inputs), trained.model.predict_proba(test.inputs)
-    scores: dict[str, Any] = dict(multilabel_metrics(bits, probabilities.astype(np.float64), test.labels))
+    scores = vars(multilabel_metrics(bits, probabilities.astype(np.float64), test.labels))
     return replace(blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy, **scores)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pate.report.card import privacy_card
 from pate.report.console import print_report
 from pate.report.figures import RunFigures
-from pate.report.metrics import MultilabelMetrics, multilabel_metrics, per_label_metrics
+from pate.report.metrics import multilabel_metrics, per_label_metrics
 from pate.report.report import (
     Baselines,
     DataSummary,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Baselines",
     "DataSummary",
-    "MultilabelMetrics",
     "Privacy",
     "ReleaseSummary",
     "Report",

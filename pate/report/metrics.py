@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import average_precision_score, multilabel_confusion_matrix
 
+from pate.report.report import Scores
 from pate.validation import InvalidValue, require
 
 
-class MultilabelMetrics(TypedDict):
-    """The five metrics that stand beside each other in every table; None where a metric is undefined."""
-
-    accuracy: float
-    balanced_accuracy: float | None
-    micro_f1: float
-    macro_f1: float
-    mean_average_precision: float | None
-
-
-def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> MultilabelMetrics:
+def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> Scores:
     """Computes the five metrics of a multi-label prediction.
 
     - `accuracy`: mean over samples and labels of correct bits (the papers' measure; flatters rare labels).
@@ -46,13 +35,13 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
     predicted, scores, true = _checked(predicted, scores, true)
     per_label = _per_label(predicted, scores, true)
     found, named = int(np.count_nonzero(predicted & true)), int(predicted.sum() + true.sum())
-    return {
-        "accuracy": float(np.mean(predicted == true)),
-        "balanced_accuracy": _mean_of_defined(per_label["balanced_accuracy"]),
-        "micro_f1": 2 * found / named if named else 0.0,
-        "macro_f1": float(np.mean(per_label["f1"])),
-        "mean_average_precision": _mean_of_defined(per_label["average_precision"]),
-    }
+    return Scores(
+        accuracy=float(np.mean(predicted == true)),
+        balanced_accuracy=_mean_of_defined(per_label["balanced_accuracy"]),
+        micro_f1=2 * found / named if named else 0.0,
+        macro_f1=float(np.mean(per_label["f1"])),
+        mean_average_precision=_mean_of_defined(per_label["average_precision"]),
+    )
 
 
 def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, NDArray[np.float64]]:

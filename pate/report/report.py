@@ -118,7 +118,7 @@ class TeacherSummary:
 
 @dataclass(frozen=True)
 class Scores:
-    """The five metrics of one model on the test split, as `multilabel_metrics` defines them."""
+    """The five metrics that stand beside each other in every table, as `multilabel_metrics` defines them."""
 
     accuracy: float
     balanced_accuracy: float | None

@@ -168,8 +168,8 @@ class Results:
             num_queries=self.release.num_queries,
             num_answered=self.release.num_answered,
             answer_rate=self.release.num_answered / self.release.num_queries,
-            label_accuracy=metrics["accuracy"] if metrics else None,
-            micro_f1=metrics["micro_f1"] if metrics else None,
+            label_accuracy=metrics.accuracy if metrics else None,
+            micro_f1=metrics.micro_f1 if metrics else None,
             **self._hits(),
         )
 
@@ -196,7 +196,7 @@ class Results:
         return Prediction(np.tile(prevalence > 0.5, shape), np.tile(prevalence.astype(np.float32), shape))
 
     def _scores(self, prediction: Prediction) -> Scores:
-        return Scores(**multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels))
+        return multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels)
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.aggregators.release import TrainingSet
 from pate.networks import Network, Recipe, require_device, require_images
 from pate.student.model import StudentModel
-from pate.student.network import Training, fit_members, members_probabilities
+from pate.student.network import fit_members, members_probabilities
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require_count
 
@@ -65,7 +65,7 @@ class ImageStudent(Student):
         require_count("folds", self.folds, minimum=2)
         require_count("max_unlabeled", self.max_unlabeled, minimum=0)
         require_device(self.device)
-        _ = self._training
+        _ = Recipe.of(self)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         """See `Student.check`."""
@@ -100,8 +100,17 @@ class ImageStudent(Student):
         network = self._network(shape, labels.shape[1])
         if len(images) < 2:
             return self.model({"constant": np.asarray(labels.any(axis=0), np.float32)}, 0.5, shape, len(images), {})
-        unlabeled = np.asarray(pool[: self.max_unlabeled])
-        members = fit_members(network, images, labels, unlabeled, self._training, seed=seed, on_epoch=on_epoch)
+        members = fit_members(
+            network,
+            images,
+            labels,
+            np.asarray(pool[: self.max_unlabeled]),
+            recipe=Recipe.of(self),
+            folds=self.folds,
+            device=require_device(self.device),
+            seed=seed,
+            on_epoch=on_epoch,
+        )
         choices = members.choices | self._choices
         return self.model(members.arrays, members.threshold, shape, len(images), choices)
 
@@ -113,7 +122,3 @@ class ImageStudent(Student):
     def _choices(self) -> dict[str, float]:
         """What the model must know beside its arrays."""
         return {}
-
-    @property
-    def _training(self) -> Training:
-        return Training(Recipe.of(self), self.folds, self.max_unlabeled, require_device(self.device))

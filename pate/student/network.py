@@ -17,23 +17,6 @@ from pate.student.threshold import best_threshold
 Arrays = dict[str, NDArray[np.float32]]
 
 
-@dataclass(frozen=True)
-class Training:
-    """How the members are trained.
-
-    Attributes:
-        recipe: of each member.
-        folds: members, at least 2; fewer where there are fewer rows.
-        max_unlabeled: at most that many images of the pool are used.
-        device: where.
-    """
-
-    recipe: Recipe
-    folds: int
-    max_unlabeled: int
-    device: torch.device
-
-
 @dataclass(frozen=True, eq=False)
 class Members:
     """What was trained.
@@ -54,8 +37,10 @@ def fit_members(
     images: NDArray[np.float32],
     labels: NDArray[np.bool_],
     pool: NDArray[np.float32],
-    training: Training,
     *,
+    recipe: Recipe,
+    folds: int,
+    device: torch.device,
     seed: int,
     on_epoch: OnEpoch | None,
 ) -> Members:
@@ -70,27 +55,27 @@ def fit_members(
         images: at least 2 labeled ones, `[n, channels, height, width]`.
         labels: bool `[n, num_labels]`.
         pool: unlabeled images `[m, channels, height, width]`; m may be 0.
-        training: how.
+        recipe: how each member is trained.
+        folds: members, at least 2; fewer where there are fewer rows.
+        device: where.
         seed: of folds and members.
         on_epoch: told the members' mean loss after each epoch of their last training.
     """
     rng = np.random.default_rng(seed)
-    fold_of = rng.permutation(len(images)) % min(training.folds, len(images))
+    fold_of = rng.permutation(len(images)) % min(folds, len(images))
     released: NDArray[np.float32] = np.asarray(labels.any(axis=0), np.float32)
     held_out, members, curves = np.zeros(labels.shape, np.float32), [], []
     with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"):
         for fold in range(fold_of.max() + 1):
             kept = fold_of != fold
             targets = labels[kept].astype(np.float32)
-            tensors, curve = _fit_member(network, images[kept], targets, pool, training, rng)
-            held_out[~kept] = _probabilities(network, tensors, images[~kept], training.device)
+            tensors, curve = _fit_member(network, images[kept], targets, pool, recipe=recipe, rng=rng, device=device)
+            held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
             members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
             curves.append(curve)
     threshold, micro_f1 = best_threshold(held_out * released, labels)
     if on_epoch is not None:
-        for epoch, losses in enumerate(
-            np.array_split(_mean_curve(curves), min(training.recipe.epochs, len(curves[0])))
-        ):
+        for epoch, losses in enumerate(np.array_split(_mean_curve(curves), min(recipe.epochs, len(curves[0])))):
             on_epoch(epoch, {"loss": float(losses.mean())})
     arrays: Arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
     arrays["released"] = released
@@ -115,15 +100,16 @@ def _fit_member(
     images: NDArray[np.float32],
     targets: NDArray[np.float32],
     pool: NDArray[np.float32],
-    training: Training,
+    *,
+    recipe: Recipe,
     rng: np.random.Generator,
+    device: torch.device,
 ) -> tuple[Tensors, NDArray[np.float32]]:
-    settings: dict[str, Any] = {"recipe": training.recipe, "rng": rng, "device": training.device}
-    tensors, curve = fit(network, images, targets, **settings)
+    tensors, curve = fit(network, images, targets, recipe=recipe, rng=rng, device=device)
     if len(pool):
-        guessed = _probabilities(network, tensors, pool, training.device)
+        guessed = _probabilities(network, tensors, pool, device)
         joined, wanted = np.concatenate([images, pool]), np.concatenate([targets, guessed])
-        tensors, curve = fit(network, joined, wanted, **settings)
+        tensors, curve = fit(network, joined, wanted, recipe=recipe, rng=rng, device=device)
     return tensors, curve
 
 

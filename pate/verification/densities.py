@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Event, RdpAccountant
+from pate.accounting import Event
 from pate.validation import require, require_count
-from pate.verification.claim import DELTAS, EPSILONS, ORDERS, Claim
+from pate.verification.claim import Claim
 from pate.verification.comparison import Comparison
 from pate.verification.verdict import Verdict
 
@@ -29,10 +29,6 @@ def verify_densities(
     low: float,
     high: float,
     event: Event | Claim,
-    orders: Sequence[float] = ORDERS,
-    epsilons: Sequence[float] = EPSILONS,
-    deltas: Sequence[float] = DELTAS,
-    accountant: Callable[[], Accountant] = RdpAccountant,
     names: tuple[Any, Any] = ("first", "second"),
     num_panels: int = 4000,
 ) -> Verdict:
@@ -47,11 +43,7 @@ def verify_densities(
         second: the same of the neighbor.
         low: where to begin.
         high: where to end; at high orders the tails matter far beyond where the densities have mass.
-        event: as in `verify`.
-        orders: as in `verify`.
-        epsilons: as in `verify`.
-        deltas: as in `verify`.
-        accountant: as in `verify`.
+        event: the price, or a `Claim`: `Claim.of(event, orders=...)` chooses where the event is compared.
         names: what the two are called.
         num_panels: equal parts of [low, high].
 
@@ -67,7 +59,6 @@ def verify_densities(
     distributions = np.exp(log_distributions)
     for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
         require(abs(total - 1) <= _MASS_TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
-    claim = Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas)
-    comparison = Comparison(claim)
+    comparison = Comparison(Claim.of(event))
     comparison.add(distributions, distributions[::-1], np.arange(2), (log_distributions, log_distributions[::-1]))
     return comparison.verdict(lambda pair: names if pair == 0 else names[::-1])

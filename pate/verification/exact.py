@@ -74,8 +74,7 @@ def verify(
     """
     require_count("count", count)
     pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
-    points = {"orders": orders, "epsilons": epsilons, "deltas": deltas}
-    claim = Claim.of(event, accountant=accountant, **points, count=count)
+    claim = Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
     num_pairs = len(pairs)
     pairs = pairs.up_to_names() if symmetric else pairs
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
@@ -97,10 +96,6 @@ def verify_distributions(
     second: ArrayLike,
     *,
     event: Event | Claim,
-    orders: Sequence[float] = ORDERS,
-    epsilons: Sequence[float] = EPSILONS,
-    deltas: Sequence[float] = DELTAS,
-    accountant: Callable[[], Accountant] = RdpAccountant,
     count: int = 1,
     names: Callable[[int], tuple[Any, Any]] | None = None,
 ) -> Verdict:
@@ -109,19 +104,13 @@ def verify_distributions(
     Args:
         first: probabilities `[n]`, or `[N, n]` for N pairs.
         second: the same of the neighbors, over the same outcomes.
-        event: as in `verify`.
-        orders: as in `verify`.
-        epsilons: as in `verify`.
-        deltas: as in `verify`.
-        accountant: as in `verify`.
+        event: as in `verify`; `Claim.of(event, orders=...)` chooses where the event is compared.
         count: as in `verify`.
         names: what the pair of a row is called; else by its number.
     """
     one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
     require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
-    require_count("count", count)
-    points = {"orders": orders, "epsilons": epsilons, "deltas": deltas}
-    claim = Claim.of(event, accountant=accountant, **points, count=count)
+    claim = Claim.of(event, count=require_count("count", count))
     table = np.concatenate([one, other])
     _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))

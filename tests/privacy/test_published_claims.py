@@ -72,7 +72,9 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(sensitivi
     selection = GapSelection(noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=PAPERS)
     distributions = [selection.probabilities(histogram) for histogram in (first, second)]
     verdict = verify_distributions(
-        *distributions, event=GaussianEvent(50.0 / sensitivity), orders=(2.0,), names=lambda _: ("tied", "moved")
+        *distributions,
+        event=Claim.of(GaussianEvent(50.0 / sensitivity), orders=(2.0,)),
+        names=lambda _: ("tied", "moved"),
     )
     assert verdict.renyi.ratio == pytest.approx(ratio, abs=0.01)
     assert (verdict.renyi.first, verdict.renyi.second) == ("tied", "moved")

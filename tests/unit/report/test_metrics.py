@@ -14,15 +14,15 @@ SCORES = np.array([[0.9, 0.1, 0.9], [0.2, 0.6, 0.8], [0.1, 0.2, 0.3], [0.8, 0.3,
 def test_against_values_worked_out_by_hand() -> None:
     metrics = multilabel_metrics(PREDICTED, SCORES, TRUE)
     # correct bits: 2 + 3 + 3 of 12
-    assert metrics["accuracy"] == pytest.approx(8 / 12)
+    assert metrics.accuracy == pytest.approx(8 / 12)
     # only the first label has both classes: recalls 1/2 and 1/2
-    assert metrics["balanced_accuracy"] == pytest.approx(0.5)
+    assert metrics.balanced_accuracy == pytest.approx(0.5)
     # true positives 1 + 0 + 3, false positives 1 + 1 + 0, false negatives 1 + 0 + 1
-    assert metrics["micro_f1"] == pytest.approx(2 * 4 / (2 * 4 + 2 + 2))
+    assert metrics.micro_f1 == pytest.approx(2 * 4 / (2 * 4 + 2 + 2))
     # F1: 1/2, 0, 6/7
-    assert metrics["macro_f1"] == pytest.approx((1 / 2 + 0 + 6 / 7) / 3)
+    assert metrics.macro_f1 == pytest.approx((1 / 2 + 0 + 6 / 7) / 3)
     # first label: ranks 1 and 3 of the scores, (1/1 + 2/3)/2; third: 1; second has no positive
-    assert metrics["mean_average_precision"] == pytest.approx(((1 + 2 / 3) / 2 + 1) / 2)
+    assert metrics.mean_average_precision == pytest.approx(((1 + 2 / 3) / 2 + 1) / 2)
 
 
 def test_per_label_marks_the_undefined_with_nan() -> None:
@@ -40,7 +40,7 @@ def test_a_constant_guess_has_balanced_accuracy_one_half() -> None:
     rng = np.random.default_rng(1)
     true = rng.random((200, 5)) < [0.02, 0.2, 0.5, 0.8, 0.0]
     guess = np.broadcast_to(true.mean(axis=0) > 0.5, true.shape)
-    assert multilabel_metrics(guess, guess.astype(float), true)["balanced_accuracy"] == pytest.approx(0.5)
+    assert multilabel_metrics(guess, guess.astype(float), true).balanced_accuracy == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("num_samples", [1, 30])
@@ -50,7 +50,7 @@ def test_a_perfect_prediction_scores_one(num_samples: int, num_labels: int) -> N
     true[0] = True
     metrics = multilabel_metrics(true, true.astype(np.float32), true)
     one_class = bool(true.all(axis=0).all())
-    assert metrics == {
+    assert vars(metrics) == {
         "accuracy": 1.0,
         "balanced_accuracy": None if one_class else 1.0,
         "micro_f1": 1.0,
@@ -63,13 +63,13 @@ def test_one_label_is_scored_as_a_label_and_not_as_two_classes() -> None:
     true = np.array([[1], [0], [0], [0]], dtype=bool)
     predicted = np.array([[0], [0], [0], [0]], dtype=bool)
     metrics = multilabel_metrics(predicted, np.zeros((4, 1)), true)
-    assert (metrics["accuracy"], metrics["micro_f1"], metrics["macro_f1"]) == (0.75, 0.0, 0.0)
+    assert (metrics.accuracy, metrics.micro_f1, metrics.macro_f1) == (0.75, 0.0, 0.0)
 
 
 def test_nothing_positive_anywhere() -> None:
     nothing = np.zeros((3, 2), dtype=bool)
     metrics = multilabel_metrics(nothing, np.zeros((3, 2)), nothing)
-    assert metrics == {
+    assert vars(metrics) == {
         "accuracy": 1.0,
         "balanced_accuracy": None,
         "micro_f1": 0.0,

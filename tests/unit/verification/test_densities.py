@@ -6,7 +6,7 @@ from scipy.stats import laplace, norm
 
 from pate.accounting import ExactAccountant, GaussianEvent, PureDpEvent
 from pate.validation import InvalidValue
-from pate.verification import verify_densities
+from pate.verification import Claim, verify_densities
 
 LIMITS = {"low": -400.0, "high": 400.0}
 
@@ -16,21 +16,20 @@ def gaussians(std: float) -> tuple:
 
 
 def test_a_gaussian_attains_its_renyi_curve() -> None:
-    verdict = verify_densities(*gaussians(3.0), event=GaussianEvent(3.0), orders=(1.5, 4.0, 16.0), **LIMITS)
+    verdict = verify_densities(*gaussians(3.0), event=Claim.of(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)), **LIMITS)
     assert verdict.sound
     assert verdict.renyi.ratio == pytest.approx(1, rel=1e-9)
 
 
 def test_a_gaussian_attains_what_the_exact_accountant_prints() -> None:
-    event = GaussianEvent(1.0)
-    options = {"event": event, "accountant": ExactAccountant, "orders": (), "epsilons": (), "deltas": (1e-3, 1e-6)}
-    verdict = verify_densities(*gaussians(1.0), num_panels=40_000, **options, **LIMITS)
+    event = Claim.of(GaussianEvent(1.0), accountant=ExactAccountant, orders=(), epsilons=(), deltas=(1e-3, 1e-6))
+    verdict = verify_densities(*gaussians(1.0), num_panels=40_000, event=event, **LIMITS)
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
 
 
 def test_too_little_noise_is_refuted_in_either_order() -> None:
     for distributions in (gaussians(2.7), gaussians(2.7)[::-1]):
-        assert verify_densities(*distributions, event=GaussianEvent(3.0), orders=(2.0,), **LIMITS).refuted
+        assert verify_densities(*distributions, event=Claim.of(GaussianEvent(3.0), orders=(2.0,)), **LIMITS).refuted
 
 
 def test_laplace_noise_by_panels_that_end_at_the_kinks() -> None:
