@@ -29,17 +29,15 @@ class Trained:
 
 
 class Contender(ABC):
-    """A method at a budget, ready to be trained with any seed."""
+    """A method at a budget, ready to be trained with any seed.
 
-    @property
-    @abstractmethod
-    def epsilon(self) -> float:
-        """What it costs, at most what the budget allows."""
+    Attributes:
+        epsilon: what it costs, at most what the budget allows.
+        parameters: what was solved for, by name; kept where all values are plain.
+    """
 
-    @property
-    @abstractmethod
-    def parameters(self) -> Mapping[str, Any]:
-        """What was solved for, by name; kept where all values are plain."""
+    epsilon: float
+    parameters: Mapping[str, Any]
 
     @abstractmethod
     def train(self, seed: int) -> Trained:

@@ -99,7 +99,7 @@ class PATEMethod(Method):
         most, found = budget.target_epsilon or 0.0, priced.epsilon
         if found > most * _SLACK:
             raise InvalidValue(f"epsilon={found:.6g}: expected at most {most:g} once calibrated")
-        return PATEContender(self, priced, parameters or priced.solved_for, bench)
+        return PATEContender(priced.epsilon, parameters or priced.solved_for, self, priced, bench)
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """The student of each ensemble's majority."""
@@ -131,7 +131,7 @@ class PATEMethod(Method):
         """Of its folder; methods with equal teachers share one."""
         total = self._shape(bench).num_teachers
         settings = [full_text(self.teacher), total, bench.ensemble_seed, bench.num_queries]
-        return f"{kind(self.teacher)}-{total}-{digest(settings)[:16]}"
+        return f"{kind(self.teacher)}-{total}-{digest(settings)}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}
@@ -142,26 +142,18 @@ class PATEContender(Contender):
     """An aggregator with its noise, and the votes that it reads: counted once for all seeds.
 
     Attributes:
+        epsilon: see `Contender`, like `parameters`.
+        parameters: see above.
         method: whose it is.
         priced: the release.
-        found: what was solved for.
         bench: what all methods share.
     """
 
+    epsilon: float
+    parameters: Mapping[str, Any]
     method: PATEMethod
     priced: PricedRelease
-    found: Mapping[str, Any]
     bench: Bench
-
-    @property
-    def epsilon(self) -> float:
-        """See `Contender.epsilon`."""
-        return self.priced.epsilon
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """See `Contender.parameters`."""
-        return self.found
 
     def train(self, seed: int) -> Trained:
         """See `Contender.train`."""

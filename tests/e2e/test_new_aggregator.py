@@ -67,18 +67,18 @@ from tests.privacy.case import Case as LawCase, rename_bits
 CONTRACT = (Case("laplace_votes", LaplaceVotes(murmur=1.5), refuses=False),)
 
 
-def law(aggregator, histogram, shape):
+def distribution(aggregator, histogram, shape):
     x = (histogram - shape.num_teachers / 2) / aggregator.murmur
     ones = np.where(x < 0, np.exp(-abs(x)) / 2, 1 - np.exp(-abs(x)) / 2)
     patterns = np.ndindex(*(2,) * len(histogram))
     return {bits: float(np.where(bits, ones, 1 - ones).prod()) for bits in patterns}
 
 
-LAWS = (
+DISTRIBUTIONS = (
     LawCase(
         "LaplaceVotes",
         lambda shape: LaplaceVotes(murmur=FACTOR, adjacency=shape.adjacency),
-        law,
+        distribution,
         lambda subject, shape: LaplaceVotes(murmur=1.0).event_for(
             num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
         ),
@@ -186,17 +186,17 @@ def test_its_noise_is_declared(found: CaseFile) -> None:
 def test_the_verifier_runs_on_it_and_finds_a_price_too_small(
     found: CaseFile, folder: Path, adjacency: Adjacency
 ) -> None:
-    (law,) = found.laws
-    verdict = verdict_of(law, Shape(adjacency, *law.largest)).require()
-    assert verdict.sound and law.tightness <= verdict.ratio <= 1 + 1e-9
+    (distribution,) = found.distributions
+    verdict = verdict_of(distribution, Shape(adjacency, *distribution.largest)).require()
+    assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder / "too_cheap")[0].laws
-    assert not verdict_of(cheap, Shape(adjacency, *law.largest)).sound
+    assert not verdict_of(cheap, Shape(adjacency, *distribution.largest)).sound
 
 
-def test_a_file_of_cases_says_why_there_is_no_law(tmp_path: Path, folder: Path) -> None:
+def test_a_file_of_cases_says_why_there_is_no_distribution(tmp_path: Path, folder: Path) -> None:
     text = (folder / "cases" / "laplace_votes.py").read_text()
-    (tmp_path / "nothing.py").write_text(text.split("def law")[0])
-    with pytest.raises(AssertionError, match=r"nothing\.py: either LAWS, or WITHOUT_LAW and why"):
+    (tmp_path / "nothing.py").write_text(text.split("def distribution")[0])
+    with pytest.raises(AssertionError, match=r"nothing\.py: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"):
         case_files(tmp_path)
 
 

@@ -60,26 +60,18 @@ class NoisyShares(Method):
                 accountant=budget.accountant,
             )
             parameters = {"noise_multiplier": multiplier}
-        return NoisyContender(parameters, budget.epsilon_of(GaussianEvent(**parameters)), bench)
+        return NoisyContender(budget.epsilon_of(GaussianEvent(**parameters)), parameters, bench)
 
 
 @dataclass(frozen=True)
 class NoisyContender(Contender):
-    found: Mapping[str, Any]
-    price: float
+    epsilon: float
+    parameters: Mapping[str, Any]
     bench: Bench
-
-    @property
-    def epsilon(self) -> float:
-        return self.price
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return self.found
 
     def train(self, seed: int) -> Trained:
         labels = self.bench.dataset.private.labels
-        std = self.found["noise_multiplier"] * np.sqrt(labels.shape[1]) / len(labels)
+        std = self.parameters["noise_multiplier"] * np.sqrt(labels.shape[1]) / len(labels)
         noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
         return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
