@@ -189,7 +189,7 @@ def test_the_verifier_runs_on_it_and_finds_a_price_too_small(
     (distribution,) = found.distributions
     verdict = verdict_of(distribution, Shape(adjacency, *distribution.largest)).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
-    (cheap,) = case_files(folder / "too_cheap")[0].laws
+    (cheap,) = case_files(folder / "too_cheap")[0].distributions
     assert not verdict_of(cheap, Shape(adjacency, *distribution.largest)).sound
 
 
