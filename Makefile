@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 2
+unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each of which would compile all of pate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test check bench docs notebooks wheel clean
+.PHONY: help setup run compare test-fast test check bench docs notebooks wheel clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## the environment in .venv, once
 $(STAMP): pyproject.toml constraints.txt
@@ -23,8 +24,11 @@ run: $(STAMP) ## the main job on the embedded data: teachers, votes, release, st
 compare: $(STAMP) ## the comparison of aggregators on the embedded data: table and frontier
 	$(BIN)/pate-compare
 
-test: $(STAMP) ## the whole test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+test-fast: $(STAMP) ## the tests that are neither slow nor start a process, about a minute; for every change
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not process"
+
+test: $(STAMP) ## the whole test suite, minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
 	$(BIN)/ruff format --check .

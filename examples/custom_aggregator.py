@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ class LaplaceQuorum(PerQueryAggregator):
     One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.
     """
 
-    noise_scale: float
+    noise_scale: float = field(metadata={"noise": True})  # solved for, or given
     quorum: float = 0.5
 
     def __post_init__(self) -> None:

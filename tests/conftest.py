@@ -8,9 +8,23 @@ import sys
 
 import pytest
 
+from tests.duration_budget import DurationBudget
+from tests.processes import ProcessGuard
+
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # equal bytes are promised on a processor; before torch is loaded
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's job in the background has it, and its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    about = "of the processor, for each test that is not marked slow or process"
+    parser.addoption("--duration-budget", type=float, metavar="SECONDS", help=about)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ProcessGuard())
+    if (seconds := config.getoption("--duration-budget")) is not None:
+        config.pluginmanager.register(DurationBudget(seconds))
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from pate.teachers import Shard, State, Teacher
 class Blobs:
     """Points around 0; label l holds where coordinate l is positive.
 
+    Of a data set nothing is published but fields that say so.
+
     Attributes:
         num_private: records of the private pool, > 0.
         num_labels: L, > 0.
     """
 
     num_private: int = 2000
-    num_labels: int = 4
+    num_labels: int = field(default=4, metadata={"public": True})
 
     def load(self) -> Dataset:
         rng = np.random.default_rng(0)

@@ -1,6 +1,6 @@
 """The ledger: what has been spent on one private data set, on disk before anything is released.
 
-One JSON object a line, appended and synchronized to disk before `charge` returns, so that a crash at any moment
+One JSON object per line, appended and synchronized to disk before `charge` returns, so that a crash at any moment
 leaves every release priced. A line cut off by a crash was never acknowledged, hence nothing was drawn for it; it is
 dropped when the ledger is opened again. The first line names the adjacency and delta under which all others are priced.
 """
@@ -79,7 +79,7 @@ class Ledger:
                 self._read(self.path)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Refuses to be copied or sent to another process without a file: what a copy charges would be missing here."""
+        """Refuses to be copied or pickled without a file: what the copy charges would be missing here."""
         self._require_shared(self.path is not None)
         return vars(self)
 
@@ -180,7 +180,7 @@ class _Charges:
 
 
 def require_ledger(ledger: Any) -> Ledger:
-    """Returns the ledger, or raises: a path alone says neither adjacency nor delta."""
+    """Returns the ledger, or raises: a path alone names neither adjacency nor delta."""
     if not isinstance(ledger, Ledger):
         raise InvalidValue(f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)")
     return ledger
@@ -195,9 +195,9 @@ def noise_name(rng: np.random.Generator) -> str:
 
 
 def key_salt(rng: np.random.Generator) -> str:
-    """Another digest of the state, kept nowhere, for keys that digest private votes; empty where there is no name.
+    """Another digest of the state, never stored, for keys that digest private votes; empty where there is no name.
 
-    Whoever reads a ledger could otherwise try votes until some give the key.
+    Without it a reader of the ledger could guess votes and check the guess against the key.
     """
     return hashlib.sha256(f"salt {rng.bit_generator.state!r}".encode()).hexdigest() if noise_name(rng) else ""
 

@@ -1,4 +1,4 @@
-"""Prices as papers print them, to stand beside sound ones: for comparisons, never for a guarantee."""
+"""Epsilons as papers print them, for comparison with sound ones: never a guarantee."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array
 
 
 def _size(one: Array, other: Array) -> Array:
-    """Of two logarithms <= 0 together, at most 2,000."""
+    """The sum of the sizes of two logarithms <= 0, at most 2,000."""
     return np.asarray(np.minimum(-one, _LONGEST) + np.minimum(-other, _LONGEST))
 
 

@@ -1,6 +1,6 @@
 """Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
 
-from pate.aggregators.aggregator import Aggregator, PriorRule
+from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.centered_release import CenteredRelease
 from pate.aggregators.centered_votes import CenteredVotes
 from pate.aggregators.clipped_votes import ClippedVotes
@@ -14,6 +14,7 @@ from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.powerset_gnmax import PowersetGNMax
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
+from pate.aggregators.release_context import PriorRule, ReleaseContext
 from pate.aggregators.stable.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable.stable_top_k import StableTopK
 from pate.aggregators.target_charging.aggregator import ChargedRelease, TargetChargedAggregator
@@ -44,6 +45,7 @@ __all__ = [
     "Prevalence",
     "PriorRule",
     "Release",
+    "ReleaseContext",
     "Round",
     "StableFixedTopK",
     "StableTopK",

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, NonPrivateEvent, RdpAccountant, calibrate
 from pate.accounting.ledger import charge_draw
 from pate.aggregators.release import Release
+from pate.aggregators.release_context import ReleaseContext
 from pate.files.fingerprint import full_text
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.stable.stability_test import StabilityTest
@@ -23,33 +23,6 @@ from pate.votes.source import VoteSource
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a
 center."""
-
-Watch = Callable[[int, int, int], None]
-"""Told how far a session is: queries asked, hits among them, hits that are left."""
-
-Bits = NDArray[np.bool_]
-
-
-@runtime_checkable
-class PriorRule(Protocol):
-    """Says before each round what the next answers are expected to be, from what was released before it.
-
-    Attributes:
-        name: text that no two rules share which can say different things: it is a part of the release's identity.
-    """
-
-    @property
-    def name(self) -> str:
-        """See above."""
-
-    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
-
-        Args:
-            labels: `[start, L]` released in the rounds before.
-            answered: `[start]`.
-            num_queries: of the next round.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,32 +121,20 @@ class Aggregator(ABC):
     ) -> Release:
         """Releases labels for all queries; `HistogramAggregator` and `TeacherVotesAggregator` say what they read."""
 
-    def release_from(
-        self,
-        source: VoteSource,
-        *,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
-        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
-        prior: PriorRule | None = None,
-        watch: Watch | None = None,
-    ) -> Release:
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """Releases labels for all queries of an ensemble: reads its votes in the form that suits, then `aggregate`.
 
         Args:
             source: the votes.
-            rng: fresh noise comes from it.
-            ledger: charged, and on disk, before any noise is drawn.
-            kept: where intermediate results lie. What is there is neither drawn nor charged again.
-            prior: what a student expects; for aggregators that `expects_prior`.
-            watch: told how far a session is.
+            context: the noise, the ledger, and what was done before.
 
         Raises:
             InvalidValue: a source that does not give such votes; whatever `aggregate` refuses.
         """
-        return self.aggregate(self._read(source), num_teachers=source.num_teachers, rng=rng, ledger=ledger)
+        votes = self._read(source)
+        return self.aggregate(votes, num_teachers=source.num_teachers, rng=context.rng, ledger=context.ledger)
 
-    def noiseless_from(self, source: VoteSource, kept: KeptArrays = KeptArrays()) -> Release:  # noqa: B008
+    def noiseless_from(self, source: VoteSource, kept: KeptArrays) -> Release:
         """What the votes say by themselves: every label's majority. No epsilon covers it."""
         majority = 2 * source.counts() > source.num_teachers
         return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
-from pate.aggregators.aggregator import InputForm, PriorRule, Watch
+from pate.aggregators.aggregator import InputForm
 from pate.aggregators.centered_release import CenteredRelease
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
+from pate.aggregators.release_context import ReleaseContext
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_each, require_generator, require_positive
@@ -144,28 +145,20 @@ class CenteredVotes(TeacherVotesAggregator):
         shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
 
-    def release_from(
-        self,
-        source: VoteSource,
-        *,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
-        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
-        prior: PriorRule | None = None,
-        watch: Watch | None = None,
-    ) -> CenteredRelease:
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> CenteredRelease:
         """See `Aggregator.release_from`. The prevalence is that of the teachers' records; both draws are charged."""
-        for_prevalence, for_votes = rng.spawn(2)
-        center = self._center_from(source, kept, rng=for_prevalence, ledger=ledger)
-        step, summary = self._gathered_around(center, source, kept)
-        release = step.aggregate_summary(summary, num_teachers=source.num_teachers, rng=for_votes, ledger=ledger)
+        for_prevalence, for_votes = context.rng.spawn(2)
+        center = self._center_from(source, context, rng=for_prevalence)
+        step, summary = self._gathered_around(center, source, context.kept)
+        total = source.num_teachers
+        release = step.aggregate_summary(summary, num_teachers=total, rng=for_votes, ledger=context.ledger)
         if not isinstance(release, CenteredRelease):
             raise TypeError("centered votes give a centered release")
         shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
         event = self.event_for(num_teachers=source.num_teachers, **shape)
         return replace(release, event=event, num_directions=self._num_directions(source))
 
-    def noiseless_from(self, source: VoteSource, kept: KeptArrays = KeptArrays()) -> CenteredRelease:  # noqa: B008
+    def noiseless_from(self, source: VoteSource, kept: KeptArrays) -> CenteredRelease:
         """See `Aggregator.noiseless_from`: around the center that was released, from the votes that were kept."""
         prevalence = kept.read("prevalence")
         center = self.center if prevalence is None else prevalence["prevalence"]
@@ -183,19 +176,17 @@ class CenteredVotes(TeacherVotesAggregator):
         rule = "replace_one for centered_votes in a run, which goes by the number of private groups"
         require(self.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
-    def _center_from(
-        self, source: VoteSource, kept: KeptArrays, *, rng: np.random.Generator, ledger: Ledger | None
-    ) -> Any:
+    def _center_from(self, source: VoteSource, context: ReleaseContext, *, rng: np.random.Generator) -> Any:
         """The public center, or the prevalence, charged and released once."""
         if self.prevalence_share == 0:
             return self.center
-        return kept.once(
+        return context.kept.once(
             "prevalence",
             lambda: self.prevalence.release(
                 source.label_shares(),
                 num_teachers=source.num_teachers,
                 rng=rng,
-                ledger=ledger,
+                ledger=context.ledger,
                 records_per_teacher=source.records_per_teacher,
             ),
         )

@@ -14,8 +14,9 @@ from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
+from pate.aggregators.vote_blocks import vote_blocks
 from pate.validation import require, require_choice, require_count, require_positive
-from pate.votes.vote_limit import Block, bits_of, limited, vote_blocks
+from pate.votes.vote_limit import Block, bits_of, limited
 
 _GRID = 2.0**32
 _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger
-from pate.aggregators.aggregator import Aggregator, InputForm, PriorRule, Watch
+from pate.aggregators.aggregator import Aggregator, InputForm
 from pate.aggregators.release import Release
-from pate.files.kept_arrays import KeptArrays
+from pate.aggregators.release_context import ReleaseContext
 from pate.validation import require_count, require_generator
 from pate.votes.source import VoteSource
 
@@ -89,19 +89,11 @@ class TeacherVotesAggregator(Aggregator):
         self._pay(event, ledger, rng, lambda salt: self._summary_key(summary, num_teachers, salt))
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
-    def release_from(
-        self,
-        source: VoteSource,
-        *,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
-        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
-        prior: PriorRule | None = None,
-        watch: Watch | None = None,
-    ) -> Release:
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """See `Aggregator.release_from`. The summary is kept, as floats in another order would be another sum."""
-        summary = kept.once("summary", lambda: self._gathered(source))
-        return self.aggregate_summary(summary, num_teachers=source.num_teachers, rng=rng, ledger=ledger)
+        summary = context.kept.once("summary", lambda: self._gathered(source))
+        total, rng = source.num_teachers, context.rng
+        return self.aggregate_summary(summary, num_teachers=total, rng=rng, ledger=context.ledger)
 
     def _gathered(self, source: VoteSource) -> NDArray[Any]:
         """The summary of a source, gathered once."""

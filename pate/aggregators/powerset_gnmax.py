@@ -16,8 +16,9 @@ from pate.aggregators.aggregator import InputForm
 from pate.aggregators.histogram import Bits
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
+from pate.aggregators.vote_blocks import vote_blocks
 from pate.validation import require_count, require_positive
-from pate.votes.vote_limit import limited, vote_blocks
+from pate.votes.vote_limit import limited
 
 Array = NDArray[np.float64]
 Summary = NDArray[np.void]

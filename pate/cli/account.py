@@ -23,7 +23,7 @@ from pate.pricing import (
     PricedRelease,
     Quote,
     ReleaseShape,
-    certified_test,
+    certify_stability_test,
     plan_hits,
     plan_release,
     quote_release,
@@ -72,14 +72,8 @@ def _quote(config: DictConfig) -> Quote:
 def _require_sensible_files(config: DictConfig, aggregator: Aggregator) -> None:
     """Refuses what no file can be for, before anything is priced."""
     name = type(aggregator).__name__
-    if (path := config.write_table) is not None:
-        require(not Path(path).is_dir(), "write_table", path, "a file, not a folder")
-        require(
-            hasattr(aggregator, "stability_test"),
-            "write_table",
-            path,
-            f"an aggregator with a stability test, not {name}",
-        )
+    if config.write_table is not None:
+        require(not Path(config.write_table).is_dir(), "write_table", config.write_table, "a file, not a folder")
     charged = isinstance(aggregator, TargetChargedAggregator)
     require(charged or config.votes is None, "votes", config.votes, f"none for {name}, which pays for every query")
 
@@ -88,7 +82,10 @@ def _written_table(config: DictConfig, release: PricedRelease, budget: Budget) -
     """Writes the stability test where that is asked for, and says what it costs."""
     if config.write_table is None:
         return None
-    table = certified_test(release, budget)
+    test = release.aggregator.stability_test(num_teachers=release.shape.num_teachers)
+    rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
+    require(test is not None, "write_table", config.write_table, rule)
+    table = certify_stability_test(release, budget)
     table.save(config.write_table)
     return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 

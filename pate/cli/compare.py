@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.comparison.console import print_frontier
 from pate.config import build, build_aggregator
 from pate.config.location import members
+from pate.files import fingerprint
 from pate.validation import InvalidValue, require, require_choice
 
 _OF_THE_FOLDER = ("data", "student", "target_delta", "num_queries", "adjacency", "ensemble_seed", "accountant")
@@ -123,7 +122,7 @@ def _plain(node: Any) -> Any:
 
 def _default_folder(settings: dict[str, Any]) -> str:
     """outputs/compare-DATA-HASH: the same data, queries and terms find the same folder."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    digest = fingerprint.digest(settings)[:8]
     name = str(settings["data"]["_target_"]).rpartition(".")[2].lower()
     return f"outputs/compare-{name}-{digest}"
 

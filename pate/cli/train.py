@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,10 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build, build_aggregator
-from pate.config.noise import noise_is_given
+from pate.config.noise import noise_is_given, target_is_given
 from pate.config.published import public_settings
+from pate.files import fingerprint
 from pate.pipeline import train
-from pate.pricing import Budget
 from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
@@ -34,9 +32,10 @@ def train_from_config(config: DictConfig) -> None:
         config.aggregator, adjacency=config.adjacency, allowed_targets=list(config.allowed_targets)
     )
     hydra = HydraConfig.get()
-    if noise_is_given(hydra.overrides.task, aggregator, hydra.runtime.choices.get("experiment")):
+    said = hydra.overrides.task, hydra.runtime.choices.get("experiment")
+    gives_way = config.max_epsilon is not None and not target_is_given(*said)
+    if gives_way or noise_is_given(said[0], aggregator, said[1]):
         config.target_epsilon = None
-    _require_one_target(config)
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings))
     monitor = ConsoleMonitor()
@@ -81,16 +80,9 @@ def _settings(config: DictConfig) -> dict[str, Any]:
 
 def _default_folder(settings: dict[str, Any]) -> str:
     """outputs/DATA-AGGREGATOR-HASH: the same settings find the same folder, so the same command continues."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    digest = fingerprint.digest(settings)[:8]
     names = [str(settings[group]["_target_"]).rpartition(".")[2].lower() for group in ("data", "aggregator")]
     return "outputs/" + "-".join([*names, digest])
-
-
-def _require_one_target(config: DictConfig) -> None:
-    """Refuses `target_epsilon` beside `max_epsilon`; one that is only the default, an interpolation, gives way."""
-    if config.max_epsilon is not None and OmegaConf.is_interpolation(config, "target_epsilon"):
-        config.target_epsilon = None
-    Budget(target_delta=config.target_delta, target_epsilon=config.target_epsilon, max_epsilon=config.max_epsilon)
 
 
 if __name__ == "__main__":

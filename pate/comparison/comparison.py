@@ -181,7 +181,7 @@ class _Comparison:
             method,
             Budget(target_epsilon=epsilon, target_delta=plan.target_delta, accountant=plan.accountant),
             bench,
-            self.folder.path / "calibrations" / f"{name}-{digest(priced)}.json",
+            self.folder.path / "calibrations" / f"{name}-{digest(priced)[:16]}.json",
             self._cached(name, plan.seeds, [priced, bench.data.digest]),
             Run(
                 aggregator=self._column(method, bench),
@@ -201,7 +201,7 @@ class _Comparison:
     def _cached(self, name: str, seeds: tuple[int, ...], seen: Any) -> tuple[CachedRun, ...]:
         """A file for each seed, named after all that its result depends on."""
         runs = self.folder.path / "runs"
-        return tuple(CachedRun(seed, runs / f"{name}-{digest([seen, seed])}.json") for seed in seeds)
+        return tuple(CachedRun(seed, runs / f"{name}-{digest([seen, seed])[:16]}.json") for seed in seeds)
 
     def _baselines(self, bench: Bench) -> list[Baseline]:
         """The student of the true labels, and what the methods show beside themselves, each once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -97,7 +97,7 @@ class PATEMethod(Method):
         most, found = budget.target_epsilon or 0.0, priced.epsilon
         if found > most * _SLACK:
             raise InvalidValue(f"epsilon={found:.6g}: expected at most {most:g} once calibrated")
-        return PATEContender(self, priced, bench)
+        return PATEContender(self, priced, parameters or priced.solved_for, bench)
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """The student of each ensemble's majority."""
@@ -129,7 +129,7 @@ class PATEMethod(Method):
         """Of its folder; methods with equal teachers share one."""
         total = self._shape(bench).num_teachers
         settings = [full_text(self.teacher), total, bench.ensemble_seed, bench.num_queries]
-        return f"{kind(self.teacher)}-{total}-{digest(settings)}"
+        return f"{kind(self.teacher)}-{total}-{digest(settings)[:16]}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}
@@ -142,11 +142,13 @@ class PATEContender(Contender):
     Attributes:
         method: whose it is.
         priced: the release.
+        found: what was solved for.
         bench: what all methods share.
     """
 
     method: PATEMethod
     priced: PricedRelease
+    found: Mapping[str, Any]
     bench: Bench
 
     @property
@@ -155,13 +157,9 @@ class PATEContender(Contender):
         return self.priced.epsilon
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Mapping[str, Any]:
         """See `Contender.parameters`."""
-        before, after = self.method.aggregator, self.priced.aggregator
-        names = [item.name for item in fields(after) if item.init]
-        return {
-            name: getattr(after, name) for name in names if repr(getattr(after, name)) != repr(getattr(before, name))
-        }
+        return self.found
 
     def train(self, seed: int) -> Trained:
         """See `Contender.train`."""

@@ -25,13 +25,23 @@ def noise_is_given(overrides: Iterable[str], aggregator: Aggregator, experiment:
         experiment: the chosen member of that group.
     """
     noise = {f"aggregator.{name}" for name in noise_fields(aggregator)}
-    contents = [] if experiment is None else overlay("experiment", experiment)
-    for keys in (_given(overrides), {key for content in contents for key in _keys_of(content)}):
+    for keys in _said(overrides, experiment):
         if _TARGET in keys:
             return False
         if noise & keys:
             return True
     return False
+
+
+def target_is_given(overrides: Iterable[str], experiment: str | None = None) -> bool:
+    """Whether the command line or the experiment names a target; else the one that is set is a default."""
+    return any(_TARGET in keys for keys in _said(overrides, experiment))
+
+
+def _said(overrides: Iterable[str], experiment: str | None) -> tuple[set[str], set[str]]:
+    """The keys that the command line sets, and those that the experiment does."""
+    contents = [] if experiment is None else overlay("experiment", experiment)
+    return _given(overrides), {key for content in contents for key in _keys_of(content)}
 
 
 def _given(overrides: Iterable[str]) -> set[str]:

@@ -1,1 +1,1 @@
-"""Files that are whole or not there, strict JSON, and text that names a value."""
+"""Atomic writes, strict JSON, and digests of values."""

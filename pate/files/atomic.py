@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, flushed to disk, then renamed."""
+"""Atomic writes: a file is written under another name, flushed to disk, then renamed."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ def full_text(value: Any) -> str:
 
 
 def digest(values: Any) -> str:
-    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON.
+    """A name for plain values, those of a configuration: SHA-256 of their JSON with sorted keys, in hexadecimal.
 
     >>> digest({"a": 1, "b": [2.5]}) == digest({"b": [2.5], "a": 1})
     True
     """
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

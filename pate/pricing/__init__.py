@@ -2,7 +2,7 @@
 
 from pate.pricing.audit import AuditFinding, VoteAudit, audit_votes
 from pate.pricing.budget import Budget
-from pate.pricing.certified_test import certified_test
+from pate.pricing.certified_test import certify_stability_test
 from pate.pricing.hit_plan import HitPlan, plan_hits
 from pate.pricing.priced_release import PricedRelease, plan_release
 from pate.pricing.query_count import largest_num_queries
@@ -21,7 +21,7 @@ __all__ = [
     "ReleaseShape",
     "VoteAudit",
     "audit_votes",
-    "certified_test",
+    "certify_stability_test",
     "largest_num_queries",
     "plan_hits",
     "plan_release",

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pate.accounting import RdpAccountant
-from pate.aggregators import Aggregator
-from pate.mechanisms import CertifiedTable, StabilityTest
+from pate.mechanisms import CertifiedTable
 from pate.pricing.budget import Budget
 from pate.pricing.priced_release import PricedRelease
 from pate.validation import InvalidValue
 
 
-def certified_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
+def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
     """The table, priced at the order that the test was made for, or else at the release's best one.
 
     Raises:
         InvalidValue: an aggregator without a stability test.
     """
     aggregator = release.aggregator
-    test = stability_test(aggregator, num_teachers=release.shape.num_teachers)
+    test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
     if test is None:
         raise InvalidValue(f"aggregator={type(aggregator).__name__}: expected one with a stability test")
     ready = getattr(aggregator, "table", None)
@@ -25,9 +24,3 @@ def certified_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
     if order is None:
         order = RdpAccountant().compose(release.event).best_order(budget.target_delta)
     return CertifiedTable.of(test, order=order)
-
-
-def stability_test(aggregator: Aggregator, *, num_teachers: int) -> StabilityTest | None:
-    """The test that gaps must pass; None for an aggregator without one."""
-    make = getattr(aggregator, "stability_test", None)
-    return None if make is None else make(num_teachers=num_teachers)

@@ -29,7 +29,7 @@ class PricedRelease:
     shape: ReleaseShape
     event: Event
     epsilon: float
-    solved_for: dict[str, Any] = field(default_factory=dict)
+    solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 def plan_release(

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pate.accounting import Accountant, RdpAccountant
 from pate.accounting.calibration import largest_count
 from pate.aggregators import Aggregator
-from pate.pricing.achievable_delta import require_achievable_delta as require_achievable_delta
-from pate.pricing.achievable_delta import smallest_delta
+from pate.pricing.achievable_delta import require_achievable_delta, smallest_delta
 from pate.pricing.budget import Budget
 from pate.pricing.shape import ReleaseShape
 from pate.validation import InvalidValue, require, require_count, require_positive

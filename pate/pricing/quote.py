@@ -9,11 +9,10 @@ from typing import Any
 
 from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
-from pate.aggregators import Aggregator, StableTopK, TargetChargedAggregator
+from pate.aggregators import Aggregator, StableTopK
 from pate.files.strict_json import to_json
 from pate.mechanisms import CertifiedTable
 from pate.pricing.budget import Budget
-from pate.pricing.certified_test import stability_test
 from pate.pricing.hit_plan import HitPlan
 from pate.pricing.priced_release import PricedRelease
 from pate.validation import InvalidValue
@@ -150,15 +149,14 @@ def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, de
 
 def _plain_epsilon(release: PricedRelease, budget: Budget) -> float | None:
     """What plain composition would cost in place of a session of charged calls."""
-    if not isinstance(release.aggregator, TargetChargedAggregator):
-        return None
-    return budget.epsilon_of(release.aggregator.plain_event(**release.shape.as_arguments))
+    event = release.aggregator.plain_event(**release.shape.as_arguments)
+    return None if event is None else budget.epsilon_of(event)
 
 
 def _gaps(release: PricedRelease) -> dict[str, Any]:
     """The gaps at which a set passes the test, or is chosen and passes; None where T teachers cannot."""
     aggregator, shape = release.aggregator, release.shape
-    test = stability_test(aggregator, num_teachers=shape.num_teachers)
+    test = aggregator.stability_test(num_teachers=shape.num_teachers)
     gaps = {} if test is None else {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
     if isinstance(aggregator, StableTopK):
         size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Ledger
-from pate.aggregators import Release
-from pate.aggregators.aggregator import Watch
+from pate.aggregators import Release, ReleaseContext
+from pate.aggregators.release_context import Watch
 from pate.files.kept_arrays import KeptArrays
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
@@ -50,14 +50,14 @@ def draw(
         student: whose predictions are the prior, for an aggregator that goes by one.
         inputs: float32 `[Q, …]`, the queries.
         ledger: charged before anything is drawn; None charges nothing.
-        kept: see `Aggregator.release_from`.
-        watch: see `Aggregator.release_from`.
+        kept: see `ReleaseContext`.
+        watch: see `ReleaseContext`.
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior:
         prior = StudentPrior(student, inputs, streams.seeds("student", 1)[0], never_empty=aggregator.never_empty)
-    rng = streams.generator("noise")
-    return aggregator.release_from(source, rng=rng, ledger=ledger, kept=kept, prior=prior, watch=watch)
+    context = ReleaseContext(streams.generator("noise"), ledger, kept, prior, watch)
+    return aggregator.release_from(source, context)
 
 
 def released(

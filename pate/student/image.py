@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.aggregators.release import TrainingSet
 from pate.networks import Network, Recipe, require_device, require_images
 from pate.student.model import StudentModel
 from pate.student.network import fit_members, members_probabilities
@@ -33,7 +34,7 @@ class ImageModel(StudentModel):
 class ImageStudent(Student):
     """A few networks, each trained without a fold of the rows.
 
-    The rest of the public pool, which nobody labeled, is used by `fit_with_pool`: each member is trained a second
+    The rest of the public pool, which nobody labeled, is used by `learn`: each member is trained a second
     time, on its own probabilities for the pool beside the released labels (self-training). That costs nothing: the
     pool is public.
 
@@ -80,18 +81,19 @@ class ImageStudent(Student):
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
         """See `Student.fit`. The loss reported is the members' mean."""
-        return self.fit_with_pool(inputs, labels, pool=np.asarray(inputs)[:0], seed=seed, on_epoch=on_epoch)
+        nothing = np.asarray(inputs)[:0]
+        return self.learn(TrainingSet(inputs, labels), pool=nothing, seed=seed, on_epoch=on_epoch)
 
-    def fit_with_pool(
+    def learn(
         self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
+        training: TrainingSet,
         *,
         pool: NDArray[np.float32],
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
-        """See `Student.fit_with_pool`."""
+        """See `Student.learn`."""
+        inputs, labels = training.inputs, training.labels
         images = require_images(inputs)
         _, labels = require_rows(images, labels, seed)
         shape = tuple(images.shape[1:])

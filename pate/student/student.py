@@ -86,34 +86,15 @@ class Student(ABC):
 
         Args:
             training: public inputs, and what was released for them.
-            pool: as in `fit_with_pool`.
+            pool: float32 `[m, …]` or what reads like it: public samples that were not asked, unlabeled; m may be 0. A
+                student may have no use for them.
             seed: as in `fit`.
             on_epoch: as in `fit`.
         """
-        return self.fit_with_pool(training.inputs, training.labels, pool=pool, seed=seed, on_epoch=on_epoch)
+        return self.fit(training.inputs, training.labels, seed=seed, on_epoch=on_epoch)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
         """Raises `InvalidValue` where such inputs are not for this student: asked before anything is spent."""
-
-    def fit_with_pool(
-        self,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.bool_],
-        *,
-        pool: NDArray[np.float32],
-        seed: int,
-        on_epoch: OnEpoch | None = None,
-    ) -> StudentModel:
-        """Trains on answered queries and on public samples that were not asked; a student may have no use for them.
-
-        Args:
-            inputs: as in `fit`.
-            labels: as in `fit`.
-            pool: float32 `[m, …]` or what reads like it, public and unlabeled; m may be 0.
-            seed: as in `fit`.
-            on_epoch: as in `fit`.
-        """
-        return self.fit(inputs, labels, seed=seed, on_epoch=on_epoch)
 
 
 def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

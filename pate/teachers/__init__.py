@@ -17,27 +17,27 @@ from pate.teachers.voter import Voter
 if TYPE_CHECKING:
     from pate.teachers.casting import cast_votes
     from pate.teachers.cnn import CNNTeacher
-    from pate.teachers.engine import Engine
-    from pate.teachers.job import TrainingJob
+    from pate.teachers.engines.engine import Engine
+    from pate.teachers.engines.job import TrainingJob
+    from pate.teachers.engines.processes import ProcessesEngine
+    from pate.teachers.engines.ray import RayEngine
+    from pate.teachers.engines.sequential import SequentialEngine
+    from pate.teachers.engines.stacked import StackedEngine
     from pate.teachers.linear import LinearTeacher
     from pate.teachers.mlp import MLPTeacher
-    from pate.teachers.processes import ProcessesEngine
-    from pate.teachers.ray import RayEngine
     from pate.teachers.resnet50 import ResNet50Teacher
-    from pate.teachers.sequential import SequentialEngine
-    from pate.teachers.stacked import StackedEngine
 
 _NEED_TORCH = {
     "CNNTeacher": "cnn",
-    "Engine": "engine",
+    "Engine": "engines.engine",
     "LinearTeacher": "linear",
     "MLPTeacher": "mlp",
-    "ProcessesEngine": "processes",
-    "RayEngine": "ray",
+    "ProcessesEngine": "engines.processes",
+    "RayEngine": "engines.ray",
     "ResNet50Teacher": "resnet50",
-    "SequentialEngine": "sequential",
-    "StackedEngine": "stacked",
-    "TrainingJob": "job",
+    "SequentialEngine": "engines.sequential",
+    "StackedEngine": "engines.stacked",
+    "TrainingJob": "engines.job",
     "cast_votes": "casting",
 }
 

@@ -22,7 +22,7 @@ DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
 
 @dataclass(frozen=True)
 class Claim:
-    """Points on the curves of a price, whether or not any event has them.
+    """Points on the curves of a price, of an event or of any other claim.
 
     Attributes:
         renyi: (order, divergence) pairs: what is said to bound the Renyi divergence outside of the failure.

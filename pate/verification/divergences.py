@@ -25,7 +25,7 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
     """D_a(first || second) of each pair, from logarithms, at every order > 1: `[N, len(orders)]`.
 
     Args:
-        log_first: logarithms of distributions, one a row: `[N, n]`.
+        log_first: logarithms of distributions, one per row: `[N, n]`.
         log_second: the same of the neighbors, `[N, n]`.
         orders: `[m]`, each > 1.
     """
@@ -46,7 +46,7 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
     """The delta of each pair, the largest P(S) - e^epsilon Q(S) over events, at every epsilon: `[N, len(epsilons)]`.
 
     Args:
-        first: distributions P, one a row: `[N, n]`.
+        first: distributions P, one per row: `[N, n]`.
         second: distributions Q of the neighbors, `[N, n]`.
         epsilons: `[m]`.
     """
@@ -63,7 +63,7 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
     of a failure holds for a pair of distributions exactly if it holds for their trimmed pair.
 
     Args:
-        first: distributions, one a row: `[N, n]`.
+        first: distributions, one per row: `[N, n]`.
         second: distributions of the neighbors, `[N, n]`.
         failure_prob: what each side may give up, in [0, 1).
     """
@@ -99,7 +99,7 @@ def largest_renyi(first: Array, second: Array, orders: ArrayLike) -> Array:
     """The largest D_a(first || second) over all pairs: `[len(orders)]`.
 
     Args:
-        first: distributions, one a row: `[N, n]`.
+        first: distributions, one per row: `[N, n]`.
         second: distributions of the neighbors, `[N, n]`.
         orders: `[m]`, each > 1.
     """
@@ -110,7 +110,7 @@ def largest_delta(first: Array, second: Array, epsilon: float) -> float:
     """The largest hockey-stick divergence over all pairs.
 
     Args:
-        first: distributions, one a row: `[N, n]`.
+        first: distributions, one per row: `[N, n]`.
         second: distributions of the neighbors, `[N, n]`.
         epsilon: >= 0.
     """
@@ -121,7 +121,7 @@ def largest_log_ratio(first: Array, second: Array) -> float:
     """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP.
 
     Args:
-        first: distributions, one a row: `[N, n]`.
+        first: distributions, one per row: `[N, n]`.
         second: distributions of the neighbors, `[N, n]`.
     """
     return float(_log_ratios(first, second, missing=-np.inf).max())
@@ -131,7 +131,7 @@ def largest_range(first: Array, second: Array) -> float:
     """The largest spread of log-likelihood ratios within one pair: the exact bounded range.
 
     Args:
-        first: distributions, one a row: `[N, n]`.
+        first: distributions, one per row: `[N, n]`.
         second: distributions of the neighbors, `[N, n]`.
     """
     high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)

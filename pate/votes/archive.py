@@ -39,7 +39,7 @@ def write_archive(
 
 
 def read_scalar(archive: zipfile.ZipFile, name: str) -> int:
-    """Reads one of the whole numbers."""
+    """Reads a whole number that `write_archive` was given."""
     with archive.open(f"{name}.npy") as member:
         return int(np.lib.format.read_array(member, allow_pickle=False))
 

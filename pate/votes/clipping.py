@@ -55,7 +55,7 @@ class ClippedSum:
 
     @property
     def step(self) -> float:
-        """The grid's, in votes: a power of 2, so that rounding all entries by a step moves little of the clip."""
+        """The grid's spacing, in votes: a power of 2, so small that rounding all entries is little beside the clip."""
         return 2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(math.prod(self.shape))))
 
     @property

@@ -1,4 +1,4 @@
-"""Votes that lie in a small public space: what a teacher says there, in place of what it says of every query."""
+"""Votes in a public space of few dimensions: a teacher's weights there, in place of its votes on every query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LowRankVotes:
 
     Attributes:
         span: `[Q, r]`, public, orthonormal columns.
-        weights: `[c, r, L]`, one matrix a teacher.
+        weights: `[c, r, L]`, one matrix per teacher.
 
     Raises:
         InvalidValue: shapes that do not match, or columns that are not orthonormal.

@@ -1,4 +1,4 @@
-"""Features that public inputs span: where votes of few records are cast, and what a student reads them by."""
+"""Principal components of public inputs: the features of kernel teachers' votes and of the student that fits them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PublicPCA:
 
 
 def affordable_directions(*, noise_multiplier: float, num_teachers: int, num_records: int, num_labels: int) -> int:
-    """How many directions to vote in: as many as make noise a quarter of what there is to explain.
+    """How many directions to vote in: as many as keep the noise at a quarter of the labels' variance.
 
     With k directions, N teachers of n / N records each and clips of the length that labels drawn by their prevalence
     would give, the noise in the scores is 4 k**2 L z**2 / (n N) of the labels' variance, z being noise std over

@@ -24,7 +24,7 @@ class ImportedVotes:
 
     Attributes:
         layout: teacher_votes `[N, Q, L]` (bits, or confidences in [0, 1] of which a half is a vote), histogram
-            `[Q, L]`, classes `[Q, C]` (one vote a teacher, as pate_2018 keeps them) or pairs `[Q, L, 2]` (teachers
+            `[Q, L]`, classes `[Q, C]` (one vote per teacher, as pate_2018 keeps them) or pairs `[Q, L, 2]` (teachers
             against and for each label, as private-multi-winner-voting keeps them).
         counts: int64 `[Q, L]`.
         num_teachers: N.

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators import Aggregator
+from pate.aggregators import Aggregator, ReleaseContext
 from pate.data import Split
 from pate.student import Student
 from pate.votes import StoredVotes, VoteStore
@@ -46,7 +46,7 @@ class StudentExperiment:
 
     def _accuracy(self, aggregator: Aggregator, seed: int) -> float:
         """Students see no public sample beside the queries."""
-        release = aggregator.release_from(self._source, rng=np.random.default_rng(seed))
+        release = aggregator.release_from(self._source, ReleaseContext(np.random.default_rng(seed)))
         model = self.student.learn(release.training_set(self.queries), pool=self.queries[:0], seed=seed)
         return float((model.predict(self.test.inputs) == self.test.labels).mean())
 

@@ -23,7 +23,7 @@ BASES = {"teacher": (Teacher, KernelTeacher), "engine": Engine, "accountant": Ac
 NEEDS = {"data=celeba": ["data.root=somewhere"], "teacher=sklearn": []}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def hydra_config() -> Iterator[None]:
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):

@@ -1,8 +1,4 @@
-import re
-import subprocess
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -84,22 +80,6 @@ def test_a_mistyped_experiment_runs_nothing() -> None:
     assert explain(raised.value).endswith("did you mean quick?)")
 
 
-def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
-    """To the hint, the lists of --help and whoever else asks, as long as Hydra runs with the folder."""
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\n# My own: with a folder. More.\n")
-    folder = ["--config-dir", str(tmp_path)]
-    mistyped, helped = (
-        subprocess.run(
-            [sys.executable, "-m", "pate.cli.train", *folder, said], capture_output=True, text=True, check=False
-        )
-        for said in ("experiment=mien", "--help")
-    )
-    assert mistyped.returncode == 2
-    assert mistyped.stderr.endswith(" (did you mean mine?)\n")
-    assert re.search(r"^    mine +My own: with a folder$", helped.stdout, re.MULTILINE)
-
-
 def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with pytest.raises(InvalidValue, match=r"_target_=nowhere\.Data: expected a class that can be imported: install"):
@@ -149,10 +129,3 @@ def test_a_key_that_nothing_reads_is_refused() -> None:
     with pytest.raises(InvalidValue, match=r"num_query: expected a key of .* \(did you mean num_queries\?\)"):
         require_known_keys(config, ("seed", "num_queries"))
     require_known_keys(config, ("seed", "num_query"))
-
-
-@pytest.mark.parametrize("word", ["aggregator=null", "++num_query=5"])
-def test_commands_say_both_in_a_line(word: str) -> None:
-    said = subprocess.run([sys.executable, "-m", "pate.cli.account", word], capture_output=True, text=True, check=False)
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
-    assert said.stderr.startswith(word.strip("+").partition("=")[0])

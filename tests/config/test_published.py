@@ -202,6 +202,7 @@ def test_of_our_data_sets_there_is_the_class_and_no_folder(name: str) -> None:
     assert "seed" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hydra_config")
 @pytest.mark.parametrize("name", members("aggregator"))
 def test_what_is_published_says_what_the_release_costs(name: str) -> None:

@@ -1,4 +1,4 @@
-"""What every aggregator promises. A new one is added to `aggregator_cases.CASES`, or `test_list_is_complete` fails."""
+"""What every aggregator promises. One without a file in `tests/cases` fails `test_every_aggregator_has_cases`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def at_scale(case: Case) -> Aggregator:
     return dataclasses.replace(case.aggregator, regularizer=[0.0] * 39)
 
 
-def test_list_is_complete() -> None:
+def test_every_aggregator_has_cases() -> None:
     exported = {
         value
         for value in vars(pate.aggregators).values()
@@ -387,6 +387,7 @@ def test_votes_are_left_alone(case: Case) -> None:
     case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FIRST_OF_CLASS, ids=[case.name for case in FIRST_OF_CLASS])
 def test_a_million_queries_need_bounded_memory(case: Case) -> None:

@@ -33,7 +33,7 @@ ROW = re.compile(r"^\| `(\w+)` \| `(.+)` \|$", re.MULTILINE)
 ROWS = [(group, *row) for group, text in GROUPS.items() for row in ROW.findall(text)]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def hydra_config() -> Iterator[None]:
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
@@ -67,6 +67,7 @@ def test_every_member_is_on_the_page(group: str) -> None:
     assert sorted(name for of, name, _ in ROWS if of == group) == list(members(group))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "name", "python"), ROWS, ids=lambda value: value)
 def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) -> None:
     made, wanted = written(group, python), built(group, name)

@@ -13,6 +13,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "reproductions" / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "tests" / "README.md",
     ROOT / "CHANGELOG.md",
     *sorted(DOCS.rglob("*.md")),
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.e2e.test_commands import run
+from tests.e2e.commands import run
 
 
 def test_the_last_line_is_one_json_object(tmp_path: Path) -> None:

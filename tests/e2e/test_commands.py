@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,24 +14,24 @@ import pytest
 from omegaconf import OmegaConf
 
 from pate.config.location import members
+from tests.e2e.commands import call, command, run
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
 QUICK = ["experiment=quick", "seed=1"]
+SEEDED = ["experiment=quick", "seed=424242"]
 
 
-def command(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", f"pate.cli.{module}", *arguments]
-
-
-def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-    return subprocess.run(
-        command(module, *arguments), capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
-    )
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An undisturbed run, whose seed and place are easily found wherever they are written."""
+    folder = tmp_path_factory.mktemp("whole") / "private-place"
+    done = run("train", *SEEDED, f"output_dir={folder}")
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 def quote(*arguments: str) -> dict[str, object]:
-    done = run("account", *SIZE, *arguments)
+    done = call("account", *SIZE, *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -75,7 +73,7 @@ def test_accountants_side_by_side() -> None:
     """All that there are, each above the exact one; the page spells out orders and failures."""
     size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all"]
-    answer = json.loads(run("account", *arguments, "format=json").stdout.splitlines()[-1])
+    answer = json.loads(call("account", *arguments, "format=json").stdout.splitlines()[-1])
     prices = {price["accountant"]: price for price in answer["accountants"]}
     assert set(prices) == set(members("accountant"))
     assert answer["accountants"][0]["accountant"] == answer["accountant"] == "rdp"
@@ -110,10 +108,10 @@ def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
     """The file prices the same, trains, and is refused once it is touched; its path is not published."""
     path, folder = tmp_path / "private-place" / "table.json", tmp_path / "run"
     size = ["num_queries=120", "num_teachers=60", "format=json"]
-    made = run("account", *size, "target_epsilon=100", f"write_table={path}")
+    made = call("account", *size, "target_epsilon=100", f"write_table={path}")
     answer = json.loads(made.stdout.splitlines()[-1])
     noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
-    again = run("account", *size, noise, f"aggregator.table={path}")
+    again = call("account", *size, noise, f"aggregator.table={path}")
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == answer["epsilon"]
     done = run("train", *QUICK, f"aggregator.table={path}", f"output_dir={folder}")
     assert done.returncode == 0, done.stderr
@@ -123,7 +121,7 @@ def test_table_is_written_certified_and_used(tmp_path: Path) -> None:
     assert "private-place" not in published
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
-    refused = run("account", *size, f"aggregator.table={path}")
+    refused = call("account", *size, f"aggregator.table={path}")
     assert refused.returncode == 2
     assert "what the table costs at order" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
@@ -170,7 +168,7 @@ def test_the_fixed_variant_costs_8_as_it_comes() -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake_is_one_line_and_exit_code_2(name: str) -> None:
     arguments, message = MISTAKES[name]
-    done = run("account", "aggregator=stable_top_k_gumbel", *SIZE, *arguments)
+    done = call("account", "aggregator=stable_top_k_gumbel", *SIZE, *arguments)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
@@ -188,7 +186,7 @@ TRAINING_MISTAKES = {
 @pytest.mark.parametrize("name", TRAINING_MISTAKES)
 def test_training_mistake_is_one_line_and_exit_code_2(name: str, tmp_path: Path) -> None:
     arguments, message = TRAINING_MISTAKES[name]
-    done = run("train", *arguments, f"output_dir={tmp_path / 'run'}")
+    done = call("train", *arguments, f"output_dir={tmp_path / 'run'}")
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -207,7 +205,7 @@ def test_folder_that_cannot_be_made_is_one_line(folder: str, status: int, tmp_pa
 
 @pytest.mark.parametrize("module", ["train", "account", "compare", "audit"])
 def test_help_shows_examples_and_choices(module: str) -> None:
-    done = run(module, "--help")
+    done = call(module, "--help")
     assert done.returncode == 0
     assert "Examples" in done.stdout
     assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: every", done.stdout, re.MULTILINE)
@@ -224,20 +222,21 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     assert process.wait() == 141
 
 
-def test_killed_run_ends_with_the_same_release(tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run("train", *QUICK, f"output_dir={whole}").returncode == 0
-    for seconds in (3.0, 4.5, 6.0):
+def test_killed_run_ends_with_the_same_release(whole: Path, tmp_path: Path) -> None:
+    """Killed as soon as a stage has left something: a teacher, the votes, the charge."""
+    for left in ("teachers/*.safetensors", "votes.npz", "ledger.jsonl"):
         process = subprocess.Popen(
-            command("train", *QUICK, f"output_dir={killed}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command("train", *SEEDED, f"output_dir={tmp_path}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(seconds)
+        while not any(tmp_path.glob(left)) and process.poll() is None:
+            time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    done = run("train", *QUICK, f"output_dir={killed}")
+        assert any(tmp_path.glob(left))
+    done = run("train", *SEEDED, f"output_dir={tmp_path}")
     assert done.returncode == 0, done.stderr
-    assert (killed / "release" / "release.npz").read_bytes() == (whole / "release" / "release.npz").read_bytes()
-    epsilons = [json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] for folder in (whole, killed)]
+    assert (tmp_path / "release" / "release.npz").read_bytes() == (whole / "release" / "release.npz").read_bytes()
+    epsilons = [json.loads((folder / "report.json").read_text())["privacy"]["epsilon"] for folder in (whole, tmp_path)]
     assert epsilons[1] >= epsilons[0]
 
 
@@ -254,10 +253,8 @@ def test_interrupt_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
-def test_published_folder_names_neither_seed_nor_place(tmp_path: Path) -> None:
-    done = run("train", *QUICK, "seed=424242", f"output_dir={tmp_path / 'private-place'}")
-    assert done.returncode == 0, done.stderr
-    release = tmp_path / "private-place" / "release"
+def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
+    release = whole / "release"
     texts = [path.read_text(errors="replace") for path in release.rglob("*") if path.is_file()]
     assert all("424242" not in text and "private-place" not in text for text in texts)
     config = OmegaConf.load(release / "config.yaml")

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from pate.comparison import read_runs
-from tests.e2e.test_commands import command, run
+from tests.e2e.commands import call, command, run
 
 SMALL = ["teacher.num_teachers=20", "num_queries=60", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
 ASKED = ["aggregators=[gaussian_votes,peeling@30]", "epsilons=[8,300]", "seeds=[3]", *SMALL]
@@ -48,7 +48,7 @@ def test_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_help_shows_examples_and_names() -> None:
-    done = run("compare", "--help")
+    done = call("compare", "--help")
     assert done.returncode == 0
     assert "Examples" in done.stdout
     assert "stable_top_k_table" in done.stdout

@@ -9,8 +9,8 @@ from pate.data import FaceCopy, SynthFaces
 from pate.data.stages import unwatched
 from pate.data.synth_faces.face_copy import split_sizes
 from pate.pipeline import train
+from tests.e2e.commands import run
 from tests.e2e.small_run import SilentMonitor, small_plan
-from tests.e2e.test_commands import run
 
 COUNT = 420
 NUM_QUERIES = 30

@@ -24,8 +24,7 @@ class Clinic(Blobs):
     num_labels: int = field(default=4, metadata={"public": True})
 """
 CONF = {
-    "data/clinic.yaml": "_target_: clinic.Clinic\nfolder: private_clinic_files\nfile: patients.csv\nward: 771942\n"
-    "num_labels: 4\n",
+    "data/clinic.yaml": "_target_: clinic.Clinic\nfolder: private_clinic_files\nfile: patients.csv\nward: 771942\n",
     "aggregator/quorum.yaml": "_target_: custom_aggregator.LaplaceQuorum\nnoise_scale: 20.0\nquorum: 0.6\n",
     "experiment/noisy.yaml": "# @package _global_\ndefaults: [override /aggregator: quorum]\n"
     "aggregator: {noise_scale: 30.0}\n",

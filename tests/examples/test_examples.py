@@ -29,6 +29,7 @@ PRINTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRINTED)
 def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
@@ -56,12 +57,14 @@ def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
     return np.load(folder / "release" / "release.npz"), done.stdout
 
 
+@pytest.mark.process
 def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -> None:
     released, printed = own_run(tmp_path / "run")
     assert released["labels"].shape == (200, 4)
     assert "blobs (synthetic)" in printed
 
 
+@pytest.mark.process
 def test_the_classifier_releases_what_the_command_releases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The same data, estimator, aggregator and seed: the same partition, votes and noise."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25"]

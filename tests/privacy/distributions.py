@@ -14,8 +14,15 @@ Array = NDArray[np.float64]
 
 def selection_distribution(noise: str, utilities: NDArray[np.number], scale: float) -> Array:
     """The noisy argmax's distribution: `[N, n]`. Utilities are multiples of a half (kinks of the Laplace density)."""
-    kinds, rows = np.unique(utilities, axis=0, return_inverse=True)
-    return _distribution_of_kinds(noise, kinds.astype(np.float64).tobytes(), kinds.shape, scale)[rows.reshape(-1)]
+    kinds, shape, rows = _kinds_of(utilities.tobytes(), utilities.dtype.str, utilities.shape)
+    return _distribution_of_kinds(noise, kinds, shape, scale)[rows]
+
+
+@lru_cache(maxsize=256)
+def _kinds_of(utilities: bytes, dtype: str, shape: tuple[int, int]) -> tuple[bytes, tuple[int, int], NDArray[np.int64]]:
+    """The different rows, their shape, and which row is of which kind; found once for all noises and scales."""
+    kinds, rows = np.unique(np.frombuffer(utilities, dtype).reshape(shape), axis=0, return_inverse=True)
+    return kinds.astype(np.float64).tobytes(), kinds.shape, rows.reshape(-1)
 
 
 @lru_cache(maxsize=256)

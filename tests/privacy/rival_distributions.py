@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.aggregators import ConfidentGNMax, ConfidentVotes, GNMax
-from tests.privacy.case import Case, Counts, Distribution, Shape, rename_bits, rename_set
+from tests.privacy.case import Counts, Distribution, Shape
 
 Array = NDArray[np.float64]
 
@@ -50,28 +50,3 @@ def confident_votes_distribution(aggregator: ConfidentVotes, counts: Counts, sha
 
 
 SCREENED = {"screening_std": 1.0, "threshold_share": 0.7, "noise_std": 1.0}
-
-RIVALS = (
-    Case(
-        "GNMax",
-        lambda shape: GNMax(noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency),
-        gnmax_distribution,
-        tightness=0.35,
-        rename=rename_set,
-    ),
-    Case(
-        "ConfidentGNMax",
-        lambda shape: ConfidentGNMax(max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED),
-        confident_gnmax_distribution,
-        tightness=0.45,
-        rename=rename_set,
-    ),
-    Case(
-        "ConfidentVotes",
-        lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
-        confident_votes_distribution,
-        tightness=0.8,
-        rename=rename_bits,
-    ),
-)
-"""The cases of `shipped.py`."""

@@ -1,8 +1,8 @@
-"""Everything that ships with a price and an exact distribution: one line each, run by `test_shipped.py`.
+"""Everything that ships with a price and an exact distribution, run by `test_shipped.py`.
 
-To add a mechanism or an aggregator, add a `Case`. A `subject` is made for an adjacency and the numbers of labels and
-teachers; `distribution` is its exact distribution for one histogram and `event` its price, by default `.distribution`
-and `.event`.
+To add a mechanism, add a `Case`; an aggregator brings its own in `tests/cases`. A `subject` is made for an adjacency
+and the numbers of labels and teachers; `distribution` is its exact distribution for one histogram and `event` its
+price, by default `.distribution` and `.event`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
-from pate.aggregators import (
-    BoundaryMax,
-    BoundaryTopK,
-    FixedTopK,
-    GaussianVotes,
-    StableFixedTopK,
-    StableTopK,
-)
 from pate.mechanisms import (
     AboveThreshold,
     BetweenThresholds,
@@ -44,6 +35,7 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import Ranking
+from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (
     Case,
     Counts,
@@ -55,7 +47,6 @@ from tests.privacy.case import (
     rename_set,
     rename_short_set,
 )
-from tests.privacy.rival_distributions import RIVALS
 
 
 def _top_k(kind: type, *, tightness: float = 0.9, k: int = 2, min_labels: int = 1, **options: Any) -> Case:
@@ -75,28 +66,6 @@ def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribut
 @cache
 def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Distribution:
     return mechanism.distribution(np.array(counts))
-
-
-def _stable_top_k(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
-    settings = {"test_std": 1.0, "failure_prob": 0.05, "selection_scale": 1.0} | options
-    return Case(
-        "-".join(["StableTopK", noise, *map(str, options.values())]),
-        lambda shape: StableTopK(selection_noise=noise, adjacency=shape.adjacency, **settings),
-        tightness=tightness,
-        min_labels=1 if settings.get("padded") else 2,
-        rename=rename_set,
-    )
-
-
-def _fixed(**options: Any) -> Case:
-    settings = {"selection_scale": 2.0, "test_std": 1.0, "failure_prob": 0.05, "peel_scale": 2.0} | options
-    return Case(
-        "-".join(["StableFixedTopK", *map(str, options.values())]),
-        lambda shape: StableFixedTopK(k=min(2, shape.num_labels), adjacency=shape.adjacency, **settings),
-        tightness=0.4,
-        min_labels=2,
-        rename=rename_set,
-    )
 
 
 def _gaps(noise: str, *, tightness: float = 0.9, **options: Any) -> Case:
@@ -169,32 +138,11 @@ def _twice_distribution(twice: RunTwice, histogram: Counts, _: Shape) -> Distrib
     return dict(enumerate(np.outer(once, once).ravel().tolist()))
 
 
-def _boundary_max_distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distribution:
-    distribution = aggregator.distribution(histogram).tolist()
-    return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}
-
-
-def _boundary_set(outcome: Any, order: list[int]) -> Any:
-    return outcome if isinstance(outcome, str) else rename_set(outcome, order)
-
-
 def _selection(shape: Shape) -> GapSelection:
     return GapSelection(
         noise_scale=2.0, num_labels=shape.num_labels, num_teachers=shape.num_teachers, adjacency=shape.adjacency
     )
 
-
-def _bits_distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Distribution:
-    ones = ndtr((histogram - shape.num_teachers / 2) / aggregator.noise_std)
-    distribution = {(): 1.0}
-    for p in ones.tolist():
-        distribution = {
-            (*bits, bit): mass * (p if bit else 1 - p) for bits, mass in distribution.items() for bit in (0, 1)
-        }
-    return distribution
-
-
-_BOUNDARY = {"selection_scale": 2.0, "test_std": 2.0, "failure_prob": 0.01, "target_hits": 1, "session_delta": 0.05}
 
 CASES = (
     _top_k(PeelingTopK, epsilon=2.0),
@@ -224,12 +172,6 @@ CASES = (
     _gaps("gaussian", tightness=0.4),
     _gaps("gumbel", tightness=0.85, padded=True, regularizer=lambda k: -1.5 * k),
     *(_test_of_size(kind, k) for kind in ("gaussian", "laplace") for k in (1, 2)),
-    _stable_top_k("gumbel"),
-    _stable_top_k("gaussian"),
-    _stable_top_k("exponential", test="laplace"),
-    _stable_top_k("gumbel", test="table", table_order=4.0, table_budget=0.2),
-    _stable_top_k("gumbel", tightness=0.7, padded=True),
-    _fixed(),
     *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
     *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
     Case(
@@ -241,45 +183,13 @@ CASES = (
         rename=rename_number,
     ),
     Case("RunTwice", lambda s: RunTwice(_selection(s)), _twice_distribution, min_labels=3, rename=rename_number),
-    Case(
-        "BoundaryMax",
-        lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
-        _boundary_max_distribution,
-        tightness=0.7,
-        rename=rename_set,
-    ),
-    Case(
-        "BoundaryTopK",
-        lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_BOUNDARY),
-        tightness=0.3,
-        min_labels=3,
-        rename=_boundary_set,
-    ),
-    *(
-        Case(
-            f"FixedTopK-{mechanism}",
-            lambda s, m=mechanism: FixedTopK(k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency),
-            tightness=0.4,
-            rename=rename_set,
-        )
-        for mechanism in ("peeling", "joint")
-    ),
-    Case(
-        "GaussianVotes",
-        lambda shape: GaussianVotes(noise_std=1.0, adjacency=shape.adjacency),
-        _bits_distribution,
-        rename=rename_bits,
-    ),
-    *RIVALS,
+    *(distribution for file in CASE_FILES for distribution in file.distributions),
 )
 
 WITHOUT_DISTRIBUTION = {
-    "CenteredVotes": "real numbers; its sum and its noise in test_centered_votes.py",
     "Prevalence": "real numbers; its steps in test_centered_votes.py",
-    "ClippedVotes": "reads each teacher's votes; all ensembles in test_clipped_votes.py",
-    "PowersetGNMax": "reads each teacher's votes; all ensembles in test_powerset_gnmax.py",
-    "NotPriorTopK": "a session over many queries; its calls in test_target_charging.py",
     "SparseVector": "a session over many queries",
     "SweepTopK": "a session over many queries",
+    **{file.kind.__name__: file.without_distribution for file in CASE_FILES if file.without_distribution},
 }
 """What has a price and no exact distribution of one histogram, and where else it is looked at."""

@@ -45,6 +45,7 @@ def selection_verdict(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: Adjacency) -> None:
     """Zhu & Wang 2022: a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their own Corollary 9."""

@@ -41,6 +41,7 @@ def test_nothing_is_found_on_the_largest_instance(adjacency: Adjacency, case: Ca
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:

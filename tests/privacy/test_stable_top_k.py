@@ -52,6 +52,7 @@ def test_price_covers_all_neighbors(adjacency: Adjacency, noise: str, test: str,
         assert_priced(aggregator, gap_pairs(4, 6, adjacency, padded=padded))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_smaller_instances(adjacency: Adjacency, noise: str) -> None:

@@ -113,6 +113,7 @@ def test_price_covers_all_neighbors(adjacency: Adjacency, case: Case, epsilon: f
     assert largest_log_ratio(*distributions) <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_smaller_instances(adjacency: Adjacency, case: Case) -> None:

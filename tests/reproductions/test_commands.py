@@ -43,6 +43,7 @@ def check_ins(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--data", "brightkite", "--path", str(check_ins), "--k", "2", "--epsilon", "0.5", "900"]
     exp1.main(quick(tmp_path, *arguments))
@@ -56,6 +57,7 @@ def test_exp1_on_check_ins_of_the_user(tmp_path: Path, check_ins: Path, capsys: 
     assert (tmp_path / "exp1.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_exp2_prices_all_days_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_exp2_prices_all_days_together(
     assert len({row["data"] for row in rows_of(tmp_path / "exp2_sparse.csv")}) == 2
 
 
+@pytest.mark.slow
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
     arguments = ["--data", "gowalla", "--path", str(check_ins), "--k", "1", "3", "--mechanisms", "joint", "canonical"]
     error_curves.main(quick(tmp_path, *arguments))

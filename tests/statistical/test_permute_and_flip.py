@@ -23,6 +23,7 @@ VALUES, SIZES = np.array([60, 56, 48, 10]), np.array([1, 2, 30, 9_967])
 LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("octaves", [65, 3, 1])
 def test_proposals_follow_the_exact_distribution(octaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With few octaves, the last of them is proposed too often and must be accepted the more seldom."""
@@ -48,6 +49,7 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
     return distribution
 
 
+@pytest.mark.slow
 def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> None:
     mechanism, rng = PermuteAndFlipTopK(k=5, epsilon=2.0), np.random.default_rng(1)  # noise of scale 5
     draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(50)])

@@ -1,4 +1,4 @@
-"""Data-dependent cost: what a release cost on the votes at hand; private itself, and never a guarantee."""
+"""Data-dependent cost: what a release cost on the given votes. It is itself private, and no guarantee."""
 
 from pate.accounting.data_dependent.charge import estimated_epsilon, statement
 from pate.accounting.data_dependent.cost import DataDependentCost

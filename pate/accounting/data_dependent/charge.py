@@ -1,4 +1,4 @@
-"""What sanitizers share: a charge before the draw, and what may be said about what was drawn."""
+"""The charge of a sanitizer before its draw, and the sentence that may be published with the released cost."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def consensus_blocks(log_q: Array, *, noise_std: float, orders: Array) -> Iterat
     At all later orders the bound of these rows is the independent price.
 
     Args:
-        log_q: `[Q]` below 0; neighboring rows had better be near each other.
+        log_q: `[Q]` below 0; fastest where neighboring rows are close to each other.
         noise_std: in votes, > 0.
         orders: `[A]`, rising.
     """

@@ -25,9 +25,9 @@ _CLOSE, _BEND = 0.05, 10.0
 def gap_selection_cost(utilities: Array, *, event: BoundedRangeEvent, orders: object) -> DataDependentCost:
     """The realized cost of gap selection on all queries asked, answered and refused alike.
 
-    The larger of the sums over the queries in either direction. For thousands of queries at hundreds of orders, queries
-    whose log odds differ by less than 0.05 or 0.5% are priced as if they shared their mean, which costs no less and,
-    relatively, under 1e-4 more.
+    The sum over the queries, in the direction in which it is larger. For thousands of queries at hundreds of orders,
+    queries whose log odds differ by less than 0.05 or 0.5% are priced at their mean: never less, and by less than a
+    relative 1e-4 more.
 
     Args:
         utilities: `[Q, n]` what competed: (gap + regularizer) / noise scale.

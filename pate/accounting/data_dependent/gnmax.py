@@ -1,4 +1,4 @@
-"""The data-dependent cost of GNMax, the noisy plurality of one vote a teacher (docs/proofs/data_dependent.md)."""
+"""The data-dependent cost of GNMax, the noisy plurality of one vote per teacher (docs/proofs/data_dependent.md)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float) -> Array:
     The sum over the other classes of Phi(-(difference of votes) / (sqrt 2 noise_std)), at most 1 - 1 / L.
 
     Args:
-        votes: one vote a teacher: counts `[Q, L]`.
+        votes: one vote per teacher: counts `[Q, L]`.
         noise_std: standard deviation of the noise on each count, in votes.
     """
     return log_q_of_deficits(vote_deficits(votes), noise_std=noise_std)
@@ -124,5 +124,5 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     counts = require_histogram("votes", votes, num_teachers=require_count("num_teachers", num_teachers), rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     totals = counts.sum(axis=1)
-    require(bool((totals == num_teachers).all()), "votes.sum", totals.max(), f"{num_teachers}, one vote a teacher")
+    require(bool((totals == num_teachers).all()), "votes.sum", totals.max(), f"{num_teachers}, one vote per teacher")
     return counts

@@ -23,8 +23,8 @@ def one_bit_cost(
 
     The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
     either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. Exact where
-    nothing couples the statistics: for the counts of a query, any of which a teacher may join or leave, under
-    replace-one.
+    the statistics move independently: the counts of a query under replace-one, where a teacher may change any of its
+    votes.
 
     Args:
         statistics: `[Q]` the integer each bit depended on (for a stability test the gap), or `[Q, L]` with a bit for

@@ -100,7 +100,7 @@ class GapCostSanitizer:
         return float(costs.sum(axis=1).max() + self.noise_std * rng.standard_normal())
 
     def upper_bound(self, released: float, *, failure_prob: float) -> float:
-        """A number that the true cost exceeds with at most this probability, over the noise."""
+        """A number that the true cost exceeds with at most this probability over the draw of the noise."""
         return released - self.noise_std * float(ndtri(require_probability("failure_prob", failure_prob)))
 
     def _costs(self, log_odds: Array) -> Array:

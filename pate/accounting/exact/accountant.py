@@ -47,8 +47,8 @@ class ExactAccountant(Accountant):
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians count as the
     first step, which gives the adversary of the others the most freedom. Epsilons above 500 and deltas below 1e-187
-    are those of the Renyi accountant. The first reading takes a few milliseconds a
-    step, of which a query has one or two, or one a label: minutes for 24,000 bits. The next take next to nothing.
+    are those of the Renyi accountant. The first reading takes a few milliseconds per
+    step; a query has one or two steps, or one per label: minutes for 24,000 bits. Further readings are fast.
 
     Raises:
         InvalidValue: from `compose`, for events of other kinds; the Renyi accountant may know them.

@@ -37,10 +37,10 @@ class SessionPrice:
 
     @property
     def event(self) -> Event:
-        """The price as it stands: epsilon-DP, failing with probability delta.
+        """The price as an event: epsilon-DP, except with probability delta.
 
-        Any (epsilon, delta)-DP release is that (Kairouz, Oh & Viswanath 2015, Theorem 3.1). Beside other events a
-        session's own event is mostly cheaper, as it keeps the small steps that epsilon is made of.
+        Every (epsilon, delta)-DP release is of this kind (Kairouz, Oh & Viswanath 2015, Theorem 3.1). Composed with
+        other events, `TargetCharging.event` is mostly cheaper, as it lists the accesses one by one.
         """
         return ApproximateEvent(PureDpEvent(self.epsilon), self.delta)
 

@@ -23,7 +23,7 @@ _BITS = frozenset((bool, np.bool_))
 
 
 class TargetCharging:
-    """Counts hits, refuses calls after the last, and knows its price before the first.
+    """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
     The whole session, whatever calls are chosen on the way and however early it ends, is
     (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP, if every call is a q-target
@@ -99,9 +99,9 @@ class TargetCharging:
     def event(self) -> Event:
         """The whole session for an accountant: the composed accesses, failing where they overrun.
 
-        Made for the split of delta that is best under `price`; under another accountant, or beside other events,
-        its epsilon is valid, if not the smallest. With k counters it is the smaller of two in zCDP: accesses up to
-        k times `target_hits` hits, or `price.event`; `price` itself is mostly below both.
+        It uses the split of delta that is best for `price`. Under another accountant, or composed with other events,
+        its epsilon is valid, though not always the smallest. With k counters it is the cheaper, in zCDP, of two events:
+        the accesses up to k times `target_hits` hits, and `price.event`; `price` itself is mostly below both.
         """
         count, overrun = self.price.num_accesses, self.price.overrun_prob
         if len(self.hits) > 1:
@@ -114,7 +114,7 @@ class TargetCharging:
         return ApproximateEvent(accesses, overrun + self.failure_prob)
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
-        """Raises unless a call with this target and delta may be made now; to be asked before the call.
+        """Raises unless a call with this target and delta may be made now; call it before the call is made.
 
         Raises:
             InvalidValue: the session has halted, the target is worse than the session's, or the deltas are used up.

@@ -1,8 +1,8 @@
-"""Targets: sets of outcomes that are hit often enough whenever the data is looked at at all.
+"""Targets: sets of outcomes that have at least probability q whenever the data is accessed.
 
 A set is a q-target of an epsilon-DP call if, for every pair of neighbors, the call's two distributions are
-p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). Whoever pays
-per hit pays for 1 / q looks at the data on average; docs/proofs/target_charging.md has the proofs.
+p C + (1 - p) B_b with B_0 and B_1 within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). A payment
+per hit covers 1 / q accesses on average; docs/proofs/target_charging.md has the proofs.
 """
 
 from __future__ import annotations

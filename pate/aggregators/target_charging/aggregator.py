@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Event, Ledger, RdpAccountant
-from pate.aggregators.aggregator import Bits, PriorRule, Watch
-from pate.aggregators.histogram import HistogramAggregator
+from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
+from pate.aggregators.release_context import PriorRule, ReleaseContext
 from pate.aggregators.target_charging.rounds import KeptRounds, Round
-from pate.files.kept_arrays import KeptArrays
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.source import VoteSource
 
@@ -194,24 +193,15 @@ class TargetChargedAggregator(HistogramAggregator):
                 break
         return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
 
-    def release_from(
-        self,
-        source: VoteSource,
-        *,
-        rng: np.random.Generator,
-        ledger: Ledger | None = None,
-        kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
-        prior: PriorRule | None = None,
-        watch: Watch | None = None,
-    ) -> ChargedRelease:
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> ChargedRelease:
         """See `Aggregator.release_from`. Each round is kept before the next begins, and read back where it is there."""
-        rounds = KeptRounds(kept, self.target_hits, watch)
+        rounds = KeptRounds(context.kept, self.target_hits, context.watch)
         return self.aggregate(
             self._read(source),
             num_teachers=source.num_teachers,
-            rng=rng,
-            ledger=ledger,
-            prior=prior if self.expects_prior else None,
+            rng=context.rng,
+            ledger=context.ledger,
+            prior=context.prior if self.expects_prior else None,
             done=rounds.done(),
             on_round=rounds.add,
         )

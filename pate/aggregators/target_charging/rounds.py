@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators.aggregator import Watch
+from pate.aggregators.release_context import Watch
 from pate.files.kept_arrays import KeptArrays
 
 Bits = NDArray[np.bool_]

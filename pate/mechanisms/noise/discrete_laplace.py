@@ -1,4 +1,4 @@
-"""Discrete Laplace noise, drawn exactly with whole numbers only: published sums carry no floating-point residue."""
+"""Discrete Laplace noise, drawn exactly, with whole numbers only: no floating-point digits in published sums."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DiscreteLaplace:
 
     @classmethod
     def at_most(cls, rate: float | Fraction) -> DiscreteLaplace:
-        """The noise of the largest rate on the grid that is no larger."""
+        """The noise of the largest multiple of 2**-32 that is at most `rate`."""
         require_positive("rate", float(rate))
         steps = math.floor(Fraction(rate) * _GRID)
         require(0 < steps <= _LARGEST_RATE * _GRID, "rate", float(rate), "a number in [2**-32, 2**16]")
@@ -85,7 +85,8 @@ class DiscreteLaplace:
 def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Coins that show True with probability exp(-numerator / denominator), 0 <= numerator <= denominator: `[n]`.
 
-    The first round r = 1, 2, … that fails with a chance of numerator / (r denominator) to go on is odd just so often.
+    Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
+    with probability exp(-numerator / denominator).
     """
     result = np.zeros(len(numerators), dtype=bool)
     going, turn = np.arange(len(numerators)), 1

@@ -1,4 +1,4 @@
-"""A uniform number in [0, 1) whose bits are drawn as comparisons ask for them."""
+"""A uniform number in [0, 1) whose bits are drawn when a comparison needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussian noise rounded to whole numbers, drawn exactly: published sums carry no floating-point residue."""
+"""Gaussian noise rounded to whole numbers, drawn exactly: no floating-point digits in published sums."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RoundedGaussian:
         return noise.reshape(shape)
 
     def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
-        """Rounded |x| std and whether it is kept, `[n]` each, from three words a candidate."""
+        """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
         whole, sure = _geometric(bits[0])
         fraction, coin = bits[1] * _UNIT, bits[2] * _UNIT
         chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
@@ -107,7 +107,7 @@ class RoundedGaussian:
 
 
 def _exp(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Bounds of exp(exponent), exponent <= 0, that many digits apart or closer."""
+    """Lower and upper bound of exp(exponent), exponent <= 0, equal to that many digits."""
     context = Context(prec=digits + 8, Emin=-(10**9), Emax=10**9)
     rounded = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
     value, slack = Fraction(context.exp(rounded)), Fraction(1, 10**digits)

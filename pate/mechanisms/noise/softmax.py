@@ -1,4 +1,4 @@
-"""Draws from distributions that are known: one uniform number a row, no noise on every value."""
+"""Draws from known distributions: one uniform number per row instead of noise on every value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UnitNoise whose survival function falls no faster than exp(-x): what one-shot and canonical top-k may use."""
+"""Kinds of noise at scale 1 whose survival function falls no faster than exp(-x), for Lipschitz and canonical top-k."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class UnitNoise:
         density: elementwise.
         cdf: elementwise.
         quantile: from log q, where exp(-q) is the probability below the value.
-        low: nothing worth a digit lies below.
-        high: nothing worth a digit lies above.
+        low: the probability below it is lost in double precision.
+        high: the probability above it is lost in double precision.
         kinks: where the density is not smooth.
-        panel: on intervals of this width, polynomials stand for the density; infinity where it is one between kinks.
+        panel: width of the intervals on which quadrature takes the density as a polynomial; infinity where it is one.
     """
 
     density: Curve

@@ -1,4 +1,4 @@
-"""A stability test as exact integers, with what it costs at one order: a file that need not be trusted."""
+"""A stability test as exact integers, with what it costs at one order: checked anew whenever its file is read."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CertifiedTable:
         return hashlib.sha256(repr(values).encode()).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """The test, for those that it was made for; raises for others."""
+        """The test, if the table was made for that T and that adjacency; raises otherwise."""
         require(
             num_teachers == self.num_teachers, "num_teachers", num_teachers, f"{self.num_teachers}, as in the table"
         )

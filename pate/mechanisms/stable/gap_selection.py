@@ -119,7 +119,7 @@ class GapSelection:
         return np.asarray(winners + self.candidates[0])
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The exact distribution of k: `[n]` or `[Q, n]`, one entry a candidate."""
+        """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
         counts = self._counts(votes)
         distributions = _SELECTION_NOISES[self.noise].distribution(self._utilities(Ranking.of(np.atleast_2d(counts))))
         return distributions if counts.ndim == 2 else np.asarray(distributions[0])

@@ -47,7 +47,7 @@ class FixedKRegularizer:
 
 
 def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
-    """A function as it is; numbers as a tuple of floats, which compares and hashes by value.
+    """Returns a function unchanged, and numbers as a tuple of floats, which compares and hashes by value.
 
     Raises:
         InvalidValue: neither a function nor finite numbers.

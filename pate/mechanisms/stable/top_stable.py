@@ -22,7 +22,7 @@ _PANEL, _TAIL = 0.5, 42.0
 class TopStableTopK(DomainTopK):
     """Releases the set of the j best for the first j in k..domain_size whose gap exceeds a noisy threshold, or nothing.
 
-    A reconstruction: top-stable as Carvalho et al. describe it, in words, not their algorithm. The outcome has
+    A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
     `domain_size` places, j of them filled, in the order of the indices; the rest hold -1.
 
     Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. With w = 2 (replace-one) or 1 (add/remove),
@@ -35,7 +35,7 @@ class TopStableTopK(DomainTopK):
         epsilon: pure DP outside the failure, > 0.
         failure_prob: in (0, 1).
 
-    Source: Carvalho et al. 2020, in its style; docs/proofs/top_k.md.
+    Source: after Carvalho et al. 2020; docs/proofs/top_k.md.
 
     >>> mechanism = TopStableTopK(k=1, domain_size=3, epsilon=30.0, failure_prob=1e-6)
     >>> mechanism(np.array([90, 2, 89, 0, 1, 1]), rng=np.random.default_rng(0)).indices

@@ -1,4 +1,4 @@
-"""The boundary wrapper: a call whose likeliest outcome is near certain is free, and may say that it is not."""
+"""The boundary wrapper: a call is free where one outcome is nearly certain; else it may answer "boundary", a hit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditional release: an outcome is published if it lies in a set, and may be asked for again with another set."""
+"""Conditional release: an outcome is published if it lies in a set; another set may be asked for later."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Conditional:
 class ConditionalRelease:
     """Draws outcomes, keeps them, and publishes each at most once: when it lies in a set that is asked for.
 
-    The sets are chosen by the caller from what is known so far. An outcome that is not published is known to lie in no
-    set asked before, so that a later set counts without those: overlaps do no harm.
+    The caller chooses the sets from what is known so far. An unpublished outcome lies in none of the sets asked before,
+    so sets may overlap: a later one counts without the earlier ones.
 
     Formal guarantees, within the price of the session, which is charged before anything is returned:
         * the first question about an epsilon-DP outcome is a q-target call, q = 1 / (e^epsilon + 1), hit if published.
         * every later one is charged as a call of 2 epsilon; each outcome hits at most once in its life.
         * a delta of the outcome's mechanism is charged with the first question alone.
 
-    Edge cases: a question that raises an error is charged as a hit, as the error may tell of the outcome. The outcomes
-    are private and die with the process: what was not asked for by then is never published.
+    Edge cases: a question that raises an error is charged as a hit, as the error may depend on the outcome. Unpublished
+    outcomes are private, kept in memory only, and lost when the process ends.
 
     Attributes:
         session: one counter, whose target covers every question: 2 epsilon if outcomes are asked for again.

@@ -19,15 +19,14 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVector(NoisyCounts):
-    """Releases how many items have a bit, with noise, where that reaches a threshold; any number of queries.
+    """Releases the noisy number of items with a bit where it reaches a threshold; any number of queries.
 
     An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
     a hit; with its `item_hits`-th hit it drops out of all later sums.
 
-    Formal guarantee, of everything that is released together, except with probability `failure_prob`: for one item
-    added or removed (add/remove) or exchanged for another (replace-one). A query in which the item has no bit is free;
-    one in which it has is a not-prior call of epsilon. An item hits at most `item_hits` times, and the two of an
-    exchange together twice as often.
+    Formal guarantee, for all releases together, except with probability `failure_prob`; one item is added or removed
+    (add/remove), or exchanged for another (replace-one). A query is free where the item's bit is 0, and a not-prior
+    call of epsilon where it is 1. An item has at most `item_hits` hits, so an exchange has at most twice as many.
 
     Edge cases: which items dropped out is private. Queries and thresholds may depend on all earlier outcomes.
 

@@ -1,4 +1,4 @@
-"""What threshold tests share: a whole number that moves by at most 1 or 2, discrete Laplace noise, and their price."""
+"""Base of the threshold tests: a whole number of sensitivity 1 or 2, discrete Laplace noise, and the price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical top-k: a set of k indices by noise on its best missing and its worst present count."""
+"""Canonical top-k: a set of k indices, chosen by noise on a loss of its best missing and its worst present count."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from pate.mechanisms.top_k.top_k import (
 
 @dataclass(frozen=True, kw_only=True)
 class GumbelTopK(TopKMechanism):
-    """k picks of a bounded range, all drawn with one Gumbel variable a count: what its two names have in common.
+    """k picks of a bounded range, drawn with one Gumbel variable per count; base of `PeelingTopK` and `OneShotTopK`.
 
     Attributes:
         epsilon: pure DP of the whole release, > 0; or

@@ -1,4 +1,4 @@
-"""Top-k by a sweep: noisy scores come out from the largest down, and only the k that come out are paid for."""
+"""Top-k by a sweep: noisy counts are released from the largest down, and only the k released ones are paid for."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class ScoredTopK(TopK):
 class SweepTopK(NoisyCounts):
     """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
 
-    It is a sweep: for each threshold from the top down, each count not yet released is asked whether its noisy value
-    is just that, and the k-th yes ends it. So the price knows k hits, but not the number of counts or of questions.
+    The threshold sweeps from the top down. At each threshold every count not yet released is asked whether its noisy
+    value equals it; the k-th yes ends the sweep. So the price depends on the k hits, and neither on the number of
+    counts nor on that of questions.
 
     Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`); k hits are n accesses except with
     probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.

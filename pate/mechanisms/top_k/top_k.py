@@ -1,4 +1,4 @@
-"""Top-k mechanisms: what they hand out, what they check, and how their price becomes noise."""
+"""Base of the top-k mechanisms: their outcome, the checks of their arguments, and noise from a price."""
 
 from __future__ import annotations
 

@@ -116,6 +116,7 @@ def test_a_gaussian_before_a_bit_against_a_quadrature() -> None:
     assert expit(BIT_EVENT.logits[0]) == pytest.approx(BITS[0])
 
 
+@pytest.mark.slow
 def test_a_piece_of_a_range_is_bounded_by_its_ends_and_the_bend() -> None:
     rng = np.random.default_rng(1)
     later = [bit_family(BITS, 2), bounded_range_family(0.5, 5)]

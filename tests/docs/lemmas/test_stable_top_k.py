@@ -40,6 +40,7 @@ def good_parts(
     return distributions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("padded", [True, False])
 def test_the_release_is_a_mixture_whose_good_parts_obey_the_price(adjacency: Adjacency, padded: bool) -> None:
@@ -98,6 +99,7 @@ def paper_distribution(counts: list[int], num_teachers: int, adjacency: Adjacenc
     return aggregator.distribution(np.array(counts), num_teachers=num_teachers)
 
 
+@pytest.mark.slow
 def test_one_pair_of_800_teachers_exceeds_the_paper_s_epsilon_under_replace_one() -> None:
     one = paper_distribution([799, 401] + [1] * 38, 800, Adjacency.REPLACE_ONE)
     two = paper_distribution([800, 400] + [2] * 38, 800, Adjacency.REPLACE_ONE)
@@ -105,6 +107,7 @@ def test_one_pair_of_800_teachers_exceeds_the_paper_s_epsilon_under_replace_one(
     assert 6.34 <= max(bounds) <= 6.37
 
 
+@pytest.mark.slow
 def test_one_pair_of_29640_teachers_exceeds_it_under_add_remove() -> None:
     counts = [760 * (39 - rank) for rank in range(40)]
     added = [count + rank % 2 for rank, count in enumerate(counts)]
@@ -114,6 +117,7 @@ def test_one_pair_of_29640_teachers_exceeds_it_under_add_remove() -> None:
     assert 5.31 <= max(bounds) <= 5.33
 
 
+@pytest.mark.slow
 def test_the_lower_bound_agrees_with_a_closed_form() -> None:
     """Randomized response, composed: its exact delta is a binomial sum."""
     p = 1 / (1 + math.exp(-0.1))

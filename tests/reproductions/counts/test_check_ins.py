@@ -100,6 +100,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         CheckIns(tmp_path, "brightkit")
 
 
+@pytest.mark.process
 def test_the_readers_load_nothing_heavy() -> None:
     probe = "import sys, reproductions.counts; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = set(

@@ -35,6 +35,7 @@ def experiment(tmp_path: Path) -> StudentExperiment:
     return StudentExperiment(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
 
 
+@pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
     compared = families()
     accuracy = experiment.prior_accuracy()
@@ -66,6 +67,7 @@ def test_plain_pate_as_its_paper_accounts() -> None:
     assert families()[3].paper_epsilon(50.0, **how) is None
 
 
+@pytest.mark.slow
 def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = {"num_private": 200, "num_public": 60, "num_test": 50}
     data = DigitsGrid(**sizes).load()

@@ -16,6 +16,7 @@ from reproductions.stable_top_k.celeba_prices import BOUND, FALSE, PricedAccount
 from reproductions.stable_top_k.exp3 import main
 from reproductions.stable_top_k.floors import Floor
 
+pytestmark = pytest.mark.slow  # one table, computed once for all tests here
 Cells = tuple[float | None, float | None, float | None, float | None]
 COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "replace_one_tight")
 PRINTED: dict[str, tuple[str, Cells]] = {

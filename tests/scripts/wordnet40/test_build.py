@@ -62,6 +62,7 @@ def test_the_representation_is_fitted_on_as_many_texts_as_are_public(
     assert fitted_on == [20]
 
 
+@pytest.mark.process
 def test_the_script_refuses_a_missing_dictionary_in_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scripts.build_wordnet", tmp_path / "absent", "--output", tmp_path / "out.npz"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -71,6 +72,7 @@ def test_the_script_refuses_a_missing_dictionary_in_one_line(tmp_path: Path) -> 
     assert not (tmp_path / "out.npz").exists()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(not DICTIONARY.exists(), reason="Debian's wordnet-base is not installed")
 def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_refused_query_costs_its_check_and_an_answered_one_check_and_answer() 
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        (np.array([[3, 3]]), r"votes\.sum=6: expected 5, one vote a teacher"),
+        (np.array([[3, 3]]), r"votes\.sum=6: expected 5, one vote per teacher"),
         (np.array([[5]]), r"votes\.shape=\(1, 1\): expected at least two classes"),
         (np.array([5, 0]), r"votes\.shape="),
         (np.array([[6, -1]]), r"votes=-1: expected"),

@@ -95,6 +95,7 @@ def test_another_number_of_queries_is_refused() -> None:
         GAP(np.zeros((599, 5)), rng=np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_a_gnmax_cost_is_released_with_noise_around_it_and_priced_by_its_event() -> None:
     votes = np.array([[40, 7, 3], [20, 25, 5]] * 20)
     cost = gnmax_cost(votes, noise_std=4.0, num_teachers=50, orders=4.0).rdp[0]

@@ -74,6 +74,7 @@ def test_pure_dp_agrees_with_dp_accounting() -> None:
     assert ours.get_epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVENTS)
 def test_doubling_the_orders_moves_no_epsilon_by_more_than_a_thousandth(name: str) -> None:
     """The default grid and its refinement, against four times the default grid around the best order."""

@@ -189,6 +189,7 @@ def test_a_certain_outcome_is_never_on_the_boundary() -> None:
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
 
 
+@pytest.mark.process
 def test_importing_sessions_loads_no_statistics() -> None:
     code = "import sys, pate.accounting.target_charging; print('scipy.stats' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

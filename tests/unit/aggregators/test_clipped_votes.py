@@ -108,6 +108,7 @@ def test_impossible_parameters_are_refused(change: dict[str, Any], message: str)
         replace(L1, **change)
 
 
+@pytest.mark.slow
 def test_working_copies_are_those_of_a_few_teachers() -> None:
     """A block of 40 MB is read in pieces: beside it, less than twice as much."""
     votes = np.random.default_rng(0).integers(0, 8, size=(1000, 1000, 40), dtype=np.uint8) == 0

@@ -54,6 +54,7 @@ def test_much_noise_releases_sets_of_all_kinds_but_none_too_large() -> None:
         assert len(np.unique(release.labels, axis=0)) > 200
 
 
+@pytest.mark.slow
 def test_more_labels_than_a_float_can_count_sets_of() -> None:
     votes = np.zeros((5, 2, 2000), dtype=bool)
     release = PowersetGNMax(noise_std=1.0).aggregate(votes, num_teachers=5, rng=np.random.default_rng(0))

@@ -83,12 +83,14 @@ def test_digits_are_learnt_at_a_moderate_price() -> None:
     assert model.score(inputs[1350:], digits[1350:]) > 0.4
 
 
+@pytest.mark.slow
 def test_the_price_depends_on_nothing_private(labels: Data) -> None:
     inputs, bits, public = labels
     other = fitted((-inputs, 1 - bits, public))
     assert other.release_.event == fitted(labels).release_.event
 
 
+@pytest.mark.slow
 def test_noise_is_new_every_time_and_a_seed_repeats_it(labels: Data) -> None:
     noisy = GaussianVotes(noise_std=30.0)
     with warnings.catch_warnings():
@@ -108,6 +110,7 @@ def test_noise_is_taken_as_it_is_without_a_target(classes: Data) -> None:
     assert model.epsilon_ == ExactAccountant().compose(event).get_epsilon(1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "aggregator",
     [
@@ -138,6 +141,7 @@ def test_a_student_of_its_own(labels: Data) -> None:
     assert isinstance(model.student_.fitted.models[0], DecisionTreeClassifier)
 
 
+@pytest.mark.slow
 def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> None:
     assert not hasattr(fitted(labels, RidgeClassifier()), "predict_proba")
 
@@ -230,6 +234,7 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
     assert not hasattr(copy, "epsilon_")
 
 
+@pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
     few = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20)))
@@ -249,6 +254,7 @@ def test_as_the_last_step_of_a_pipeline(classes: Data) -> None:
     assert make_pipeline(*steps).fit(inputs, names).score(inputs, names) > 0.7
 
 
+@pytest.mark.slow
 def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_path: Path) -> None:
     inputs, bits, public = labels
     grid = {"epsilon": [2.0, 4.0]}
@@ -318,6 +324,7 @@ def test_a_regressor_is_no_teacher_of_classes(classes: Data) -> None:
         PATEClassifier(student=Ridge()).fit(inputs, targets, X_public=public)
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
     """An imputer inside learns from one teacher's records; where nothing takes missing values they are refused."""
     inputs, targets, public = (array.copy() for array in labels)

@@ -8,7 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from pate.accounting import Ledger
-from pate.aggregators import FixedTopK, GaussianVotes, GNMax, PowersetGNMax
+from pate.aggregators import FixedTopK, GaussianVotes, GNMax, PowersetGNMax, ReleaseContext
 from pate.classifier.ensemble import FittedVotes
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import ManyLabels, OneClass, Task
@@ -69,7 +69,7 @@ def test_nearest_neighbors_vote_as_by_hand() -> None:
 def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: GaussianVotes | PowersetGNMax) -> None:
     cast = votes(*TASKS[0])
     ledger = Ledger(target_delta=1e-6)
-    release = aggregator.release_from(source(*TASKS[0]), rng=np.random.default_rng(3), ledger=ledger)
+    release = aggregator.release_from(source(*TASKS[0]), ReleaseContext(np.random.default_rng(3), ledger))
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -77,5 +77,5 @@ def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: Gaussian
 
 @pytest.mark.parametrize("aggregator", [GNMax(noise_std=2.0), FixedTopK(k=1, epsilon=1.0)])
 def test_aggregators_for_one_class_take_its_votes(aggregator: GNMax | FixedTopK) -> None:
-    release = aggregator.release_from(source(*TASKS[1]), rng=np.random.default_rng(3))
+    release = aggregator.release_from(source(*TASKS[1]), ReleaseContext(np.random.default_rng(3)))
     assert (release.labels.sum(axis=1) == 1).all()

@@ -6,7 +6,7 @@ import pytest
 
 from pate.cli import app
 from pate.networks.device import DeviceFull
-from pate.teachers.engine import WorkersLost
+from pate.teachers.engines.engine import WorkersLost
 
 
 def ended_with(
@@ -63,6 +63,7 @@ def test_a_full_disk_in_the_thread_of_events_is_not_printed(capsys: pytest.Captu
         assert bool(capsys.readouterr().err) == printed
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("error", "said"), [("KeyboardInterrupt", "interrupted\n"), ("KeyError", "Traceback (most")])
 def test_ctrl_c_while_a_command_loads_is_one_line(error: str, said: str) -> None:
     """`pate.cli` is imported first; another error keeps its traceback."""

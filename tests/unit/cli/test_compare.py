@@ -73,6 +73,7 @@ def composed() -> Iterator[Callable[..., Any]]:
         yield lambda *overrides: compose("compare", list(overrides))
 
 
+@pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
     config = composed()
     entrants = [_method(name, config, []) for name in _names(config.aggregators)]
@@ -83,6 +84,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
     assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (600, 1e-6, 5)
 
 
+@pytest.mark.slow
 def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(composed: Callable[..., Any]) -> None:
     config = composed("adjacency=add_remove")
     given = ["teacher.num_teachers=50", "teacher.penalty=2"]

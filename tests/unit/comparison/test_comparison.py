@@ -19,6 +19,7 @@ from pate.teachers import KernelTeacher, LinearTeacher, StackedEngine
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 
+pytestmark = pytest.mark.slow
 VOTES = GaussianVotes(noise_std=1.0)
 HOPELESS = StableTopK(selection_scale=4.0, test_std=6.0, failure_prob=1e-3)
 CHECKED = NotPriorTopK(
@@ -177,6 +178,7 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     assert texts[0] == texts[1]
 
 
+@pytest.mark.process
 def test_workers_change_nothing(tmp_path: Path) -> None:
     alone, shared = (run(tmp_path / str(n), num_workers=n, epsilons=(50.0,), seeds=(0,)) for n in (1, 2))
     assert alone.runs == shared.runs

@@ -85,6 +85,7 @@ def test_an_image_that_cannot_be_made_loses_nothing(cache: PixelCache) -> None:
     assert rest.made == list(range(1024, COUNT))
 
 
+@pytest.mark.process
 def test_killed_and_continued_it_ends_with_the_same_bytes(cache: PixelCache, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL

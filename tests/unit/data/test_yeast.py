@@ -91,6 +91,7 @@ def test_without_river_one_line_says_what_to_install(monkeypatch: pytest.MonkeyP
         Yeast().load()
 
 
+@pytest.mark.process
 def test_river_is_found_without_being_imported(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "site" / "river" / "datasets"
     folder.mkdir(parents=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from pate.aggregators import TrainingSet
 from pate.networks import Recipe
 from pate.student import CNNStudent
 from pate.teachers import (
@@ -53,6 +54,7 @@ def queries(make_images):
     return make_images(70, seed=99)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS])
 def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
     def votes(folder):
@@ -68,6 +70,7 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
     np.testing.assert_allclose(found, moved, atol=5e-3 if REAL else 1e-5)
 
 
+@pytest.mark.slow
 def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
     few, votes = Shard(parts[2].inputs[:3], parts[2].labels[:3]), []
@@ -82,7 +85,7 @@ def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, quer
     student, found = CNNStudent(width=8, epochs=2, folds=2, precision=precision), []
     for place in (gpu, processor):
         with place():
-            model = student.fit_with_pool(parts[0].inputs, parts[0].labels, pool=queries[:20], seed=1)
+            model = student.learn(TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1)
             found.append(model.predict_proba(queries))
         np.testing.assert_array_equal(found[-1], model.predict_proba(queries))
     np.testing.assert_allclose(*found, atol=0.03)

@@ -54,6 +54,7 @@ def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
         ResNet50Student()  # not once it has labels to learn from, which were paid for
 
 
+@pytest.mark.slow
 def test_weights_come_from_the_file_and_the_head_is_ours(backbone):
     tensors = ResNet50(7, str(backbone)).initial(np.random.default_rng(0))
     stored = torch.load(backbone, weights_only=True)
@@ -74,6 +75,7 @@ def test_a_minibatch_may_be_one_image(side):
     assert logits.isfinite().all()
 
 
+@pytest.mark.slow
 def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
     frozen = FrozenBackbone(str(backbone), None, CPU)

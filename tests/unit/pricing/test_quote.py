@@ -21,7 +21,7 @@ from pate.pricing import (
     PricedRelease,
     Quote,
     ReleaseShape,
-    certified_test,
+    certify_stability_test,
     plan_release,
     quote_release,
 )
@@ -106,16 +106,16 @@ def test_printed_epsilon_is_rounded_up() -> None:
 def test_any_stability_test_can_be_certified() -> None:
     """A Gaussian test at the order that the release is best at, a table at its own."""
     release = planned()
-    table = certified_test(release, BUDGET)
+    table = certify_stability_test(release, BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
     assert table.order == quote_release(release, BUDGET).best_order
     ready = planned(StableTopK(selection_scale=38.985, test="table", table=table))
-    assert certified_test(ready, BUDGET) == table
+    assert certify_stability_test(ready, BUDGET) == table
     quote = quote_release(ready, BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
     with pytest.raises(InvalidValue, match="aggregator=GaussianVotes: expected one with a stability test"):
-        certified_test(planned(GaussianVotes(noise_std=50.0)), BUDGET)
+        certify_stability_test(planned(GaussianVotes(noise_std=50.0)), BUDGET)
 
 
 def test_queries_that_were_solved_for_are_said_so() -> None:

@@ -27,6 +27,7 @@ def charged(report: Report, plain_epsilon: float) -> Report:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT)])
 def test_every_output_says_whether_it_paid(
     report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
@@ -51,6 +52,7 @@ def test_infinite_plain_composition_is_said_to_be_worse(report: Report) -> None:
     assert charging_verdict(charged(report, math.inf).privacy).startswith("pays")
 
 
+@pytest.mark.slow
 def test_other_aggregators_say_nothing_of_hits(report: Report, figures: RunFigures) -> None:
     assert charging_verdict(report.privacy) == hit_counts(report.release) == ""
     assert "target charging" not in render_html(report, figures).lower()

@@ -51,8 +51,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(report: Report, figures: RunFigures) -> Page:
-    return Page(render_html(report, figures))
+def html(report: Report, figures: RunFigures) -> str:
+    return render_html(report, figures)
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return Page(html)
 
 
 def test_every_tag_is_closed_and_every_id_is_unique(page: Page) -> None:
@@ -61,9 +66,7 @@ def test_every_tag_is_closed_and_every_id_is_unique(page: Page) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_nothing_is_fetched_and_nothing_runs(report: Report, figures: RunFigures) -> None:
-    html = render_html(report, figures)
-    page = Page(html)
+def test_nothing_is_fetched_and_nothing_runs(html: str, page: Page) -> None:
     for tag in ("script", "link", "img", "iframe", "object", "base", "form"):
         assert page.named(tag) == [], tag
     for _, attributes in page.elements:
@@ -77,8 +80,7 @@ def test_nothing_is_fetched_and_nothing_runs(report: Report, figures: RunFigures
     assert set(re.findall(r"url\((.)", html)) <= {"#"}
 
 
-def test_reads_well_on_a_phone_in_the_dark_and_on_paper(report: Report, figures: RunFigures) -> None:
-    html = render_html(report, figures)
+def test_reads_well_on_a_phone_in_the_dark_and_on_paper(html: str) -> None:
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in html
     assert "@media screen and (prefers-color-scheme: dark)" in html
     assert "@media print" in html
@@ -116,6 +118,7 @@ def test_the_price_is_rounded_up_and_the_papers_figure_labeled(page: Page) -> No
     assert any("≤ 8.00" in text for text in page.texts("dd"))
 
 
+@pytest.mark.slow
 def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     unbounded = replace(report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None))
     page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
@@ -125,7 +128,10 @@ def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
     assert not any("paper" in text for text in page.texts("tr"))
 
 
-def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(report: Report, figures: RunFigures) -> None:
+@pytest.mark.slow
+def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
+    report: Report, figures: RunFigures, page: Page
+) -> None:
     odd = replace(
         report,
         privacy=replace(report.privacy, noise_seeded=True),
@@ -135,9 +141,10 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(report: Report,
     warnings = Page(render_html(odd, figures)).texts("p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
     assert any(text.startswith("Synthetic data: ") for text in warnings)
-    assert not any("seed" in text or "Synthetic" in text for text in Page(render_html(report, figures)).texts("p"))
+    assert not any("seed" in text or "Synthetic" in text for text in page.texts("p"))
 
 
+@pytest.mark.slow
 def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     attack = '"><script>alert(1)</script>$title'
     odd = replace(
@@ -162,6 +169,7 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     assert any(text.startswith(attack) for text in page.texts("tr"))
 
 
+@pytest.mark.slow
 def test_the_table_of_labels_has_every_label_and_dashes_for_the_undefined(report: Report, figures: RunFigures) -> None:
     per_label = {"f1": np.array([0.5, 0.25, 0.0, 1.0]), "recall": np.array([0.5, 0.1, np.nan, 1.0])}
     rows = Page(render_html(report, replace(figures, student_per_label=per_label))).texts("tr")

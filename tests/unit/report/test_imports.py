@@ -13,12 +13,14 @@ def modules_after(statement: str) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
+@pytest.mark.process
 def test_importing_the_package_loads_neither_torch_nor_matplotlib() -> None:
     loaded = modules_after("import pate.report")
     assert "pate" in loaded
     assert not loaded & {"torch", "matplotlib", "tensorboard", "hydra"}
 
 
+@pytest.mark.process
 def test_the_page_needs_matplotlib_so_the_probe_can_fail() -> None:
     loaded = modules_after("from pate.report import render_html")
     assert "matplotlib" in loaded

@@ -35,6 +35,7 @@ def texts(svg: str) -> list[str]:
     return ["".join(element.itertext()) for element in root.iter() if element.tag == "text"]
 
 
+@pytest.mark.slow
 def test_every_picture_is_drawn_and_marked(drawn: dict[str, Picture]) -> None:
     assert {name: picture.mark for name, picture in drawn.items()} == MARKS
     assert all(name == picture.name for name, picture in drawn.items())
@@ -64,6 +65,7 @@ def test_ids_of_one_page_are_unique_and_references_hit(drawn: dict[str, Picture]
         assert set(targets) <= set(re.findall(r'\bid="([^"]+)"', svg))
 
 
+@pytest.mark.slow
 def test_drawing_is_reproducible_and_changes_no_global_state(
     report: Report, figures: RunFigures, drawn: dict[str, Picture]
 ) -> None:
@@ -82,6 +84,7 @@ def test_label_bars_are_sorted_and_named(figures: RunFigures) -> None:
     assert "1 of 4 labels have F1 zero" in picture.caption
 
 
+@pytest.mark.slow
 def test_all_forty_labels_are_shown_and_of_a_hundred_the_ends(figures: RunFigures) -> None:
     for num_labels, shown in ((40, 40), (100, 60)):
         names = tuple(f"label{index:03}" for index in range(num_labels))
@@ -147,6 +150,7 @@ def test_epsilon_curve_names_its_rounded_end(figures: RunFigures) -> None:
     assert "8.00" in texts(picture.svg)
 
 
+@pytest.mark.slow
 def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
     count = 1_000_000
     many = RunFigures(

@@ -59,6 +59,7 @@ def test_refuses_an_unknown_kind_and_names_the_nearest(folder):
         StudentModel.load(folder)
 
 
+@pytest.mark.process
 def test_reading_a_student_loads_no_pickle(folder):
     script = (
         "import sys, builtins, pickle\n"

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from pate.aggregators import TrainingSet
 from pate.student import CNNStudent, ResNet50Student, StudentModel
 from pate.validation import InvalidValue
 
@@ -29,8 +30,11 @@ def others():
 @pytest.mark.parametrize("pool_size", [0, 40])
 def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     heard = []
-    model = CNNStudent(**SMALL).fit_with_pool(
-        *answered, pool=others[0][:pool_size], seed=0, on_epoch=lambda epoch, losses: heard.append(losses["loss"])
+    model = CNNStudent(**SMALL).learn(
+        TrainingSet(*answered),
+        pool=others[0][:pool_size],
+        seed=0,
+        on_epoch=lambda epoch, losses: heard.append(losses["loss"]),
     )
     assert (model.predict(others[0]) == others[1]).mean() > 0.9
     assert (model.predict_proba(others[0])[:, -1] == 0).all(), "a label never released is never predicted"
@@ -41,7 +45,7 @@ def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
 
 def test_the_pool_is_used_up_to_a_number(answered, others):
     student = CNNStudent(**(SMALL | {"max_unlabeled": 10, "epochs": 2}))
-    few, many = (student.fit_with_pool(*answered, pool=others[0][:size], seed=0) for size in (10, 90))
+    few, many = (student.learn(TrainingSet(*answered), pool=others[0][:size], seed=0) for size in (10, 90))
     assert (few.predict_proba(others[0]) == many.predict_proba(others[0])).all()
     assert many.choices["unlabeled"] == 10
 
@@ -70,11 +74,12 @@ def test_few_answers(answered, others, tmp_path):
         assert (StudentModel.load(tmp_path / str(size)).predict(others[0]) == model.predict(others[0])).all()
 
 
+@pytest.mark.slow
 def test_a_resnet_can_be_a_student(tmp_path):
     rng = np.random.default_rng(0)
     images, labels = rng.random((4, 3, 32, 32), np.float32), rng.random((4, 2)) < 0.5
     student = ResNet50Student(epochs=1, folds=2, image_size=32, max_unlabeled=0, device="cpu")
-    model = student.fit_with_pool(images, labels, pool=images, seed=0)
+    model = student.learn(TrainingSet(images, labels), pool=images, seed=0)
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
     assert (loaded.predict_proba(images) == model.predict_proba(images)).all()

@@ -55,6 +55,7 @@ def test_they_learn(questions):
     assert ((teacher.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
+@pytest.mark.process
 def test_engines_in_whatever_order_and_chunk_give_the_same_bytes(image_parts, tmp_path):
     teacher = CNNTeacher(**SMALL)
     engines = [SequentialEngine(), StackedEngine(chunk_size=2), ProcessesEngine(num_workers=2, chunk_size=3)]

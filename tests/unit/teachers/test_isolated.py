@@ -54,6 +54,7 @@ class Listening(SequentialEngine):
         super().train(job)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_teachers_apart_where_groups_have_several_records(tmp_path):
     def load():
         data = small_dataset()

@@ -25,6 +25,7 @@ def backbone(tmp_path_factory):
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_whole_network_is_trained_from_the_seed():
     part = image_part(4, 0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
@@ -38,6 +39,7 @@ def test_a_whole_network_is_trained_from_the_seed():
     assert ((confidences >= 0) & (confidences <= 1)).all()
 
 
+@pytest.mark.slow
 def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")

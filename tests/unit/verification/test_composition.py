@@ -29,6 +29,7 @@ def test_divergences_add_up_while_nothing_is_merged() -> None:
     assert largest_renyi(both[0][None], both[1][None], [2.0, 8.0]) == pytest.approx(5 * once, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     """A Gaussian with std 20, in cells, 100 times: mu = 1/2."""
     edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])

@@ -69,6 +69,7 @@ def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(rng.dirichlet(np.full(4, 0.7))[None], rng.dirichlet(np.full(4, 0.7))[None]) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure_prob", [0.02, 0.2])
 def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(failure_prob: float) -> None:
     """Against a linear program over all dominated pairs, for the hockey sticks in both directions."""

@@ -93,7 +93,7 @@ def test_symmetry_changes_no_figure() -> None:
 
 @pytest.mark.parametrize("one_vote", [False, True])
 def test_one_vote_each(one_vote: bool) -> None:
-    """With one vote a teacher the difference of two counts still moves by 2."""
+    """With one vote per teacher the difference of two counts still moves by 2."""
     verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), one_vote=one_vote, **SHAPE)
     assert verdict.ratio > 0.99
 

@@ -140,6 +140,7 @@ def test_a_flipped_bit_fails_the_checksum(tmp_path):
         opened.histogram()
 
 
+@pytest.mark.process
 def test_importing_votes_needs_numpy_alone():
     script = (
         "import sys, pate.votes\n"

@@ -137,6 +137,7 @@ PLAYS: dict[str, tuple[list[Event], list[list[tuple[Fraction, Fraction]]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYS)
 @pytest.mark.parametrize("y", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)])
 def test_never_below_the_best_play_and_close_to_it(name: str, y: Fraction) -> None:
@@ -194,6 +195,7 @@ def test_noisy_maxima_add_up_below_renyi() -> None:
 # The paper's experiment.
 
 
+@pytest.mark.slow
 def test_the_papers_experiment_costs_what_was_computed_independently() -> None:
     """3.44 by the specification's own program; its non-adaptive lower bound is 3.438."""
     aggregator = StableTopK(selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove")

@@ -62,6 +62,7 @@ def test_gap_to_release_is_the_smallest() -> None:
         GAUSSIAN.steps(**VOTES).gap_to_release(1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) -> None:
@@ -79,6 +80,7 @@ def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) 
         assert smallest <= (rival.calibrated(**goal).steps(**votes).gap_to_release(0.5) or math.inf) + 1
 
 
+@pytest.mark.slow
 def test_an_open_split_beats_the_papers_ratio_by_far() -> None:
     """At 3.6 under replace-one 800 teachers need a gap of 736 with the paper's ratio of scales."""
     papers = GAUSSIAN.calibrated(**GOAL, **SHAPE)
@@ -98,6 +100,7 @@ def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
     assert released[0] > released[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
     ("base", "gaps"),

@@ -173,6 +173,7 @@ def test_scaling_multiplies_all_noise() -> None:
         dataclasses.replace(TABLE, table=ready).scaled(2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_table_calibration_gives_the_peel_its_share(adjacency: Adjacency, share: float) -> None:

@@ -187,6 +187,7 @@ def test_paper_epsilon_exists_for_gaussian_noise_only_and_not_beyond_delta() -> 
     assert PAPER.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "target"), [("replace_one", 8.0), ("add_remove", 3.6), ("replace_one", 0.5)])
 def test_calibrated_table_beats_a_calibrated_gaussian_test(adjacency: Adjacency, target: float) -> None:
     """At the same epsilon the table passes smaller gaps (spec section 11: 160 against 482 votes at 3.6)."""
@@ -198,6 +199,7 @@ def test_calibrated_table_beats_a_calibrated_gaussian_test(adjacency: Adjacency,
     assert needs[0] < 0.6 * needs[1]
 
 
+@pytest.mark.slow
 def test_table_calibration_splits_the_budget_by_the_share() -> None:
     goal = {"target_epsilon": 8.0, "target_delta": 1e-6}
     scales = [

@@ -30,6 +30,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return folder
 
 
+@pytest.mark.slow
 def test_read_as_celeba_they_are_the_faces_drawn_in_memory(written: Path) -> None:
     read = CelebA(root=written, image_size=16, missing="error").load()
     sizes = dict(zip(("num_private", "num_public", "num_test"), split_sizes(COUNT), strict=True))
@@ -80,6 +81,7 @@ def test_as_many_faces_as_celeba_are_in_its_splits() -> None:
         FaceCopy(count=2)
 
 
+@pytest.mark.slow
 def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ def test_impossible_parameters_are_refused() -> None:
             FaceCopy(**change)
 
 
+@pytest.mark.process
 def test_the_script_writes_a_copy_and_says_a_mistake_in_one_line(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), str(tmp_path / "copy"), "--count", "9", "--size", "8", "--format"]
     wrong = subprocess.run([*command, "xml"], capture_output=True, text=True, check=False, timeout=120)

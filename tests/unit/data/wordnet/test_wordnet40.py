@@ -83,6 +83,7 @@ def test_a_ridge_regression_reaches_what_the_source_promises(dataset: Dataset) -
     assert (true == (prevalence > 0.5)).mean() == pytest.approx(0.892, abs=0.003)
 
 
+@pytest.mark.process
 def test_importing_the_data_sets_is_light() -> None:
     heavy = "torch", "sklearn", "scipy", "PIL", "hydra", "pandas"
     code = f"import sys, pate.data; print([name for name in {heavy!r} if name in sys.modules])"

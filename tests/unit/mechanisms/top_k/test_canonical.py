@@ -76,6 +76,7 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
     assert len(likely.first) < len(every.first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("noise", ["gumbel", "half_logistic"])
 def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:

@@ -98,6 +98,7 @@ def test_class_counts_are_exact_far_beyond_floating_point() -> None:
     assert sum(sizes.values()) == total
 
 
+@pytest.mark.slow
 def test_few_and_many_places_have_the_same_distribution() -> None:
     """The two ways to draw, against the exact distribution: a chi-square with a fixed seed."""
     rng = np.random.default_rng(3)

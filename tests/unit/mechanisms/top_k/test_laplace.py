@@ -84,6 +84,7 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
     return np.asarray((last_is_first + last_is_second) @ weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [0, 3, 15])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_the_approximate_price_covers_many_counts_of_two_kinds(adjacency: Adjacency, lead: int) -> None:

@@ -21,7 +21,7 @@ from pate.teachers import (
     StackedEngine,
     TrainingJob,
 )
-from pate.teachers.engine import WorkersLost
+from pate.teachers.engines.engine import WorkersLost
 from pate.validation import InvalidValue
 
 LINEAR = LinearTeacher(device="cpu")
@@ -43,6 +43,7 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("teacher", [LINEAR, MLP], ids=lambda teacher: type(teacher).__name__)
 def test_engines_agree(teacher, many, queries, tmp_path):
     stacked = train(StackedEngine(chunk_size=4), teacher, many, tmp_path / "stacked")
@@ -108,6 +109,7 @@ def test_only_chunks_with_a_gap_are_trained(many, tmp_path):
     assert asked == [4, 5, 6, 7]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "engine",
     [SequentialEngine(), StackedEngine(chunk_size=4), ProcessesEngine(num_workers=2, chunk_size=4)],
@@ -146,6 +148,7 @@ class LargeTeacher(LinearTeacher):
         return super().fit_many(shards, seeds)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("engine", [StackedEngine(chunk_size=2), ProcessesEngine(num_workers=1, chunk_size=2)])
 def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(engine, many, tmp_path):
     with pytest.raises(DeviceFull, match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size"):
@@ -163,6 +166,7 @@ class DyingTeacher(LinearTeacher):
         return super().fit_many(shards, seeds)
 
 
+@pytest.mark.process
 def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
     rule = r"^worker processes died 3 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
@@ -224,9 +228,11 @@ def train_deaf_workers(folder):
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.mark.process
 def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
     """In a process of its own, whose first workers they are."""
-    code = "import sys; from tests.unit.teachers.test_engine import train_deaf_workers; train_deaf_workers(sys.argv[1])"
+    module = "tests.unit.teachers.engines.test_engine"
+    code = f"import sys; from {module} import train_deaf_workers; train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120
@@ -234,6 +240,7 @@ def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
     process = run_script(tmp_path)
     seen = {int(process.stdout.readline()) for _ in range(4)}

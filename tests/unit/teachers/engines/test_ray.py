@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine, TrainingJob
-from pate.teachers.engine import WorkersLost
+from pate.teachers.engines.engine import WorkersLost
 from pate.validation import InvalidValue
 
 MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
@@ -41,6 +41,7 @@ class DyingOnceTeacher(MLPTeacher):
         return super().fit_many(shards, seeds)
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
     parts, heard = make_parts([20 + index % 3 for index in range(10)]), []
@@ -51,6 +52,7 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
     assert sorted(heard[:10]) == [(index, store.load(index)["loss_curve"][-1]) for index in range(10)]
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
     parts, heard = make_parts([20] * 6), []
@@ -67,13 +69,14 @@ def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_pa
 
 WORKER = """
 import sys, time
-from pate.teachers.ray import _end_with_node
+from pate.teachers.engines.ray import _end_with_node
 _end_with_node(int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)
 """
 
 
+@pytest.mark.process
 def test_a_worker_ends_with_its_node():
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
@@ -88,6 +91,7 @@ def test_a_worker_ends_with_its_node():
             worker.kill()
 
 
+@pytest.mark.process
 def test_a_worker_whose_node_is_gone_does_not_begin():
     node = subprocess.Popen([sys.executable, "-c", ""])
     node.wait()

@@ -14,9 +14,9 @@ from multiprocessing.resource_tracker import ensure_running
 from joblib import cpu_count
 from joblib.externals.loky import get_reusable_executor
 
-from pate.teachers.engine import Engine, WorkersLost
-from pate.teachers.job import Chunk, TrainingJob, last_loss
-from pate.teachers.worker import ONE_THREAD, end_unless
+from pate.teachers.engines.engine import Engine, WorkersLost
+from pate.teachers.engines.job import Chunk, TrainingJob, last_loss
+from pate.teachers.engines.worker import ONE_THREAD, end_unless
 from pate.validation import require_count
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pate.teachers.engine import Engine, train_here
-from pate.teachers.job import TrainingJob
+from pate.teachers.engines.engine import Engine, train_here
+from pate.teachers.engines.job import TrainingJob
 from pate.validation import require_count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from pate.teachers.job import TrainingJob
+from pate.teachers.engines.job import TrainingJob
 
 
 class WorkersLost(ChildProcessError, RuntimeError):

@@ -85,6 +85,7 @@ class DyingOnceTeacher(LinearTeacher):
         return super().fit_many(shards, seeds)
 
 
+@pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
     parts, heard = make_parts([20 + index for index in range(6)]), []
     teacher = DyingOnceTeacher(device="cpu", marker=str(tmp_path / "died"))
@@ -116,6 +117,7 @@ ProcessesEngine(num_workers=1).train(TrainingJob(SlowTeacher(device="cpu"), lamb
 """
 
 
+@pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
     script = SCRIPT.replace("sys.argv[1]", repr(str(tmp_path)))
     run = subprocess.Popen([sys.executable, "-c", script], cwd=os.getcwd(), stderr=subprocess.DEVNULL)

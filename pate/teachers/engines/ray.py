@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pate.teachers.engine import Engine, WorkersLost
-from pate.teachers.job import Chunk, ChunkTask, TrainingJob, last_loss
+from pate.teachers.engines.engine import Engine, WorkersLost
+from pate.teachers.engines.job import Chunk, ChunkTask, TrainingJob, last_loss
+from pate.teachers.engines.worker import ONE_THREAD, end_unless
 from pate.teachers.teacher import State
-from pate.teachers.worker import ONE_THREAD, end_unless
 from pate.validation import InvalidValue, require_count, require_non_negative
 
 _ENVIRONMENT = {"env_vars": ONE_THREAD}

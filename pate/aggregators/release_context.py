@@ -1,0 +1,59 @@
+"""What a release is made with, beside the votes: its noise, its ledger, and what was done before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Ledger
+from pate.files.kept_arrays import KeptArrays
+
+Bits = NDArray[np.bool_]
+
+Watch = Callable[[int, int, int], None]
+"""Told how far a session is: queries asked, hits among them, hits that are left."""
+
+
+@runtime_checkable
+class PriorRule(Protocol):
+    """Says before each round what the next answers are expected to be, from what was released before it.
+
+    Attributes:
+        name: text that no two rules share which can say different things: it is a part of the release's identity.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
+        """The expected labels of the queries that follow, `[num_queries, L]`; a row without a label expects nothing.
+
+        Args:
+            labels: `[start, L]` released in the rounds before.
+            answered: `[start]`.
+            num_queries: of the next round.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseContext:
+    """What `Aggregator.release_from` is given beside the votes.
+
+    Attributes:
+        rng: fresh noise comes from it.
+        ledger: charged, and on disk, before any noise is drawn; None charges nothing.
+        kept: where intermediate results lie. What is there is neither drawn nor charged again.
+        prior: what a student expects; for aggregators that `expects_prior`.
+        watch: told how far a session is.
+    """
+
+    rng: np.random.Generator
+    ledger: Ledger | None = None
+    kept: KeptArrays = field(default_factory=KeptArrays)
+    prior: PriorRule | None = None
+    watch: Watch | None = None

@@ -1,0 +1,26 @@
+"""Cases of BoundaryMax."""
+
+from __future__ import annotations
+
+from pate.aggregators import BoundaryMax
+from tests.contract.case import SESSION, Case
+from tests.privacy.case import Case as LawCase
+from tests.privacy.case import Counts, Distribution, Shape, rename_set
+
+CONTRACT = (Case("boundary_max", BoundaryMax(selection_scale=6.0, **SESSION), halts=True),)
+
+
+def _distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distribution:
+    distribution = aggregator.distribution(histogram).tolist()
+    return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}
+
+
+DISTRIBUTIONS = (
+    LawCase(
+        "BoundaryMax",
+        lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
+        _distribution,
+        tightness=0.7,
+        rename=rename_set,
+    ),
+)

@@ -1,0 +1,31 @@
+"""Cases of BoundaryTopK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pate.aggregators import BoundaryTopK
+from tests.contract.case import SESSION, Case
+from tests.privacy.case import Case as LawCase
+from tests.privacy.case import rename_set
+
+CONTRACT = (
+    Case("boundary", BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION), halts=True),
+)
+
+_SMALL = {"selection_scale": 2.0, "test_std": 2.0, "failure_prob": 0.01, "target_hits": 1, "session_delta": 0.05}
+
+
+def _rename(outcome: Any, order: list[int]) -> Any:
+    return outcome if isinstance(outcome, str) else rename_set(outcome, order)
+
+
+DISTRIBUTIONS = (
+    LawCase(
+        "BoundaryTopK",
+        lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_SMALL),
+        tightness=0.3,
+        min_labels=3,
+        rename=_rename,
+    ),
+)

@@ -1,0 +1,13 @@
+"""Cases of CenteredVotes."""
+
+from __future__ import annotations
+
+from pate.aggregators import CenteredVotes
+from tests.contract.case import Case
+
+CONTRACT = (
+    Case(
+        "centered", CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0), refuses=False, any_real=True, flat=True
+    ),
+)
+WITHOUT_DISTRIBUTION = "real numbers; its sum and its noise in test_centered_votes.py"

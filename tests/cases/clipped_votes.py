@@ -1,0 +1,12 @@
+"""Cases of ClippedVotes."""
+
+from __future__ import annotations
+
+from pate.aggregators import ClippedVotes
+from tests.contract.case import Case
+
+CONTRACT = (
+    Case("clipped_l1", ClippedVotes(noise_std=3.0, vote_clip=3), refuses=False),
+    Case("clipped_l2", ClippedVotes(noise_std=3.0, vote_clip=3, norm="l2"), refuses=False),
+)
+WITHOUT_DISTRIBUTION = "reads each teacher's votes; all ensembles in test_clipped_votes.py"

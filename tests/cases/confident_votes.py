@@ -1,0 +1,20 @@
+"""Cases of ConfidentVotes."""
+
+from __future__ import annotations
+
+from pate.aggregators import ConfidentVotes
+from tests.contract.case import Case
+from tests.privacy.case import Case as LawCase
+from tests.privacy.case import rename_bits
+from tests.privacy.rival_distributions import SCREENED, confident_votes_distribution
+
+CONTRACT = (Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),)
+DISTRIBUTIONS = (
+    LawCase(
+        "ConfidentVotes",
+        lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
+        confident_votes_distribution,
+        tightness=0.8,
+        rename=rename_bits,
+    ),
+)

@@ -1,0 +1,53 @@
+"""The cases of every aggregator that ships, one file each in this folder; a new file is found, and nothing lists it.
+
+A file says `CONTRACT`, the cases of the common suite (`tests.contract.case.Case`), and `DISTRIBUTIONS`, those of the
+verifier (`tests.privacy.case.Case`), or `WITHOUT_DISTRIBUTION`: why there is no exact distribution of one histogram,
+and where it is looked at instead.
+"""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.contract.case import Case
+from tests.privacy.case import Case as LawCase
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """What one file brings.
+
+    Attributes:
+        name: of the file.
+        contract: for the common suite, at least one; all of one class.
+        distributions: for the verifier.
+        without_distribution: why there are none of these; empty where there are.
+    """
+
+    name: str
+    contract: tuple[Case, ...]
+    distributions: tuple[LawCase, ...]
+    without_distribution: str
+
+    @property
+    def kind(self) -> type:
+        """The class that the file is about."""
+        return type(self.contract[0].aggregator)
+
+
+def case_files(folder: Path) -> tuple[CaseFile, ...]:
+    """The files of cases in a folder."""
+    return tuple(_read(path) for path in sorted(folder.glob("*.py")) if path != Path(__file__))
+
+
+def _read(path: Path) -> CaseFile:
+    said = runpy.run_path(str(path))
+    distributions, without = tuple(said.get("DISTRIBUTIONS", ())), said.get("WITHOUT_DISTRIBUTION", "")
+    assert len({type(case.aggregator) for case in said["CONTRACT"]}) == 1, f"{path.name}: cases of one class in a file"
+    assert bool(distributions) != bool(without), f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
+    return CaseFile(path.stem, tuple(said["CONTRACT"]), distributions, without)
+
+
+CASE_FILES = case_files(Path(__file__).parent)

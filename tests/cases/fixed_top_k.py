@@ -1,0 +1,22 @@
+"""Cases of FixedTopK."""
+
+from __future__ import annotations
+
+from pate.aggregators import FixedTopK
+from tests.contract.case import Case
+from tests.privacy.case import Case as LawCase
+from tests.privacy.case import rename_set
+
+CONTRACT = tuple(
+    Case(mechanism, FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
+    for mechanism in ("peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint", "lipschitz")
+)
+DISTRIBUTIONS = tuple(
+    LawCase(
+        f"FixedTopK-{mechanism}",
+        lambda s, m=mechanism: FixedTopK(k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency),
+        tightness=0.4,
+        rename=rename_set,
+    )
+    for mechanism in ("peeling", "joint")
+)

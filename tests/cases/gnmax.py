@@ -1,0 +1,20 @@
+"""Cases of GNMax."""
+
+from __future__ import annotations
+
+from pate.aggregators import GNMax
+from tests.contract.case import Case
+from tests.privacy.case import Case as LawCase
+from tests.privacy.case import rename_set
+from tests.privacy.rival_distributions import gnmax_distribution
+
+CONTRACT = (Case("gnmax", GNMax(noise_std=6.0, max_votes=40), refuses=False),)
+DISTRIBUTIONS = (
+    LawCase(
+        "GNMax",
+        lambda shape: GNMax(noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency),
+        gnmax_distribution,
+        tightness=0.35,
+        rename=rename_set,
+    ),
+)

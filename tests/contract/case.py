@@ -1,0 +1,58 @@
+"""One aggregator as the contract suite runs it, and votes on which each thing happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators import Aggregator, TeacherVotesAggregator
+
+NUM_TEACHERS = 40
+NUM_LABELS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One aggregator, and how votes can be chosen so that each thing happens.
+
+    Attributes:
+        name: of the test.
+        aggregator: under replace-one; calm on `CLEAR`, in doubt on `UNSURE`.
+        refuses: whether it can abstain.
+        halts: whether it refuses everything after some hits.
+        any_real: whether votes may be any real numbers, not confidences alone.
+        flat: whether all queries are one release, which costs the same however many they are.
+    """
+
+    name: str
+    aggregator: Aggregator
+    refuses: bool = True
+    halts: bool = False
+    any_real: bool = False
+    flat: bool = False
+
+    @property
+    def reads_teachers(self) -> bool:
+        """Whether it takes the votes of each teacher, not counts."""
+        return isinstance(self.aggregator, TeacherVotesAggregator)
+
+    def given(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Votes that have these counts `[Q, L]`, in the form that the aggregator takes."""
+        if not self.reads_teachers:
+            return counts
+        return np.arange(NUM_TEACHERS)[:, None, None] < counts
+
+
+SESSION = {"target_hits": 400, "session_delta": 5e-5}
+
+CLEAR = np.array([[40, 40, 0, 0]])
+UNSURE = np.array([[34, 26, 18, 10]])
+TIED = np.array([[20, 20, 20, 20]])
+
+
+def rows(votes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The same histogram many times: `[count, L]`."""
+    return np.repeat(votes, count, axis=0)

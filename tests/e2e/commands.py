@@ -1,0 +1,50 @@
+"""The commands: as a user starts them, in a process of their own, and the same `main` within the test's process."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import logging
+import os
+import subprocess
+import sys
+import threading
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import pytest
+
+SURROUNDINGS = {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", f"pate.cli.{module}", *arguments]
+
+
+def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | SURROUNDINGS
+    return subprocess.run(
+        command(module, *arguments), capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
+
+
+def call(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What `run` gives, without the seconds that an interpreter needs to load everything; exit code 0 if it returns."""
+    written, said, code = io.StringIO(), io.StringIO(), None
+    main = importlib.import_module(f"pate.cli.{module}").main
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(said):
+        patch.setattr(sys, "argv", [module, *arguments])
+        for name, value in (SURROUNDINGS | {"HYDRA_FULL_ERROR": "1"}).items():
+            patch.setenv(name, value)
+        patch.setattr(threading, "excepthook", threading.excepthook)  # what the command changes is put back
+        patch.setattr(logging.root, "handlers", [])
+        patch.setattr(logging.root, "level", logging.root.level)
+        patch.setattr(logging, "_handlers", WeakValueDictionary())  # Hydra closes all that there are, some with files
+        patch.setattr(logging, "_handlerList", [])
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code
+    assert code is None or isinstance(code, int), code
+    return subprocess.CompletedProcess([module, *arguments], code or 0, written.getvalue(), said.getvalue())

@@ -1,0 +1,52 @@
+"""Starting a process takes the marker `process`: any other test that starts one fails, and the process never begins."""
+
+from __future__ import annotations
+
+import _posixsubprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDERS = ("browser", "e2e", "notebooks")  # whole runs, commands, kernels, a browser: marked as they are found
+_UNHEARD = "_posixsubprocess.fork_exec"  # by which multiprocessing and joblib start theirs, without an audit event
+_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", _UNHEARD}
+
+
+class ProcessGuard:
+    """Hears of every start of a process, whoever asks for it; workers of pytest-xdist were started before it listens.
+
+    Attributes:
+        watched: the running test if it may start none, else None.
+    """
+
+    def __init__(self) -> None:
+        self.watched: str | None = None
+        start = _posixsubprocess.fork_exec
+
+        def fork_exec(*arguments: Any) -> int:
+            self._hear(_UNHEARD, arguments)
+            return start(*arguments)
+
+        _posixsubprocess.fork_exec = fork_exec
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.watched is not None and event in _STARTS:
+            pytest.fail(f"{self.watched} starts a process ({event}): expected the marker `process`")
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Marks what lies in `FOLDERS`."""
+        if item.path.relative_to(Path(__file__).parent).parts[0] in FOLDERS:
+            item.add_marker(pytest.mark.process)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Watches a test with its fixtures."""
+        self.watched = None if item.get_closest_marker("process") else item.nodeid
+        try:
+            return (yield)
+        finally:
+            self.watched = None
