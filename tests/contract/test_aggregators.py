@@ -328,6 +328,7 @@ def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
     assert epsilon_of(aggregator, num_queries=0) == 0
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adjacency) -> None:

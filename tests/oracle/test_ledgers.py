@@ -46,6 +46,7 @@ def charges(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text().splitlines()[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOTALS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_totals_are_those_that_were_printed(name: str, accountant: str, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def afresh(maker: Callable[[], Accountant], events: list[Event]) -> float:
     return accountant.get_epsilon(DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
 @pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
 def test_every_total_is_that_of_all_charges_composed_afresh(
