@@ -36,6 +36,7 @@ def composed(*overrides: str, app: str = "train") -> DictConfig:
     return compose(app, overrides=list(overrides))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "name"), [(group, name) for group in (*BASES, "aggregator", "data") for name in members(group)]
 )

@@ -340,6 +340,7 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
     assert 0.99 * TARGET["target_epsilon"] <= epsilon <= TARGET["target_epsilon"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__))
 def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[Aggregator]) -> None:
     """What `scaled` changes is noise, what calibration sets besides is noise or `solved`, and nothing else is."""

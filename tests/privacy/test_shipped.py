@@ -33,6 +33,7 @@ def verdict_of(case: Case, shape: Shape, **options: Any) -> Verdict:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_nothing_is_found_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:

@@ -20,6 +20,7 @@ SKIPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease")
 @parametrize_with_checks([CLASSIFIER])
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
