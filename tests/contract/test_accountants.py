@@ -216,6 +216,7 @@ EXTREMES = (
 )
 
 
+@pytest.mark.slow
 @every_accountant
 @pytest.mark.parametrize("event", EXTREMES, ids=repr)
 def test_the_smallest_and_the_largest_numbers_have_prices(accountant: Kind, event: Event) -> None:

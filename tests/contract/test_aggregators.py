@@ -196,6 +196,7 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     assert full.entries == other.entries == []
 
 
+@pytest.mark.slow
 @every_case
 def test_noise_is_fresh_for_each_query(case: Case) -> None:
     """2,000 equal histograms whose outcome is uncertain: no row, half or block repeats another."""

@@ -56,6 +56,7 @@ def distributions_of(selection: GapSelection, adjacency: Adjacency | None = None
     return first, second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("noise", SELECTION_NOISES)

@@ -42,6 +42,7 @@ def assert_priced(aggregator: StableTopK, pairs: GapPairs) -> None:
     assert_delta_covered(*distributions_end_to_end(aggregator, pairs), event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("noise", SELECTION_NOISES)

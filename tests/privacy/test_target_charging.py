@@ -135,6 +135,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("case", CASES)
 def test_q_holds_on_all_pairs_and_a_larger_one_does_not(case: str, epsilon: float) -> None:

@@ -102,6 +102,7 @@ def distributions_of(
     return table[first], table[second]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -42,6 +42,7 @@ SEARCHED: dict[str, LeafEvent] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHED)
 def test_rho_bounds_the_curve_at_all_orders_and_little_more(name: str) -> None:
     event = SEARCHED[name]

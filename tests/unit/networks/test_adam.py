@@ -29,6 +29,7 @@ def by_torch(steps, scale=1.0):
     return parameter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_equals_torchs_own(scale):
     wanted = by_torch(6, scale)
