@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import members
+from pate.files.strict_json import to_json_line
 from pate.pricing import (
     Budget,
     HitPlan,
@@ -43,7 +43,7 @@ def account(config: DictConfig) -> None:
     with Console(stderr=True).status("pricing"):  # shown on a terminal only
         quote = _quote(config)
     if config.format == "json":
-        print(json.dumps(quote.to_json(), allow_nan=False))  # noqa: T201 - the command's product
+        print(to_json_line(quote.to_json()))  # noqa: T201 - the command's product
     else:
         print_quote(quote)
 

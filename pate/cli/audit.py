@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields
 from functools import partial
@@ -16,6 +15,7 @@ from rich.text import Text
 from pate.accounting import Adjacency
 from pate.cli.app import run_app
 from pate.config import build, build_aggregator
+from pate.files.strict_json import to_json_line
 from pate.pricing import ReleaseParameters, VoteAudit, audit_votes
 from pate.report.rounding import format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
@@ -50,7 +50,7 @@ def audit(config: DictConfig) -> None:
         accountant=partial(build, config.accountant, allowed_targets=allowed),
     )
     if config.format == "json":
-        print(json.dumps(audited.to_json(adjacency), allow_nan=False))  # noqa: T201 - the command's product
+        print(to_json_line(audited.to_json(adjacency)))  # noqa: T201 - the command's product
     else:
         _print(audited, votes)
 

@@ -49,3 +49,7 @@ class KeptArrays:
 
     def _path(self, name: str) -> Path | None:
         return None if self.folder is None else self.folder / f"{name}.npz"
+
+
+NOTHING_KEPT = KeptArrays()
+"""For work that is done in memory."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.files.strict_json import to_json
+from pate.files.strict_json import plain
 from pate.pricing.budget import Budget
 from pate.pricing.published_claims import PublishedClaim, published_claim
 from pate.pricing.release_parameters import ASSUMED, ReleaseParameters
@@ -68,7 +67,7 @@ class VoteAudit:
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
         """The values as JSON has them: the first finding under this adjacency at the top, all of them below."""
-        findings = json.loads(to_json(self))["findings"]
+        findings = plain(self)["findings"]
         adjacency = Adjacency.parse(adjacency)
         return {
             "epsilon": findings[0]["epsilon"][adjacency],

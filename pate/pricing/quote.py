@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, StableTopK
-from pate.files.strict_json import to_json
+from pate.files.strict_json import plain
 from pate.mechanisms import CertifiedTable
 from pate.pricing.budget import Budget
 from pate.pricing.hit_plan import HitPlan
@@ -77,7 +76,7 @@ class Quote:
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""
-        return dict(json.loads(to_json(self)))
+        return dict(plain(self))
 
 
 def quote_release(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class Ensemble:
     folder: Path
     randomness: Randomness
     engine: Engine
-    monitor: Monitor = NullMonitor()  # noqa: RUF009 - it has no state
+    monitor: Monitor = field(default_factory=NullMonitor)
     on_loss: OnLoss | None = None
 
     @property

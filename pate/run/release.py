@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pate.accounting import Ledger
 from pate.aggregators import Release, ReleaseContext
 from pate.aggregators.release_context import Watch
-from pate.files.kept_arrays import KeptArrays
+from pate.files.kept_arrays import NOTHING_KEPT, KeptArrays
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.run.randomness import Randomness, Streams
@@ -18,7 +18,7 @@ from pate.student.student import Learner
 from pate.validation import require
 from pate.votes.source import VoteSource
 
-_SLACK = 1e-4  # accountants round one composed event and its parts apart
+_SLACK = 1e-9  # accountants round one composed event and its parts apart, by 1e-12
 
 
 def draw(
@@ -29,7 +29,7 @@ def draw(
     student: Learner,
     inputs: NDArray[np.float32],
     ledger: Ledger | None = None,
-    kept: KeptArrays = KeptArrays(),  # noqa: B008 - it is frozen
+    kept: KeptArrays = NOTHING_KEPT,
     watch: Watch | None = None,
 ) -> Release:
     """Has the aggregator charge the ledger, draw the noise, and release; the one place where votes are released.
