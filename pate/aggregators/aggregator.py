@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, NonPrivateEvent, RdpAccountant, calibrate
-from pate.accounting.ledger import charge_draw
+from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
 from pate.files.fingerprint import full_text

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
-from pate.accounting.ledger import charge_draw
+from pate.accounting.charged_draw import charge_draw
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import require, require_each, require_generator, require_positive
 from pate.votes.clipping import ClippedSum

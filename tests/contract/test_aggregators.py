@@ -13,7 +13,7 @@ import pytest
 
 import pate.aggregators
 from pate.accounting import Adjacency, Ledger, RdpAccountant, event_from_json, event_to_json
-from pate.accounting.ledger import noise_name
+from pate.accounting.charged_draw import noise_name
 from pate.aggregators import Aggregator
 from pate.aggregators.noise_fields import declared
 from pate.validation import InvalidValue
@@ -241,7 +241,7 @@ def test_whoever_reads_the_ledger_cannot_try_votes_until_one_gives_the_key(
 
     kept = charged()
     assert charged() == kept
-    monkeypatch.setattr("pate.accounting.ledger.key_salt", noise_name)
+    monkeypatch.setattr("pate.accounting.charged_draw.key_salt", noise_name)
     guessed = charged()
     assert list(guessed.values()) == list(kept.values())
     assert not guessed.keys() & kept.keys()

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.adjacency import Adjacency
+from pate.accounting.charged_draw import charge_draw
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger, charge_draw
+from pate.accounting.ledger import Ledger
 from pate.accounting.rdp import RdpAccountant
 
 

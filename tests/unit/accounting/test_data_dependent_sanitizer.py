@@ -19,6 +19,7 @@ from pate.accounting import (
     RdpAccountant,
     SmoothSensitivityEvent,
 )
+from pate.accounting.charged_draw import noise_name
 from pate.accounting.data_dependent import (
     GapCostSanitizer,
     GnmaxCostSanitizer,
@@ -30,7 +31,6 @@ from pate.accounting.data_dependent import (
     smooth_noise_rdp,
     statement,
 )
-from pate.accounting.ledger import noise_name
 from pate.report.rounding import round_up
 from pate.validation import InvalidValue
 
@@ -152,7 +152,7 @@ def test_whoever_reads_the_ledger_cannot_try_votes_until_one_gives_the_key(
         ledger = Ledger(target_delta=1e-6)
         sanitizer(data, rng=np.random.default_rng(0), ledger=ledger)
         keys += [entry.key for entry in ledger.entries]
-        monkeypatch.setattr("pate.accounting.ledger.key_salt", noise_name)
+        monkeypatch.setattr("pate.accounting.charged_draw.key_salt", noise_name)
     assert keys[0] != keys[1]
 
 

@@ -30,7 +30,7 @@ from pate.accounting import (
     SelfComposedEvent,
     calibrate,
 )
-from pate.accounting.ledger import charge_draw, key_salt, noise_name
+from pate.accounting.charged_draw import charge_draw, key_salt, noise_name
 from pate.validation import InvalidValue
 
 DELTA = 1e-6
