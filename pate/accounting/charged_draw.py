@@ -1,0 +1,54 @@
+"""Charges for a draw, named by the generator's state: the same draw is charged once, and no noise is used twice."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable
+
+import numpy as np
+
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.events import Event
+from pate.accounting.ledger import Ledger, require_ledger
+
+
+def noise_name(rng: np.random.Generator) -> str:
+    """A digest of the generator's state; empty for a generator whose numbers may come from elsewhere."""
+    source = rng.bit_generator
+    if type(rng) is not np.random.Generator or not type(source).__module__.startswith("numpy.random."):
+        return ""
+    return hashlib.sha256(repr(source.state).encode()).hexdigest()
+
+
+def key_salt(rng: np.random.Generator) -> str:
+    """Another digest of the state, never stored, for keys that digest private votes; empty where there is no name.
+
+    Without it a reader of the ledger could guess votes and check the guess against the key.
+    """
+    return hashlib.sha256(f"salt {rng.bit_generator.state!r}".encode()).hexdigest() if noise_name(rng) else ""
+
+
+def charge_draw(
+    ledger: Ledger | None,
+    event: Event,
+    *,
+    adjacency: Adjacency,
+    description: str,
+    rng: np.random.Generator,
+    key: Callable[[str], str],
+) -> None:
+    """Charges a ledger, where there is one, for what is drawn next from the generator.
+
+    Args:
+        ledger: None charges nothing.
+        event: the price.
+        adjacency: what it was made for.
+        description: for people.
+        rng: in the state that it is drawn from. One whose noise has no name makes every draw a new release.
+        key: digests all that the release is a function of beside its noise, and the salt that it is given.
+    """
+    if ledger is not None:
+        noise = noise_name(rng)
+        name = key(key_salt(rng)) if noise else uuid.uuid4().hex
+        require_ledger(ledger).charge(event, adjacency=adjacency, key=name, description=description, noise=noise)
