@@ -93,7 +93,7 @@ class Randomness:
             return self.seed
         path = self._path(purpose)
         if not path.exists():
-            write_text(path, f"{secrets.randbits(_BITS):064x}\n", mode=0o600)
+            write_text(path, f"{secrets.randbits(_BITS):064x}\n")
         try:
             return int(path.read_text(), 16)
         except ValueError as error:

@@ -72,7 +72,7 @@ def test_archives_are_searched_by_name(tmp_path: Path) -> None:
     ("array", "options", "message"),
     [
         (COUNTS, {}, "num_teachers=None: expected a number, counts of votes do not say how many teachers there were"),
-        (COUNTS, {"num_teachers": 2}, r"votes=\d: expected counts in 0\.\.2"),
+        (COUNTS, {"num_teachers": 2}, r"votes\[\d, \d\]: expected counts in 0\.\.2"),
         (BITS, {"num_teachers": 8}, "num_teachers=8: expected 9, in votes"),
         (BITS, {"num_teachers": 0}, "num_teachers=0: expected a whole number >= 1"),
         (BITS, {"layout": "table"}, "layout=table: expected one of auto, teacher_votes, histogram, classes, pairs"),
