@@ -89,6 +89,16 @@ def make_folder(folder: Path, *, within: Path | None = None) -> Path:
     return folder
 
 
+@contextmanager
+def owners_umask() -> Iterator[None]:
+    """Has all that the process makes in the block be its owner's alone, also what other libraries make."""
+    before = os.umask(~OWNERS_FOLDER & 0o777)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def remove_partials(folder: Path, names: Iterable[str]) -> None:
     """Removes what a killed process half-wrote in a folder under one of its own names (regular expressions).
 

@@ -12,8 +12,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from pate.files.atomic import make_folder, remove_partials, replacing
-from pate.files.reading import damaged
+from pate.files.atomic import is_regular, make_folder, remove_partials, replacing
+from pate.files.reading import damaged, require_file
 from pate.teachers.teacher import State
 from pate.validation import require_count
 
@@ -44,9 +44,18 @@ class CheckpointStore:
     folder: Path
 
     def has(self, teacher: int) -> bool:
-        """Whether there is a file that can be read."""
+        """Whether there is a file that can be read.
+
+        Raises:
+            InvalidValue: a folder has its name.
+        """
+        path = self._path(teacher)
+        if not is_regular(path):
+            if path.is_dir():
+                raise damaged(path, f"the checkpoint of teacher {teacher}", "it is a folder", _REMEDY)
+            return False
         try:
-            with safe_open(self._path(teacher), framework="numpy"):
+            with safe_open(path, framework="numpy"):
                 return True
         except (SafetensorError, OSError):
             return False
@@ -75,7 +84,8 @@ class CheckpointStore:
         """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here."""
         remove_partials(Path(self.folder), (r"(?:teacher|chunk)-[-\d]+\.safetensors",))
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
-            self._take_apart(path)
+            if is_regular(path):
+                self._take_apart(path)
 
     def load(self, teacher: int) -> State:
         """Reads a teacher.
@@ -83,13 +93,14 @@ class CheckpointStore:
         Raises:
             InvalidValue: there is no such file, or it cannot be read.
         """
-        path = self._path(teacher)
+        path, rule = self._path(teacher), f"the checkpoint of teacher {teacher}"
+        require_file(path, rule=rule, remedy=_REMEDY)
         try:
             return _read(path)
         except (SafetensorError, OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 raise
-            raise damaged(path, f"the checkpoint of teacher {teacher}", str(error), _REMEDY) from None
+            raise damaged(path, rule, str(error), _REMEDY) from None
 
     def _take_apart(self, path: Path) -> None:
         """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""

@@ -36,7 +36,7 @@ def test_a_torn_file_counts_as_missing(store, kept):
     path = store.folder / "teacher-000000.safetensors"
     path.write_bytes(path.read_bytes()[:kept])
     assert store.missing(1) == [0]
-    with pytest.raises(InvalidValue, match=r"teacher=0: expected a checkpoint in .*teacher-000000"):
+    with pytest.raises(InvalidValue, match=r"^file=.*teacher-000000.safetensors: expected the checkpoint of teacher 0"):
         store.load(0)
     store.save(0, STATE)
     assert store.missing(1) == []
