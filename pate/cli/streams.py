@@ -33,12 +33,13 @@ def mend_streams() -> None:
 
     A number that is free would go to the next file that is opened, and whatever prints would write into that.
     """
-    for name, number, mode in _STREAMS:
+    for _, number, _ in _STREAMS:
         if not _is_open(number):
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, number)
             if null != number:
                 os.close(null)
+    for name, _, mode in _STREAMS:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
     if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:

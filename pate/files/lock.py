@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pate.files.atomic import OWNERS_FILE, is_regular
+from pate.files.atomic import OWNERS_FILE
 from pate.validation import InvalidValue
 
 _HOW = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -59,7 +60,10 @@ def _open(path: Path) -> int:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise strange from error
         raise
-    if not is_regular(path):
+    there = os.fstat(descriptor)
+    if not stat.S_ISREG(there.st_mode):
         os.close(descriptor)
         raise strange
+    if there.st_nlink == 1 and there.st_uid == os.geteuid() and stat.S_IMODE(there.st_mode) != OWNERS_FILE:
+        os.fchmod(descriptor, OWNERS_FILE)  # of an earlier version, or made under a strange umask
     return descriptor

@@ -74,6 +74,6 @@ def read_json(path: Path, *, remedy: str, rule: str = "JSON") -> Any:
 
 def unreadable(path: Path, error: OSError, *, rule: str, remedy: str) -> OSError | DamagedFile:
     """What to raise for a file that could not be read: the error itself where that is not the file's fault."""
-    if error.errno in (errno.EIO, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
+    if error.errno in (errno.EIO, errno.EINVAL, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
         return damaged(path, rule, error.strerror or type(error).__name__, remedy)
     return error

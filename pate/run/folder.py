@@ -113,7 +113,7 @@ class RunFolder:
             found = read_text(path, rule=f"the digest of the {name}", remedy=_REMEDY).strip()
             if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
                 raise damaged(path, f"the digest of the {name}", "it is none", _REMEDY)
-            rule = f"the {name} that this run began with; a new output_dir for another"
+            rule = f"the {name} that this run began with, by {path}; a new output_dir for another"
             require(found == digest, name, "another", rule)
 
     @contextmanager
