@@ -73,6 +73,7 @@ class SharedLedger:
     def _open(self, settings: LedgerSettings, path: str | os.PathLike[str]) -> None:
         self._settings, self._file = settings, LedgerFile(path, settings.header())
         self.path = self._file.path
+        settings.rules(self._file.header, place=f"ledger={self.path}")
         if not self._file.header.is_chained:
             raise InvalidValue(f"ledger={self.path}: expected a new file, this one is of an earlier version")
 
