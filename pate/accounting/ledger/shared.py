@@ -45,6 +45,7 @@ class SharedLedger:
     >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
     >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
     [334, 559]
+    >>> folder.cleanup()
     """
 
     def __init__(
