@@ -6,7 +6,9 @@ import hmac
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from pate.classifier.randomness import SeededNoise, streams_of
 from pate.mechanisms import cipher_generator
 from pate.run.randomness import Randomness, Streams
 
@@ -58,6 +60,13 @@ def test_a_secrets_streams_are_of_the_cipher_under_keys_of_their_own() -> None:
     assert len({Streams(SECRET).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
     assert Streams(SECRET, bytes(32)).seeds("teachers", 1) == Streams(SECRET).seeds("teachers", 1)
     assert Streams(SECRET, bytes(32)).seeds("noise", 1) == Streams(bytes(32)).seeds("noise", 1)
+
+
+def test_the_classifier_draws_from_the_cipher_unless_it_has_a_seed() -> None:
+    kind = type(cipher_generator(SECRET).bit_generator)
+    assert type(streams_of(None).generator("noise").bit_generator) is kind
+    with pytest.warns(SeededNoise):
+        assert type(streams_of(5).generator("noise").bit_generator) is np.random.PCG64
 
 
 def test_a_students_seed_says_nothing_of_secret_noise() -> None:
