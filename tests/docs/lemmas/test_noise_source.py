@@ -1,4 +1,4 @@
-"""Steps of docs/proofs/noise_source.md: a price under a short key, what PCG64 shows, and what leaves a span as drawn."""
+"""Steps of docs/proofs/noise_source.md: a price under a short key, what PCG64 shows, what a span leaves as drawn."""
 
 from __future__ import annotations
 
