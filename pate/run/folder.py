@@ -24,7 +24,7 @@ _OWN = {
         r"(?:data|release)\.sha256",
         r"(?:training|noise)\.secret",
         r"(?:votes|summary|prevalence)\.npz",
-        r"report\.html|comparison\.csv|frontier\.(?:html|png)",
+        r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
     "release": (r"release\.npz|privacy_card\.md|config\.yaml",),
     "release/student": (r"student\.(?:safetensors|json)",),
