@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -77,14 +78,16 @@ def make_folder(folder: Path, *, within: Path | None = None) -> Path:
         if each.is_dir():
             break
         if each == within:
-            raise FileNotFoundError(2, "the folder is gone", str(within))
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(within))
         missing.append(each)
     for each in reversed(missing):
         try:
             os.mkdir(each, OWNERS_FOLDER)
             os.chmod(each, OWNERS_FOLDER)
-        except FileExistsError:  # another process was first
+        except FileExistsError:  # another process was first, or a file has the name
             if not each.is_dir():
+                if each != folder:
+                    raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(each)) from None
                 raise
     return folder
 
