@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def powerset_pairs(kind: str, num_sets: int, num_teachers: int) -> Iterator[tupl
                     yield counts, tuple(moved)
 
 
-@lru_cache(maxsize=None)
+@cache
 def released(counts: Histogram) -> np.ndarray:
     return noisy_max_distribution(np.array(counts), 1.0)
 
