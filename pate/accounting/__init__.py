@@ -4,6 +4,8 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.calibration import calibrate
 from pate.accounting.conversion import (
+    gaussian_delta,
+    gaussian_epsilon,
     zcdp_to_delta,
     zcdp_to_epsilon,
     zcdp_to_epsilon_classic,
@@ -24,7 +26,6 @@ from pate.accounting.events import (
     ZCdpEvent,
 )
 from pate.accounting.exact.accountant import ExactAccountant
-from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.ledger import BudgetExceeded, Ledger
 from pate.accounting.ledger_entry import LedgerEntry
 from pate.accounting.pld.accountant import PldAccountant

@@ -11,6 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.exact.gaussian import gaussian_delta as gaussian_delta  # a conversion like the others
+from pate.accounting.exact.gaussian import gaussian_epsilon as gaussian_epsilon
 from pate.validation import require_non_negative, require_probability
 
 Array = NDArray[np.float64]
