@@ -24,8 +24,6 @@ from benchmarks.campaign.mistakes import Mistakes
 from benchmarks.campaign.tally import Finding, Tally
 from benchmarks.campaign.warm import warm_up
 
-_SHOWN = 40
-
 
 class Attack(Protocol):
     """Something that can be tried again and again."""
@@ -53,10 +51,6 @@ def main() -> None:
     for kind in KINDS if given.kind == "all" else [given.kind]:
         tries = range(given.tries) if given.only is None else [given.only]
         tally = campaign(kind, tries, seed=given.seed, console=Console(stderr=True))
-        for number, finding in tally.findings[:_SHOWN]:
-            say(f"  try {number}, {finding.sort}: {finding.text}", markup=False)
-        if len(tally.findings) > _SHOWN:
-            say(f"  and {len(tally.findings) - _SHOWN} more")
         say(tally.summary())
         wrong = wrong or bool(tally.findings)
     sys.exit(1 if wrong else 0)
@@ -74,7 +68,11 @@ def campaign(kind: str, tries: range | list[int], *, seed: int, console: Console
         task = bar.add_task(kind, total=len(tries), found=0)
         for number in tries:
             tally.tries = number
-            tally.add(attack.attempt(random.Random(f"{seed} {kind} {number}")))
+            found = attack.attempt(random.Random(f"{seed} {kind} {number}"))
+            tally.add(found)
+            for finding in found if console is not None else []:
+                sys.stdout.write(f"  {kind}, try {number}, {finding.sort}: {finding.text}\n")
+                sys.stdout.flush()
             bar.update(task, advance=1, found=len(tally.findings), refresh=True)
     tally.tries = len(tries)
     return tally
