@@ -36,7 +36,7 @@ class SklearnTeacher(Teacher):
         InvalidValue: no estimator, or a threshold outside its range.
     """
 
-    estimator: Any = field(metadata={"public": True})
+    estimator: Any = field(metadata={"public": True, "kind": "estimator"})
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
