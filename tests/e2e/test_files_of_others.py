@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
+import hydra._internal.hydra as hydra_app
 import pytest
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from omegaconf import OmegaConf
 
 from pate.config import CONFIG_FOLDER
+from pate.config.loader import FileGuard, guarded_files
 from tests.e2e.commands import call
 
 CODE = "open(r'{mark}', 'w').close()"
@@ -110,7 +114,7 @@ def test_files_say_all_else_and_the_command_line_everything(tmp_path: Path) -> N
     said = call("train", "--config-dir", str(given), *words, "--cfg", "all")
     assert said.returncode == 0, said.stderr
     shown = OmegaConf.create(said.stdout)
-    assert (shown.num_queries, shown.engine.address, shown.hydra.job.env_set.X) == (33, "a:1", 1)
+    assert (shown.num_queries, shown.engine.address, shown.hydra.job.env_set.X) == (33, "a:1", "1")
     assert shown.allowed_targets == ["mine."]
 
 
@@ -136,3 +140,12 @@ def test_a_line_names_a_setting_and_is_none_of_thousands_of_letters(word: str) -
     assert len(said.stderr) < 1100
     assert "ALLOWLIST" not in said.stderr.partition(":")[0]
     assert said.stderr.startswith(("accountant", "hydra.callbacks.a: Target 'os.system' is block", "_target_="))
+
+
+def test_a_launcher_sends_the_guard_along() -> None:
+    """A launcher's job composes in a process of its own, with the loader that it was sent."""
+    sent = FileGuard(ConfigSearchPathImpl())
+    assert type(pickle.loads(pickle.dumps(sent))) is FileGuard
+    with guarded_files():
+        assert hydra_app.ConfigLoaderImpl is FileGuard
+    assert hydra_app.ConfigLoaderImpl is not FileGuard
