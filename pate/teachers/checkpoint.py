@@ -58,7 +58,9 @@ class CheckpointStore:
 
     def save(self, teacher: int, state: State) -> None:
         """Writes a teacher and waits until it is on the disk."""
-        self._write(require_count("teacher", teacher, minimum=0), self.key.signed(teacher, state))
+        path = self._path(require_count("teacher", teacher, minimum=0))
+        with replacing(path) as file:
+            file.write(save(dict(sorted(self.key.signed(teacher, state).items()))))
 
     def save_chunk(self, states: Mapping[int, State]) -> None:
         """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
@@ -74,7 +76,11 @@ class CheckpointStore:
             self._take_apart(path)
 
     def recover(self) -> None:
-        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here."""
+        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here.
+
+        Raises:
+            InvalidValue: there is a pickle in it that is not this run's.
+        """
         for partial in Path(self.folder).glob(".*.partial"):
             partial.unlink(missing_ok=True)
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
@@ -93,12 +99,8 @@ class CheckpointStore:
             raise InvalidValue(f"teacher={teacher}: expected a checkpoint in {found}") from error
         return self.key.verified(teacher, state, self._path(teacher))
 
-    def _write(self, teacher: int, signed: State) -> None:
-        with replacing(self._path(teacher)) as file:
-            file.write(save(dict(sorted(signed.items()))))
-
     def _take_apart(self, path: Path) -> None:
-        """Writes each teacher of a chunk's file as it is, signed or not, then removes it; a damaged file, at once."""
+        """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
         try:
             arrays = load_file(path)
         except (SafetensorError, OSError):
@@ -107,9 +109,13 @@ class CheckpointStore:
         for name, array in arrays.items():
             index, _, key = name.partition("/")
             states.setdefault(int(index), {})[key] = array
-        lacking = [teacher for teacher in states if not self.has(teacher)]
+        lacking = {
+            teacher: self.key.verified(teacher, state, path)
+            for teacher, state in states.items()
+            if not self.has(teacher)
+        }
         with ThreadPoolExecutor(_WRITERS) as pool:  # each waits for the disk: together they wait once
-            for _ in pool.map(lambda teacher: self._write(teacher, states[teacher]), lacking):
+            for _ in pool.map(lambda teacher: self.save(teacher, lacking[teacher]), lacking):
                 pass
         path.unlink(missing_ok=True)
 

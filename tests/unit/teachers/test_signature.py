@@ -70,17 +70,23 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     assert mark.exists()  # the payload works, where it is read
 
 
-def test_a_planted_chunk_is_taken_apart_and_refused(store, tmp_path):
+def test_a_planted_chunk_is_refused_and_never_signed(store, tmp_path):
     store.save(5, state_of("mine"))
     planted = {f"0/{name}": array for name, array in state_of(Payload(tmp_path / "ran")).items()}
     save_file(planted, store.folder / "chunk-000000-000001.safetensors")
-    store.recover()
     with refused(store):
-        store.load(0)
+        store.recover()
+    assert not store.has(0)
 
 
-def test_a_chunk_of_ones_own_is_read(store):
-    store.save_chunk({0: state_of("a"), 1: PLAIN})
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_chunk_of_ones_own_is_read(store, monkeypatch, killed):
+    with monkeypatch.context() as patch:
+        if killed:
+            patch.setattr(CheckpointStore, "_take_apart", lambda *_: None)
+        store.save_chunk({0: state_of("a"), 1: PLAIN})
+    assert store.missing(2) == ([0, 1] if killed else [])
+    store.recover()
     assert pickle.loads(store.load(0)["pickle"].tobytes()) == "a"
     assert store.load(1).keys() == PLAIN.keys()
 
