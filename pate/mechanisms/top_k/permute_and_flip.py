@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.noise.argmax_distributions import exponential_argmax
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.peeling import peel_distribution
 from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Counts, Distribution, TopKMechanism, utilities_of
@@ -69,11 +71,12 @@ class PermuteAndFlipTopK(TopKMechanism):
         return peel_distribution(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)
 
     def _draw_by_noise(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        left, rows = utilities_of(counts, self.noise_scale), np.arange(len(counts))
+        values, left, rows = Values.scaled(counts, self.noise_scale), np.ones(counts.shape, np.bool_), range(len(counts))
         picks = np.empty((len(counts), self.k), dtype=np.int64)
         for place in range(self.k):
-            picks[:, place] = (left + rng.standard_exponential(left.shape)).argmax(axis=1)
-            left[rows, picks[:, place]] = -np.inf
+            noise = draw_noise("exponential", counts.shape, rng)
+            picks[:, place] = largest_noisy(values, noise, 1, left)[:, 0]
+            left[rows, picks[:, place]] = False
         return picks
 
     def _draw_by_proposals(self, row: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
