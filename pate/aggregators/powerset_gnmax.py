@@ -118,7 +118,7 @@ class PowersetGNMax(TeacherVotesAggregator):
         num_sets: int,
         rng: np.random.Generator,
     ) -> NDArray[np.int64]:
-        """Which of each query's seen sets has the largest noisy count, `[q]`; as many as were seen for an unseen one."""
+        """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
         places = np.arange(int(seen.max()) + 1)
         part = places < seen[:, None]
         table = np.where(part, counts[np.minimum(first[:, None] + places, len(counts) - 1)], 0)

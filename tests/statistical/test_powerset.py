@@ -11,8 +11,8 @@ from scipy.special import log_ndtr
 from scipy.stats import kstest
 
 from pate.aggregators import PowersetGNMax
-from tests.privacy.rival_distributions import noisy_max_distribution
 from pate.mechanisms.noise.drawn_noise import draw_largest
+from tests.privacy.rival_distributions import noisy_max_distribution
 from tests.statistical.chi_square import p_value
 
 DRAWS = 60_000

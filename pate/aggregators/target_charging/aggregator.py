@@ -21,7 +21,6 @@ from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.source import VoteSource
 
-
 _WORDS_AHEAD = 3
 """With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
 

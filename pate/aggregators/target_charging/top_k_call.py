@@ -51,7 +51,6 @@ class TopKCall:
         refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
         return np.concatenate([chosen * passed, refused], axis=1)
 
-
     def weights(self, ranking: Ranking, row: int) -> Weights:
         """The same for one histogram, exactly; a test passes with a multiple of 2**-53."""
         gaps = ranking.gaps(padded=self.selection.padded, num_teachers=self.test.num_teachers)[row]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -57,6 +57,44 @@ class LazyValue:
 
 
 @dataclass(frozen=True)
+class Total:
+    """The sum of numbers."""
+
+    numbers: Sequence[Number]
+
+    def bounds(self) -> Limits:
+        """See `Number`."""
+        lows, highs = zip(*(number.bounds() for number in self.numbers), strict=True)
+        return sum(lows), sum(highs)
+
+    def extend(self) -> None:
+        """See `Number`."""
+        for number in self.numbers:
+            number.extend()
+
+
+@dataclass(frozen=True)
+class Product:
+    """The product of two numbers."""
+
+    first: Number
+    second: Number
+
+    def bounds(self) -> Limits:
+        """See `Number`."""
+        ends = [*self.first.bounds(), *self.second.bounds()]
+        if any(isinstance(end, float) for end in ends):  # infinite
+            return -math.inf, math.inf
+        products = [a * b for a in ends[:2] for b in ends[2:]]
+        return min(products), max(products)
+
+    def extend(self) -> None:
+        """See `Number`."""
+        self.first.extend()
+        self.second.extend()
+
+
+@dataclass(frozen=True)
 class DrawnNoise:
     """Values of noise.
 
@@ -70,6 +108,23 @@ class DrawnNoise:
     error: float
     exact: Callable[..., Number]
 
+    def summed(self) -> DrawnNoise:
+        """The sum of each row: `[Q, 1]`, of values >= 0."""
+        count, exact = self.values.shape[1], self.exact
+        sums = self.values.sum(axis=1, keepdims=True)
+        error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
+        return DrawnNoise(sums, error, lambda row, place: Total([exact(row, one) for one in range(count)]))
+
+    def times(self, factor: DrawnNoise) -> DrawnNoise:
+        """Each value times the one value, `[Q, 1]`, that its row has of another."""
+        largest = [float(np.abs(noise.values).max()) for noise in (self, factor)]
+        error = (
+            self.error * (largest[1] + factor.error) + factor.error * largest[0] + _ERROR_OF_LOG * math.prod(largest)
+        )
+        exact = self.exact
+        return DrawnNoise(
+            self.values * factor.values, error, lambda row, place: Product(exact(row, place), factor.exact(row, 0))
+        )
 
     def with_last(self, other: DrawnNoise, last: NDArray[np.int64]) -> DrawnNoise:
         """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
@@ -86,7 +141,11 @@ def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> D
     """Independent values of a kind of noise of `QUANTILES`, at scale 1."""
     quantile, uniforms = QUANTILES[kind], LazyUniforms.draw(shape, rng)
     u = uniforms.approximate()
-    return DrawnNoise(quantile.of(u), _error_of(u), lambda row, place: LazyValue(uniforms.at(row, place if shape[1] > 1 else 0), quantile.within))
+    return DrawnNoise(
+        quantile.of(u),
+        _error_of(u),
+        lambda row, place: LazyValue(uniforms.at(row, place if shape[1] > 1 else 0), quantile.within),
+    )
 
 
 def draw_largest(
@@ -120,7 +179,7 @@ def _normal_quantile(log_q: Array) -> Array:
     with np.errstate(divide="ignore", over="ignore"):
         log_below = -np.exp(log_q)
         log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(log_below)))
-        return np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above))
+        return np.asarray(np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above)))
 
 
 def _error_of(u: Array) -> float:

@@ -136,8 +136,12 @@ def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], Sum])
     lower, upper = noisy[places] - errors, noisy[places] + errors
     if k < len(places):
         places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
-    numbers = {place: sums(place) for place in places.tolist()}
-    ranked = sorted(numbers, key=cmp_to_key(lambda a, b: 1 if is_less(numbers[a], numbers[b]) else -1))
+    numbers: dict[int, Sum] = {place: sums(place) for place in places.tolist()}
+
+    def compared(first: int, second: int) -> int:
+        return 1 if is_less(numbers[first], numbers[second]) else -1
+
+    ranked = sorted(numbers, key=cmp_to_key(compared))
     return (ranked + np.flatnonzero(np.isneginf(noisy)).tolist())[:k]
 
 

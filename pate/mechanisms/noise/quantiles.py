@@ -58,7 +58,7 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
     log_u = math.log(u.numerator) - math.log(u.denominator)
     x, slack, grid = Fraction(float(ndtri_exp(log_u))), Fraction(1, 10**digits), 10 ** (digits + 4)
     while True:
-        log_density = -float(x) ** 2 / 2 - math.log(2 * math.pi) / 2
+        log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
         accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
         if normal_bounds(x - slack, accuracy)[1] <= u <= normal_bounds(x + slack, accuracy)[0]:
             return x - slack, x + slack
@@ -68,7 +68,7 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
 
 
 def _quotient(number: Fraction, log_divisor: float) -> Fraction:
-    """number / exp(log_divisor) to about 12 digits, for any divisor."""
+    """Number / exp(log_divisor) to about 12 digits, for any divisor."""
     if number == 0:
         return number
     sign, size = (1, number) if number > 0 else (-1, -number)
@@ -93,6 +93,7 @@ QUANTILES = {
         within=lambda u, digits: log_bounds((1 + u) / (1 - u), digits),
     ),
     "laplace": Quantile(of=_laplace, within=_laplace_within),
+    "uniform": Quantile(of=lambda u: 2 * u - 1, within=lambda u, digits: (2 * u - 1, 2 * u - 1)),
     "logistic": Quantile(of=lambda u: np.log(u / (1 - u)), within=lambda u, digits: log_bounds(u / (1 - u), digits)),
 }
 """The kinds of noise by name."""

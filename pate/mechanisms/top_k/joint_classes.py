@@ -105,7 +105,7 @@ class JointClasses:
     @property
     def error(self) -> float:
         """How far a logarithm can be off: each is a running sum."""
-        return (self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + float(np.abs(self.log_sizes).max()))
+        return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
 
     def sizes(self, row: int) -> list[int]:
         """How many sequences each class of one histogram holds, exactly, in its order."""

@@ -14,7 +14,6 @@ from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
 from pate.validation import require
 
-
 _GRID = 2.0**12
 
 
@@ -91,7 +90,7 @@ class LimitedDomainTopK(DomainTopK):
         return checked
 
     def _domain(self, counts: Counts) -> tuple[NDArray[np.int64], Array]:
-        """The indices that may be released and -1 for the bottom, and by how much they exceed the best outside: `[Q, domain_size + 1]` each."""
+        """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)
         if falling.shape[1] == self.domain_size:  # nothing is outside

@@ -301,7 +301,9 @@ def test_draws_follow_the_distribution() -> None:
     np.testing.assert_allclose(counts / 100_000, distribution[0], atol=5 * 0.5 / np.sqrt(100_000))
     assert counts[1] == 0
     ends = LazyUniforms(np.array([0, 2**64 - 1], dtype=np.uint64), np.random.default_rng(0))
-    np.testing.assert_array_equal(draw_index(distribution[:2], ends, lambda row: stated_weights(distribution[0])), [0, 3])
+    np.testing.assert_array_equal(
+        draw_index(distribution[:2], ends, lambda row: stated_weights(distribution[0])), [0, 3]
+    )
 
 
 def test_epsilon_of_a_bit_by_hand() -> None:
