@@ -1,4 +1,4 @@
-"""Coins of known probability, tossed exactly: decided in floats where they suffice, else by as many bits as it takes."""
+"""Coins of known probability, tossed exactly: in floats where they suffice, else by as many bits as it takes."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,8 @@ from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
 from pate.validation import require
 
-_GRID = 2.0**12
+_UP = 1 + 2.0**-50
+"""Rounding must not bring the bottom closer than the proof has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +53,17 @@ class LimitedDomainTopK(DomainTopK):
         """How far the bottom lies above the best count outside the domain, in counts."""
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(self.domain_size / self.failure_prob)
 
-    @property
-    def _exact_margin(self) -> float:
-        """The margin, rounded up to a grid on which counts are added to it exactly."""
-        return math.ceil(self.margin * _GRID) / _GRID
-
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`, with -1 below the bottom."""
         indices, numbers = self._domain(counts)
-        values = Values.scaled(numbers, self.noise_scale)
+        values = Values(numbers / self.noise_scale, partial(self._utility, numbers))
         places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
         picked = np.take_along_axis(indices, places, axis=1)
         below = np.cumsum(picked < 0, axis=1) > 0
         return np.where(below, -1, picked)
+
+    def _utility(self, numbers: Array, row: int, place: int) -> Fraction:
+        return Fraction(numbers[row, place].item()) / Fraction(self.noise_scale)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`: ordered tuples of length k, -1 below the bottom."""
@@ -96,6 +97,6 @@ class LimitedDomainTopK(DomainTopK):
         if falling.shape[1] == self.domain_size:  # nothing is outside
             falling = np.pad(falling, ((0, 0), (0, 1)))
         outside = falling[:, [-1]]
-        numbers = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self._exact_margin)], axis=1)
+        numbers = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1)
         bottom = np.full(outside.shape, -1)
         return np.concatenate([order[:, : self.domain_size], bottom], axis=1), numbers
