@@ -19,13 +19,13 @@ from pate.validation import require, require_generator
 Array = NDArray[np.float64]
 
 
-_STATED_ERROR = 2.0**-30
+_STATED_ERROR = 2.0**-40
 """Total variation between the distribution of a wrapped call and the one computed from stated probabilities."""
 _LARGEST_EXPONENT = 700.0
 
 
 class ProbabilityOracle(Protocol):
-    """A mechanism that knows the distribution of its outcome to 2**-32 in total, such as `GapSelection`.
+    """A mechanism that knows the distribution of its outcome to 2**-42 in total, such as `GapSelection`.
 
     One that `has_weights` also gives it exactly for one histogram, as `pate.mechanisms.noise.categorical.Weights`.
     """
