@@ -265,6 +265,17 @@ def test_scales_from_nothing_to_everything(scale: float) -> None:
         assert set(k[:, 0].tolist()) == ({3} if scale < 1 else {1, 2, 3})
 
 
+def test_coins_that_are_nearly_never_true() -> None:
+    """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
+    rare = np.array([[50, 60]])
+    for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
+        assert coins.toss_rare_exponential(rare, 1.0, math.exp(-40), chosen([word])).tolist() == [shown]
+    first, second, none = law(coins._first_weights(rare[0], 1.0))
+    assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
+    assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
+    assert none[1] >= 1 - first[1] - second[1] > 0
+
+
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     """Words drawn ahead come before those of the generator, which may be elsewhere by then."""
     weights = softmax_weights(np.array([0.0, 36.0]), 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,13 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.noise.argmax_distributions import exponential_argmax
-from pate.mechanisms.noise.coins import toss_exponential
+from pate.mechanisms.noise.coins import toss_exponential, toss_rare_exponential
+from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.peeling import peel_distribution
 from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require_positive
+
+_FAR = 40.0  # noise scales; one uniform number says that no count further behind is lifted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +60,20 @@ class PermuteAndFlipTopK(TopKMechanism):
         An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
         exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
         """
+        order, falling = falling_order(counts)
         left, rows = np.ones(counts.shape, dtype=np.bool_), np.arange(len(counts))
-        picks = np.empty((len(counts), self.k), dtype=np.int64)
+        ranks = np.empty((len(counts), self.k), dtype=np.int64)
         for place in range(self.k):
-            best = np.where(left, counts, -1).max(axis=1, keepdims=True)
-            able = toss_exponential(np.maximum(best - counts, 0), self.noise_scale, rng) & left
-            ranks = np.cumsum(able, axis=1)
-            lucky = rng.integers(0, ranks[:, -1])
-            picks[:, place] = (ranks <= lucky[:, None]).sum(axis=1)
-            left[rows, picks[:, place]] = False
-        return picks
+            deficits = falling[rows, left.argmax(axis=1)][:, None] - falling  # below 0 where picked before
+            near = int((deficits <= _FAR * self.noise_scale).sum(axis=1).max())
+            able = left.copy()
+            able[:, :near] &= toss_exponential(np.maximum(deficits[:, :near], 0), self.noise_scale, rng)
+            able[:, near:] &= toss_rare_exponential(deficits[:, near:], self.noise_scale, math.exp(-_FAR), rng)
+            numbers = np.cumsum(able, axis=1)
+            lucky = rng.integers(0, numbers[:, -1])
+            ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
+            left[rows, ranks[:, place]] = False
+        return np.take_along_axis(order, ranks, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples."""
