@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -227,7 +229,9 @@ class Disturbed:
 
     def _compare(self) -> None:
         """A run that got to its end with the undisturbed one; then everything begins anew."""
-        names = ["ledger.jsonl", "votes.npz", "partition.json", "release/release.npz"]
+        if _charges(self.path / "ledger.jsonl") != _charges(self.calm / "ledger.jsonl"):
+            self.kills.faults.append("the charges differ from an undisturbed run's")
+        names = ["votes.npz", "partition.json", "release/release.npz"]
         for part in ("teachers", "release/student"):
             names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / part).iterdir())]
         for name in names:
@@ -254,6 +258,13 @@ class Disturbed:
                     near = min((killed - moment for killed in self.moments), key=abs, default=0.0)
                     rule = f"its first end was {abs(near):.1f} s {'before' if near > 0 else 'after'} a kill"
                     self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
+
+
+def _charges(path: Path) -> list[dict[str, Any]]:
+    """What a ledger holds beside the moment and the process of each charge."""
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    beside = {"time", "user", "host", "command", "previous"}
+    return [{name: value for name, value in record.items() if name not in beside} for record in records]
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ def test_a_ledger_that_lost_the_first_of_two_charges_is_refused(tmp_path: Path, 
         train(plan, tmp_path, SilentMonitor(stop_at="training the student"))
     (tmp_path / "release" / "release.npz").unlink()
     (tmp_path / "ledger.jsonl").unlink()
+    (tmp_path / ".ledger.jsonl.head").unlink()
     with pytest.raises(InvalidValue, match=r"ledger=.*expected charges of epsilon .*, the price of the release"):
         train(plan, tmp_path, SilentMonitor())
     assert not (tmp_path / "release" / "release.npz").exists()
