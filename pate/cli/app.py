@@ -16,7 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.mistakes import explain, explain_choice, require_known_keys
+from pate.config.loader import guarded_files
+from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_pickle, shortened
 from pate.config.schema import COMMANDS
 from pate.validation import InvalidValue
 
@@ -40,7 +41,9 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
         _unheard(task, config_name)
     )
     try:
-        _heard(app)
+        require_no_pickle(sys.argv[1:])
+        with guarded_files():
+            _heard(app)
     except (HydraException, OmegaConfBaseException) as error:
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
@@ -113,6 +116,6 @@ def _nobody_reads() -> bool:
 
 
 def _stop(message: str, code: int) -> None:
-    one_line = " ".join(message.split())
+    one_line = shortened(" ".join(message.split()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)
     sys.exit(code)

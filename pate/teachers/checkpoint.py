@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from pate.files.atomic import replacing
+from pate.teachers.signature import SigningKey
 from pate.teachers.teacher import State
 from pate.validation import InvalidValue, require_count
 
@@ -27,14 +28,21 @@ class CheckpointStore:
           run leaves the old file or the new one.
         * `save_chunk` does the same for several teachers at once: after a kill `recover` finds all of them or none.
         * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run.
+        * No pickle is returned but what this store's key signed for the same teacher: see `SigningKey`.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
 
     Attributes:
-        folder: made by the first `save`.
+        folder: made by the first `save`; the key lies beside it, under its name and `.key`.
     """
 
     folder: Path
+
+    @property
+    def key(self) -> SigningKey:
+        """What signs checkpoints that hold a pickle."""
+        folder = Path(self.folder)
+        return SigningKey(folder.with_name(f"{folder.name}.key"))
 
     def has(self, teacher: int) -> bool:
         """Whether there is a file that can be read."""
@@ -52,7 +60,7 @@ class CheckpointStore:
         """Writes a teacher and waits until it is on the disk."""
         path = self._path(require_count("teacher", teacher, minimum=0))
         with replacing(path) as file:
-            file.write(save(dict(sorted(state.items()))))
+            file.write(save(dict(sorted(self.key.signed(teacher, state).items()))))
 
     def save_chunk(self, states: Mapping[int, State]) -> None:
         """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
@@ -61,13 +69,18 @@ class CheckpointStore:
                 self.save(teacher, state)
         elif states:
             path = Path(self.folder) / f"{_CHUNK}{min(states):06d}-{max(states):06d}.safetensors"
-            named = {f"{teacher}/{name}": array for teacher, state in states.items() for name, array in state.items()}
+            signed = {teacher: self.key.signed(teacher, state) for teacher, state in states.items()}
+            named = {f"{teacher}/{name}": array for teacher, state in signed.items() for name, array in state.items()}
             with replacing(path) as file:
                 file.write(save(dict(sorted(named.items()))))
             self._take_apart(path)
 
     def recover(self) -> None:
-        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here."""
+        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here.
+
+        Raises:
+            InvalidValue: there is a pickle in it that is not this run's.
+        """
         for partial in Path(self.folder).glob(".*.partial"):
             partial.unlink(missing_ok=True)
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
@@ -77,14 +90,14 @@ class CheckpointStore:
         """Reads a teacher.
 
         Raises:
-            InvalidValue: there is no such file, or it cannot be read.
+            InvalidValue: there is no such file, it cannot be read, or it holds a pickle that is not this run's.
         """
         try:
             state: State = load_file(self._path(teacher))
         except (SafetensorError, OSError) as error:
             found = f"{self._path(teacher)} ({error})".replace("\n", " ")
             raise InvalidValue(f"teacher={teacher}: expected a checkpoint in {found}") from error
-        return state
+        return self.key.verified(teacher, state, self._path(teacher))
 
     def _take_apart(self, path: Path) -> None:
         """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
@@ -96,9 +109,13 @@ class CheckpointStore:
         for name, array in arrays.items():
             index, _, key = name.partition("/")
             states.setdefault(int(index), {})[key] = array
-        lacking = [teacher for teacher in states if not self.has(teacher)]
+        lacking = {
+            teacher: self.key.verified(teacher, state, path)
+            for teacher, state in states.items()
+            if not self.has(teacher)
+        }
         with ThreadPoolExecutor(_WRITERS) as pool:  # each waits for the disk: together they wait once
-            for _ in pool.map(lambda teacher: self.save(teacher, states[teacher]), lacking):
+            for _ in pool.map(lambda teacher: self.save(teacher, lacking[teacher]), lacking):
                 pass
         path.unlink(missing_ok=True)
 
