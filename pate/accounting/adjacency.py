@@ -15,8 +15,11 @@ class Adjacency(StrEnum):
             trained anew and its whole vote vector may change arbitrarily: every count moves by -1, 0 or
             +1, in both directions at once. The number of teachers is public. This is record-level
             privacy, and the default everywhere.
-        ADD_REMOVE: one teacher is added or removed: all counts move in one direction, each by 0 or 1.
-            The papers' convention; not record-level privacy.
+        ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts
+            move in one direction, each by 0 or 1. Absent is not zero: a vote of zero is minus the center
+            to `CenteredVotes`, which would cost twice, and the empty set to `PowersetGNMax`, which would
+            cost 6 times its delta (docs/proofs/adjacency.md). The papers' convention; not record-level
+            privacy.
     """
 
     REPLACE_ONE = "replace_one"

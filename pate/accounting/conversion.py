@@ -1,4 +1,4 @@
-"""Conversions between notions of privacy: Renyi, zero-concentrated, Gaussian, and (epsilon, delta).
+"""Conversions between notions of privacy: Renyi, zero-concentrated, and (epsilon, delta).
 
 Every function returns an upper bound on what it names. The formula `rho + sqrt(2 rho log(1/delta))` printed as
 Theorem 11 of Zhu & Wang (2022) is false and deliberately absent (docs/proofs/conversion.md).
@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
+from pate.accounting.exact.gaussian import gaussian_delta as gaussian_delta  # a conversion like the others
+from pate.accounting.exact.gaussian import gaussian_epsilon as gaussian_epsilon
 from pate.validation import require_non_negative, require_probability
 
 Array = NDArray[np.float64]
@@ -122,36 +123,3 @@ def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     return rho + 2 * math.sqrt(rho * math.log(1 / target_delta))
-
-
-def gaussian_delta(mu: float, *, epsilon: float) -> float:
-    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018).
-
-    Args:
-        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
-        epsilon: >= 0.
-    """
-    if mu == 0:
-        return 0.0
-    near, far = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
-    return max(0.0, float(ndtr(near) - math.exp(epsilon + log_ndtr(far))))
-
-
-def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
-    """The exact epsilon of a Gaussian release; Q releases with std s each have mu * sqrt(Q).
-
-    Args:
-        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
-        target_delta: in (0, 1).
-    """
-    require_non_negative("mu", mu)
-    require_probability("target_delta", target_delta)
-    if gaussian_delta(mu, epsilon=0.0) <= target_delta:
-        return 0.0
-    from scipy.optimize import brentq  # loads slowly
-
-    upper = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / target_delta))
-    if upper > _LARGEST_EXPONENT:
-        return upper
-    root = brentq(lambda e: gaussian_delta(mu, epsilon=e) - target_delta, 0.0, upper, xtol=1e-13, rtol=1e-14)
-    return float(root)

@@ -15,6 +15,7 @@ from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.vote_blocks import vote_blocks
+from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_choice, require_count, require_positive
 from pate.votes.vote_limit import Block, bits_of, limited
 
@@ -102,6 +103,5 @@ class ClippedVotes(TeacherVotesAggregator):
         return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
 
     def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
-        noisy = summary + self.noise_std * rng.standard_normal(summary.shape)
-        labels = noisy > self.threshold_share * num_teachers
+        labels = are_normally_above(summary, self.threshold_share * num_teachers, self.noise_std, rng)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)

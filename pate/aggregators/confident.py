@@ -13,6 +13,7 @@ from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
+from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_count, require_positive
 
 
@@ -87,7 +88,7 @@ class ScreenedAggregator(PerQueryAggregator):
         return replace(release, labels=release.labels & answered[:, None], answered=answered)
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        noise = self.screening_std * rng.standard_normal(len(votes))
-        passed = self._statistic(votes, num_teachers=num_teachers) + noise >= self.threshold_share * num_teachers
+        statistic = self._statistic(votes, num_teachers=num_teachers)[:, None]
+        passed = are_normally_above(statistic, self.threshold_share * num_teachers, self.screening_std, rng)[:, 0]
         labels = self._draw_answers(votes, num_teachers=num_teachers, rng=rng)
         return labels & passed[:, None], passed

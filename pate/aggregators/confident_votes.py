@@ -11,6 +11,7 @@ from pate.accounting import Event
 from pate.aggregators.confident import ScreenedAggregator
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.histogram import Bits
+from pate.mechanisms.noise.noisy_order import are_normally_above
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,4 +43,4 @@ class ConfidentVotes(ScreenedAggregator):
         return votes.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
 
     def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
-        return np.asarray(votes + self.noise_std * rng.standard_normal(votes.shape) > num_teachers / 2)
+        return are_normally_above(votes, num_teachers / 2, self.noise_std, rng)

@@ -11,6 +11,7 @@ from scipy.special import log_ndtr
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
 from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require_count, require_positive
 
 
@@ -59,6 +60,5 @@ class GaussianVotes(PerQueryAggregator):
         return replace(self, noise_std=self.noise_std * factor)
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        noise = rng.standard_normal(votes.shape)
-        labels = votes + self.noise_std * noise > num_teachers / 2
+        labels = are_normally_above(votes, num_teachers / 2, self.noise_std, rng)
         return labels, np.ones(len(votes), dtype=np.bool_)

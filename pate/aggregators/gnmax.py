@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.validation import require_count, require_positive
 
 
@@ -29,8 +31,8 @@ def counts_event(noise_std: float, max_votes: int, *, num_labels: int, adjacency
 
 def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
     """One label a query, `[q, L]`: where the count with noise is largest."""
-    noisy = votes + noise_std * rng.standard_normal(votes.shape)
-    return np.asarray(noisy.argmax(axis=1)[:, None] == np.arange(votes.shape[1]))
+    best = largest_noisy(Values.scaled(votes, noise_std), draw_noise("gaussian", votes.shape, rng), 1)
+    return np.asarray(best == np.arange(votes.shape[1]))
 
 
 @dataclass(frozen=True, kw_only=True)

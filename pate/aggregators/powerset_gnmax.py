@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.aggregator import InputForm
@@ -17,13 +16,17 @@ from pate.aggregators.histogram import Bits
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.vote_blocks import vote_blocks
+from pate.mechanisms.noise.categorical import index_of
+from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.validation import require_count, require_positive
 from pate.votes.vote_limit import limited
 
 Array = NDArray[np.float64]
 Summary = NDArray[np.void]
 
-_LARGEST_EXPONENT = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
+_SETS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +96,38 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
         num_queries, num_labels = self._shape(summary)
-        noisy = summary["count"] + self.noise_std * rng.standard_normal(len(summary))
         first = np.searchsorted(summary["query"], np.arange(num_queries))
-        best = np.lexsort((noisy, summary["query"]))[np.append(first[1:], len(summary)) - 1]
-        labels = summary["labels"][best]
         seen = np.diff(np.append(first, len(summary)))
         sizes = _set_counts(num_labels, self.max_size)
-        unseen = _largest_normal([sum(sizes) - number for number in seen.tolist()], rng)
-        for query in np.flatnonzero(self.noise_std * unseen > noisy[best]):
-            rows = slice(first[query], first[query] + seen[query])
-            labels[query] = _unseen_set(summary["labels"][rows], sizes, rng)
+        labels = np.empty((num_queries, num_labels), dtype=np.bool_)
+        rows = max(1, _SETS_AT_ONCE // int(seen.max()))
+        for start in range(0, num_queries, rows):
+            block = slice(start, start + rows)
+            best = self._winners(summary["count"], first[block], seen[block], sum(sizes), rng)
+            labels[block] = summary["labels"][first[block] + np.minimum(best, seen[block] - 1)]
+            for query in (start + np.flatnonzero(best == seen[block])).tolist():
+                known = summary["labels"][first[query] : first[query] + seen[query]]
+                labels[query] = _unseen_set(known, sizes, rng)
         return Release(labels, np.ones(num_queries, dtype=np.bool_), event, self.adjacency)
+
+    def _winners(
+        self,
+        counts: NDArray[np.int64],
+        first: NDArray[np.int64],
+        seen: NDArray[np.int64],
+        num_sets: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        """Which of each query's seen sets has the largest noisy count, `[q]`; past the last for an unseen one."""
+        places = np.arange(int(seen.max()) + 1)
+        part = places < seen[:, None]
+        table = np.where(part, counts[np.minimum(first[:, None] + places, len(counts) - 1)], 0)
+        unseen = [num_sets - number for number in seen.tolist()]
+        logs = np.array([[math.log(max(number, 1))] for number in unseen])
+        largest = draw_largest("gaussian", logs, lambda row, place: unseen[row], rng)
+        noise = draw_noise("gaussian", table.shape, rng).with_last(largest, seen)
+        part[np.arange(len(seen)), seen] = np.array(unseen) > 0
+        return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, part)[:, 0]
 
 
 def _one_each(bits: Bits) -> Summary:
@@ -133,17 +157,6 @@ def _set_counts(num_labels: int, max_size: int | None) -> list[int]:
     return [math.comb(num_labels, size) for size in range(largest + 1)]
 
 
-def _largest_normal(numbers: list[int], rng: np.random.Generator) -> Array:
-    """The largest of that many standard normals, `[Q]`, by its quantile; minus infinity for none."""
-    logs = np.array([math.log(number) if number > 0 else -math.inf for number in numbers])
-    exponent = np.log(rng.standard_exponential(len(logs))) - logs  # log of -log(probability below)
-    with np.errstate(divide="ignore", over="ignore"):
-        log_below = -np.exp(exponent)
-        log_above = np.where(exponent < _LARGEST_EXPONENT, exponent, np.log(-np.expm1(log_below)))
-        largest = np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above))
-    return np.asarray(np.where(np.isneginf(logs), -np.inf, largest))
-
-
 def _unseen_set(seen: Bits, sizes: list[int], rng: np.random.Generator) -> Bits:
     """A set uniform among those that compete and were not seen `[S, L]`."""
     taken = {row.tobytes() for row in seen}
@@ -155,9 +168,9 @@ def _unseen_set(seen: Bits, sizes: list[int], rng: np.random.Generator) -> Bits:
 
 def _uniform_sets(num_labels: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Bits]:
     """Sets uniform among those that compete, without end: the size by its share, then labels in a random order."""
-    edges = np.cumsum([number / sum(sizes) for number in sizes])
+    weights = [(number, number) for number in sizes]
     while True:
-        size = min(int(np.searchsorted(edges, rng.random(), side="right")), len(sizes) - 1)
+        size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
         candidate = np.zeros(num_labels, dtype=np.bool_)
         candidate[rng.permutation(num_labels)[:size]] = True
         yield candidate

@@ -55,7 +55,7 @@ def _quote(config: DictConfig) -> Quote:
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
-        accountant=partial(build, config.accountant, allowed_targets=allowed),
+        accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
     )
     shape = ReleaseShape(num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers)
     _require_sensible_files(config, aggregator)
@@ -64,7 +64,7 @@ def _quote(config: DictConfig) -> Quote:
     quote = quote_release(
         release,
         budget,
-        others={name: partial(build, other, allowed_targets=allowed) for name, other in others.items()},
+        others={name: partial(build, other, "accountant", allowed_targets=allowed) for name, other in others.items()},
     )
     return replace(quote, table=_written_table(config, release, budget), hits=_hits(config, release, budget))
 

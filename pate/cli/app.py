@@ -18,7 +18,8 @@ from rich.console import Console
 from pate.cli.signals import Stopped, ended_by_signals
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.mistakes import explain, explain_choice, require_known_keys
+from pate.config.loader import guarded_files
+from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_pickle, shortened
 from pate.config.schema import COMMANDS
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
@@ -55,7 +56,9 @@ def _run(task: Callable[[DictConfig], None], config_name: str) -> None:
         _unheard(task, config_name)
     )
     try:
-        _heard(app)
+        require_no_pickle(sys.argv[1:])
+        with guarded_files():
+            _heard(app)
         sys.stdout.flush()
     except (HydraException, OmegaConfBaseException) as error:
         _stop(explain(error), USER_MISTAKE)
@@ -117,6 +120,6 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
 
 
 def _stop(message: str, code: int) -> None:
-    one_line = " ".join(message.split())
+    one_line = shortened(" ".join(message.split()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)
     sys.exit(code)

@@ -47,7 +47,7 @@ def audit(config: DictConfig) -> None:
         target_delta=config.target_delta,
         parameters=parameters,
         aggregator=given,
-        accountant=partial(build, config.accountant, allowed_targets=allowed),
+        accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
     )
     if config.format == "json":
         print(to_json_line(audited.to_json(adjacency)))  # noqa: T201 - the command's product

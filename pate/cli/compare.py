@@ -38,16 +38,16 @@ def compare_from_config(config: DictConfig) -> None:
     _require_heard(given, names)
     monitor = ConsoleMonitor()
     plan = ComparisonPlan(
-        load_dataset=watched_load(build(config.data, allowed_targets=allowed), monitor),
+        load_dataset=watched_load(build(config.data, "data", allowed_targets=allowed), monitor),
         methods=tuple(_method(name, config, given) for name in names),
-        engine=build(config.engine, allowed_targets=allowed),
-        student=build(config.student, allowed_targets=allowed),
+        engine=build(config.engine, "engine", allowed_targets=allowed),
+        student=build(config.student, "student", allowed_targets=allowed),
         num_queries=config.num_queries,
         target_delta=config.target_delta,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),
         ensemble_seed=config.ensemble_seed,
-        accountant=partial(build, OmegaConf.create(_plain(config.accountant)), allowed_targets=allowed),
+        accountant=partial(build, OmegaConf.create(_plain(config.accountant)), "accountant", allowed_targets=allowed),
         metric=config.metric,
         shares=_numbers("shares", config.shares),
         num_workers=config.num_workers,
@@ -88,9 +88,9 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
     return PATEMethod(
         name=name,
         aggregator=build_aggregator(made.aggregator, adjacency=config.adjacency, allowed_targets=allowed),
-        teacher=build(teacher, allowed_targets=allowed),
+        teacher=build(teacher, "teacher", allowed_targets=allowed),
         num_teachers=made.teacher.num_teachers,
-        student=build(made.student, allowed_targets=allowed),
+        student=build(made.student, "student", allowed_targets=allowed),
     )
 
 

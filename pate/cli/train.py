@@ -47,12 +47,12 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
     allowed = list(config.allowed_targets)
 
     def make(group: str, **arguments: Any) -> Any:
-        return build(config[group], allowed_targets=allowed, **arguments)
+        return build(config[group], group, allowed_targets=allowed, **arguments)
 
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
     return Plan(
         load_dataset=watched_load(make("data"), monitor),
-        teacher=build(teacher, allowed_targets=allowed),
+        teacher=build(teacher, "teacher", allowed_targets=allowed),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
         aggregator=build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed),

@@ -12,7 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
-from pate.config.classes import located
+from pate.config.classes import is_within, located
+from pate.config.kinds import kind_of_group
 from pate.config.location import file_of
 
 _PLAIN = (str, int, float, bool)
@@ -26,14 +27,14 @@ Field = tuple[str, Any, Any]
 def store_schemas(groups: Iterable[str], folders: Iterable[Path], trusted: tuple[str, ...]) -> None:
     """Stores, for each member of some groups, the schema of its class under `schema/GROUP` and its own name.
 
-    A member without a class of a trusted prefix has none, and neither has one whose class is no dataclass or cannot be
-    loaded: it is composed unchecked, and building it says what is wrong.
+    A member without a class of a trusted prefix has none, and neither has one whose class is none of the group's, is no
+    dataclass or cannot be loaded: it is composed unchecked, and building it says what is wrong.
     """
     searched, store = tuple(folders), ConfigStore.instance()
     for group in groups:
         for name in sorted({path.stem for folder in searched for path in (folder / group).glob("*.yaml")}):
             target = target_of(group, name, searched)
-            if target is None or not target.startswith(trusted) or (cls := _dataclass(target)) is None:
+            if target is None or not is_within(target, trusted) or (cls := _dataclass(target, group)) is None:
                 continue
             extra = [_number_of(cls)] if group == "teacher" else []
             node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
@@ -96,9 +97,10 @@ def _number_of(teacher: type) -> Field:
     return number if teacher is KernelTeacher else ("num_teachers", int, _NUM_TEACHERS)
 
 
-def _dataclass(target: str) -> type | None:
+def _dataclass(target: str, group: str) -> type | None:
     try:
         cls = located(target)
+        fits = cls is not None and kind_of_group(group).accepts(cls)
     except Exception:
         return None
-    return cls if cls is not None and dataclasses.is_dataclass(cls) else None
+    return cls if fits and dataclasses.is_dataclass(cls) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig
@@ -10,6 +11,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pate.config.location import members
 from pate.validation import InvalidValue, nearest
+
+_LONGEST = 1000
+_ENDING = 300
 
 
 def explain(error: Exception) -> str:
@@ -38,8 +42,19 @@ def explain(error: Exception) -> str:
     mandatory = re.search(r"Missing mandatory value: (\S+)", text)
     if mandatory:
         return f"{mandatory.group(1)}: expected a value, none is assumed: {mandatory.group(1)}=…"
-    typed = re.search(r"(?:Error merging override .*\n)?(.*)\n\s*full_key: (\S+)", text)
-    return f"{typed.group(2)}: {typed.group(1)}" if typed else text
+    return _about_a_key(text)
+
+
+def shortened(line: str) -> str:
+    """A line that people read: of a very long one its beginning and its end."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - _ENDING]} … {line[-_ENDING:]}"
+
+
+def require_no_pickle(words: Sequence[str]) -> None:
+    """Refuses Hydra's option to run a configuration that was pickled: a pickle is code."""
+    for word in words:
+        if word.startswith("--e") and "--experimental-rerun".startswith(word.partition("=")[0]):
+            raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
 
 
 def explain_choice(words: list[str]) -> str | None:
@@ -59,6 +74,15 @@ def require_known_keys(config: DictConfig, known: tuple[str, ...]) -> None:
         if key not in known:
             rule = f"a key of the configuration, + or not: one of {', '.join(known)}{nearest(key, known)}"
             raise InvalidValue(f"{key}: expected {rule}")
+
+
+def _about_a_key(text: str) -> str:
+    """Hydra's or OmegaConf's words on a key, behind its name; the words alone where they name none."""
+    said, marked, key = text.partition("full_key: ")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if lines and re.match(r"Error (merging override|in call to target|locating target)", lines[0]) and len(lines) > 1:
+        lines = lines[1:]
+    return f"{key.split()[0]}: {' '.join(lines)}" if marked and lines and key.split() else text
 
 
 def _key_hint(error: Exception, key: str) -> str:

@@ -45,14 +45,9 @@ def own_folders(words: Sequence[str]) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in named if folder)
 
 
-def allowed_prefixes(words: Sequence[str], folders: Sequence[Path]) -> tuple[str, ...]:
-    """What `allowed_targets` will be, by a command line and the experiments that it names."""
-    given = dict(_values(words))
-    if (said := given.get("allowed_targets")) is not None:
-        return _texts(said)
-    experiments = str(given.get("experiment", "")).split(",")
-    contents = [content for name in experiments for content in overlay("experiment", name, folders)]
-    return tuple(text for content in contents for text in _texts(content.get("allowed_targets")))
+def allowed_prefixes(words: Sequence[str]) -> tuple[str, ...]:
+    """What `allowed_targets` will be: what a command line says, as no file can."""
+    return _texts(dict(_values(words)).get("allowed_targets"))
 
 
 def _values(words: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from pate.aggregators import Aggregator
-from pate.config.classes import TRUSTED_PREFIXES, located
+from pate.config.classes import TRUSTED_PREFIXES, is_within, located
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 
@@ -47,14 +47,14 @@ def _data(node: Mapping[str, Any]) -> dict[str, Any]:
     """The class of a data set of ours, and what is declared public in any."""
     target = str(node["_target_"])
     cls = located(target)
-    named = {"_target_": target} if target.startswith("pate.") else {}
+    named = {"_target_": target} if is_within(target, ("pate.",)) else {}
     return named | _plain_fields({} if cls is None else published_fields(cls, node, declared_only=True))
 
 
 def _component(node: Mapping[str, Any]) -> dict[str, Any]:
     """A part of a run, or an object within one: its class, and of its fields what may be published."""
     target = str(node["_target_"])
-    ours = target.startswith(TRUSTED_PREFIXES)
+    ours = is_within(target, TRUSTED_PREFIXES)
     cls = located(target)
     fields: dict[str, Any] = {}
     if cls is not None and is_dataclass(cls):

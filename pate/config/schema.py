@@ -24,7 +24,8 @@ class SharedConfig:
         adjacency: replace_one or add_remove.
         target_delta: in (0, 1).
         num_queries: Q.
-        allowed_targets: prefixes that `_target_` may begin with, beside pate. and sklearn.
+        allowed_targets: modules that `_target_` may name a class of, beside pate. and sklearn.; of the command line
+            alone.
     """
 
     aggregator: Any = MISSING
@@ -167,7 +168,7 @@ def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> Non
     for name, command in COMMANDS.items():
         ConfigStore.instance().store(group="schema", name=name, node=command)
     folders = (CONFIG_FOLDER, *own_folders(words))
-    trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words, folders))
+    trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words))
     store_schemas(GROUPS if training else GROUPS[:1], folders, trusted)
 
 

@@ -17,12 +17,13 @@ from torch.nn import functional
 
 from pate.networks.network import Network, Tensors, blocks_of
 from pate.networks.torchvision import torchvision_models
-from pate.validation import InvalidValue, require_count
+from pate.validation import InvalidValue, require, require_count
 
 FEATURES = 2048  # channels that the head sees
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and spread that published weights expect
 _HEAD = ("fc.weight", "fc.bias")
 _TO_ONE_PIXEL = 32  # pixels a side of which the strides leave one
+_SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
 _BLOCK = 64  # images a forward pass of the frozen backbone
 
 
@@ -100,10 +101,15 @@ def read_weights(path: str | Path) -> Tensors:
     was trained on is covered by no epsilon.
 
     Raises:
-        InvalidValue: a file that is missing, unreadable, or not a ResNet-50.
+        InvalidValue: a file that is missing, unreadable, or not a ResNet-50; one of torch's, where torch is older than
+            the first that runs nothing of it.
     """
+    plain = str(path).endswith(".safetensors")
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
+    require(plain or version >= _SAFE_TORCH, "weights", path, rule)
     try:
-        if str(path).endswith(".safetensors"):
+        if plain:
             found: Tensors = load_file(path)
         else:
             found = torch.load(path, map_location="cpu", weights_only=True)

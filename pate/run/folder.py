@@ -22,7 +22,7 @@ _OWN = {
     ".": (
         r"(?:run|partition|report|manifest)\.json",
         r"(?:data|release)\.sha256",
-        r"(?:training|noise)\.secret",
+        r"(?:training|noise)\.secret|teachers\.key",
         r"(?:votes|summary|prevalence)\.npz",
         r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save
 
 from pate.files.atomic import is_regular, make_folder, remove_partials, replacing
 from pate.files.reading import damaged, require_file
+from pate.teachers.signature import SigningKey
 from pate.teachers.teacher import State
 from pate.validation import require_count
 
@@ -34,14 +35,21 @@ class CheckpointStore:
         * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run. Each carries a
           digest of its arrays, by which `load` refuses one that was altered.
         * Files have mode 0600, the folder 0700.
+        * No pickle is returned but what this store's key signed for the same teacher: see `SigningKey`.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
 
     Attributes:
-        folder: made by the first `save`, in a folder that is there.
+        folder: made by the first `save`, in a folder that is there; the key lies beside it, under its name and `.key`.
     """
 
     folder: Path
+
+    @property
+    def key(self) -> SigningKey:
+        """What signs checkpoints that hold a pickle."""
+        folder = Path(self.folder)
+        return SigningKey(folder.with_name(f"{folder.name}.key"))
 
     def has(self, teacher: int) -> bool:
         """Whether there is a file that can be read.
@@ -67,7 +75,7 @@ class CheckpointStore:
     def save(self, teacher: int, state: State) -> None:
         """Writes a teacher and waits until it is on the disk."""
         path = self._path(require_count("teacher", teacher, minimum=0))
-        self._write(path, state)
+        self._write(path, self.key.signed(teacher, state))
 
     def save_chunk(self, states: Mapping[int, State]) -> None:
         """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
@@ -76,12 +84,17 @@ class CheckpointStore:
                 self.save(teacher, state)
         elif states:
             path = Path(self.folder) / f"{_CHUNK}{min(states):06d}-{max(states):06d}.safetensors"
-            named = {f"{teacher}/{name}": array for teacher, state in states.items() for name, array in state.items()}
+            signed = {teacher: self.key.signed(teacher, state) for teacher, state in states.items()}
+            named = {f"{teacher}/{name}": array for teacher, state in signed.items() for name, array in state.items()}
             self._write(path, named)
             self._take_apart(path)
 
     def recover(self) -> None:
-        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here."""
+        """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here.
+
+        Raises:
+            InvalidValue: there is a pickle in it that is not this run's.
+        """
         remove_partials(Path(self.folder), (r"(?:teacher|chunk)-[-\d]+\.safetensors",))
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
             if is_regular(path):
@@ -91,16 +104,17 @@ class CheckpointStore:
         """Reads a teacher.
 
         Raises:
-            InvalidValue: there is no such file, or it cannot be read.
+            InvalidValue: there is no such file, it cannot be read, or it holds a pickle that is not this run's.
         """
         path, rule = self._path(teacher), f"the checkpoint of teacher {teacher}"
         require_file(path, rule=rule, remedy=_REMEDY)
         try:
-            return _read(path)
+            state = _read(path)
         except (SafetensorError, OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 raise
             raise damaged(path, rule, str(error), _REMEDY) from None
+        return self.key.verified(teacher, state, path)
 
     def _take_apart(self, path: Path) -> None:
         """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
@@ -112,9 +126,13 @@ class CheckpointStore:
         for name, array in arrays.items():
             index, _, key = name.partition("/")
             states.setdefault(int(index), {})[key] = array
-        lacking = [teacher for teacher in states if not self.has(teacher)]
+        lacking = {
+            teacher: self.key.verified(teacher, state, path)
+            for teacher, state in states.items()
+            if not self.has(teacher)
+        }
         with ThreadPoolExecutor(_WRITERS) as pool:  # each waits for the disk: together they wait once
-            for _ in pool.map(lambda teacher: self.save(teacher, states[teacher]), lacking):
+            for _ in pool.map(lambda teacher: self.save(teacher, lacking[teacher]), lacking):
                 pass
         path.unlink(missing_ok=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.teachers.fitted_labels import FittedLabels, stretched
-from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
+from pate.teachers.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require_probability
 
 
@@ -25,8 +25,9 @@ class SklearnTeacher(Teacher):
     teacher's seed. Confidences come from `predict_proba`, else `decision_function` through the logistic
     function, else `predict` cut to [0, 1].
 
-    **Trust.** The state holds the fitted estimators as a pickle. Reading a pickle runs code that its author
-    chose: load only checkpoints that this machine wrote, in a folder that nobody else can write to.
+    **Trust.** The state holds the fitted estimators as a pickle, and reading a pickle runs code that its author chose.
+    A `CheckpointStore` signs it and reads none that its own key did not sign; a state from elsewhere is the caller's to
+    trust.
 
     Attributes:
         estimator: unfitted; it is cloned, never changed.
@@ -36,7 +37,7 @@ class SklearnTeacher(Teacher):
         InvalidValue: no estimator, or a threshold outside its range.
     """
 
-    estimator: Any = field(metadata={"public": True})
+    estimator: Any = field(metadata={"public": True, "kind": "estimator"})
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
@@ -58,13 +59,13 @@ class SklearnTeacher(Teacher):
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
         rows = as_rows(inputs)
-        raw = np.stack([pickle.loads(state["pickle"].tobytes()).confidences(rows) for state in states])
+        raw = np.stack([pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states])
         return stretched(raw, self.threshold)
 
     def _fit(self, shard: Shard, seed: int) -> State:
         fitted = FittedLabels.fit(self.estimator, as_rows(shard.inputs), shard.labels, seed)
         loss = np.square(fitted.confidences(as_rows(shard.inputs)) - shard.labels).mean()
         return {
-            "pickle": np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
+            PICKLE: np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),
         }

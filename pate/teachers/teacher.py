@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 State = dict[str, NDArray[np.generic]]
 """All that a trained teacher is, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
 
+PICKLE = "pickle"
+"""The name of an array that is unpickled, uint8: a store signs it, and reads none that its own key did not sign."""
+
 
 @dataclass(frozen=True, eq=False)
 class Shard:

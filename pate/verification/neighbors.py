@@ -76,7 +76,7 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_v
     Args:
         num_labels: L.
         num_teachers: T; under add/remove, the larger of the two numbers.
-        adjacency: replace-one: one teacher's votes change arbitrarily. Add/remove: one teacher's votes become zero, or
+        adjacency: replace-one: one teacher's votes change arbitrarily. Add/remove: one teacher's votes are absent, or
             come back; the pairs are the same whether T is said to change or not.
         one_vote: whether each teacher votes for exactly one label; else for any set of labels.
 

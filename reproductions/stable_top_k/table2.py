@@ -73,7 +73,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
         raise InvalidValue(f"run={chosen.run}: expected a folder of pate-train, with run.json and votes.npz in it")
     plan = json.loads(settings.read_text())
     votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])
-    data: Dataset = build(OmegaConf.create(plan["data"]), allowed_targets=plan["allowed_targets"]).load()
+    data: Dataset = build(OmegaConf.create(plan["data"]), "data", allowed_targets=plan["allowed_targets"]).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
     directions = PublicPCA.of(public, min(chosen.directions, *public.shape))
     axes = directions.projection / np.linalg.norm(directions.projection, axis=0)  # of length 1: not whitened

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -49,7 +49,7 @@ def test_member_composes_and_builds(group: str, name: str) -> None:
         return
     if group == "teacher":
         node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
-    built = build(node)
+    built = build(node, group)
     if group == "data":
         assert callable(built.load)
     else:
@@ -78,12 +78,26 @@ def test_defaults_of_the_main_job() -> None:
 def test_untrusted_target_is_refused(target: str) -> None:
     node = OmegaConf.create({"_target_": "pate.student.LinearStudent", "inner": [{"_target_": target}]})
     with pytest.raises(InvalidValue, match=f"_target_={target}: expected a name that begins with pate"):
-        build(node)
+        build(node, "student")
 
 
-def test_allowed_target_is_trusted(tmp_path: Path) -> None:
-    node = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
-    assert build(node, allowed_targets=["fractions."]) == 3
+@dataclass
+class Mine:
+    size: int
+
+    def load(self) -> int:
+        return self.size
+
+
+@pytest.mark.parametrize("allowed", [f"{__name__}.", __name__, __name__.partition(".")[0]])
+def test_a_class_of_ones_own_is_built_where_it_is_allowed_and_of_the_kind(allowed: str) -> None:
+    node = OmegaConf.create({"_target_": f"{__name__}.Mine", "size": 3})
+    assert build(node, "data", allowed_targets=[allowed]).load() == 3
+    with pytest.raises(InvalidValue, match=r"Mine: expected a subclass of pate\.teachers\.Voter$"):
+        build(node, "teacher", allowed_targets=[allowed])
+    fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
+    with pytest.raises(InvalidValue, match=r"_target_=fractions\.Fraction: expected a class with a method load\(\)"):
+        build(fraction, "data", allowed_targets=["fractions."])
 
 
 def test_refusal_of_a_class_is_the_users_mistake() -> None:

@@ -83,9 +83,9 @@ def test_a_mistyped_experiment_runs_nothing() -> None:
 def test_a_class_that_cannot_be_imported_is_named_with_what_to_do() -> None:
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with pytest.raises(InvalidValue, match=r"_target_=nowhere\.Data: expected a class that can be imported: install"):
-        build(node, allowed_targets=["nowhere."])
+        build(node, "data", allowed_targets=["nowhere."])
     with pytest.raises(InvalidValue, match="or with a prefix in allowed_targets"):
-        build(node)
+        build(node, "data")
 
 
 def test_what_cannot_be_set_before_a_class_is_known_is_told_the_plus() -> None:

@@ -216,7 +216,7 @@ def test_what_is_published_says_what_the_release_costs(name: str) -> None:
     settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
     read = OmegaConf.create(public_settings(settings, aggregator))
     again = build_aggregator(read.aggregator, adjacency=read.adjacency)
-    accountant = build(read.accountant)
+    accountant = build(read.accountant, "accountant")
     assert isinstance(accountant, Accountant)
     assert read.teacher.num_teachers == 300
     event = again.event_for(num_queries=read.num_queries, **shape)

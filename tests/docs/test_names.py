@@ -45,7 +45,7 @@ def built(group: str, name: str) -> Any:
     node = compose("train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])])[group]
     if group == "aggregator":
         return build_aggregator(node, adjacency="replace_one")
-    return build(OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]))
+    return build(OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]), group)
 
 
 def written(group: str, python: str) -> Any:

@@ -46,10 +46,10 @@ def drawn_k(selection: GapSelection, seed: int = 1) -> dict[int, int]:
     return counts_of(selection(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(seed)))
 
 
-def drawn_sets(aggregator: Any, seed: int = 1) -> Counter[Any]:
+def drawn_sets(aggregator: Any, seed: int = 1, draws: int = DRAWS) -> Counter[Any]:
     """How often each set was released, None for a refusal."""
     release = aggregator.aggregate(
-        np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed)
+        np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(seed)
     )
     coded = np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1)
     return Counter(
@@ -89,7 +89,7 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
 def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(k: int) -> None:
     """Size 3 is the likeliest stable set: it is cut down, or stays; size 1 is filled up."""
     aggregator = StableFixedTopK(k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0)
-    drawn = drawn_sets(aggregator)
+    drawn = drawn_sets(aggregator, draws=3 * DRAWS if k == 1 else DRAWS)
     assert p_value(drawn, aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)) > ACCEPTED
     for wrong in ({"selection_scale": 2.4}, {"peel_scale": 7.2}, {"test_std": 1.2}, {"penalty": 1.0}):
         distribution = dataclasses.replace(aggregator, **wrong).distribution(VOTES, num_teachers=NUM_TEACHERS)

@@ -1,4 +1,4 @@
-"""Permute-and-flip peeling by proposals, with ties, against noise on every count; other distributions are noticed."""
+"""Permute-and-flip peeling by coins, with ties, against noise on every count; other distributions are noticed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from scipy.stats import chisquare
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
 from pate.mechanisms.noise.order_distributions import largest_distribution
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.top_k import permute_and_flip
 from tests.statistical.chi_square import p_value
 
 DRAWS = 8_000
@@ -24,13 +23,9 @@ LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("octaves", [65, 3, 1])
-def test_proposals_follow_the_exact_distribution(octaves: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few octaves, the last of them is proposed too often and must be accepted the more seldom."""
-    monkeypatch.setattr(permute_and_flip, "_OCTAVES", np.arange(octaves))
-    monkeypatch.setattr(permute_and_flip, "_CHANCES", np.exp2(-np.arange(octaves)[::-1]))
-    mechanism, rng = PermuteAndFlipTopK(k=3, epsilon=4.0), np.random.default_rng(octaves)
-    drawn = Counter(tuple(mechanism._draw_by_proposals(TIED, rng).tolist()) for _ in range(DRAWS))
+def test_coins_follow_the_exact_distribution() -> None:
+    mechanism, rng = PermuteAndFlipTopK(k=3, epsilon=4.0), np.random.default_rng(3)
+    drawn = Counter(map(tuple, mechanism(np.tile(TIED, (3 * DRAWS, 1)), rng=rng).indices.tolist()))
     assert p_value(drawn, mechanism.distribution(TIED)) > ACCEPTED
     for wrong in (PeelingTopK(k=3, epsilon=4.0), dataclasses.replace(mechanism, epsilon=5.2)):
         assert p_value(drawn, wrong.distribution(TIED)) < REJECTED

@@ -7,10 +7,8 @@ import math
 from collections.abc import Iterator
 from typing import Self
 
-from scipy.special import ndtr
-
 from pate.accounting.accountant import Accountant
-from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
+from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import (
     ApproximateEvent,
     ComposedEvent,
@@ -22,6 +20,7 @@ from pate.accounting.events import (
     leaves,
 )
 from pate.accounting.exact.dominating_pairs import DominatingPairs, ShiftedMaximum, dominating_pairs
+from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.exact.profile import Profile, composed, largest_loss
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import require_count
@@ -32,7 +31,6 @@ _RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
 _LEAST = 1e-290
 _SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
 _ROUNDING = 1e-9
-_TAIL_ROUNDING = 2.0**-42  # of a Gaussian tail in a difference
 
 
 class ExactAccountant(Accountant):
@@ -82,13 +80,14 @@ class ExactAccountant(Accountant):
             if times == 0:
                 continue
             if isinstance(leaf, GaussianEvent) and leaf.noise_multiplier > 0:
-                mu_squared += max(times / leaf.noise_multiplier / leaf.noise_multiplier, _LEAST)
+                share = times / leaf.noise_multiplier / leaf.noise_multiplier
+                mu_squared = _up(mu_squared + _up(_up(max(share, _LEAST))))
             elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._steps += steps
-        self._mu_squared += mu_squared
+        self._mu_squared = _up(self._mu_squared + mu_squared) if mu_squared else self._mu_squared
         return self
 
     def copy(self) -> Self:
@@ -104,7 +103,7 @@ class ExactAccountant(Accountant):
         if not 0 < bound < math.inf:
             return bound
         if not self._steps:
-            return min(bound, gaussian_epsilon(math.sqrt(self._mu_squared), target_delta=left) * (1 + _ROUNDING))
+            return min(bound, gaussian_epsilon(self._mu, target_delta=left) * (1 + _ROUNDING))
         profile = self._profile(left * _MARGIN)
         return bound if profile is None else min(bound, profile.epsilon(left) * (1 + _ROUNDING))
 
@@ -115,11 +114,16 @@ class ExactAccountant(Accountant):
         if left <= 0 or bound >= 1:
             return bound
         if not self._steps:
-            return min(bound, _gaussian_delta(math.sqrt(self._mu_squared), target_epsilon) + self.failure_prob)
+            return min(bound, gaussian_delta(self._mu, epsilon=target_epsilon) + self.failure_prob)
         profile = self._profile(left * _RENYI_MARGIN)
         if profile is None:
             return bound
         return min(bound, max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING) + self.failure_prob)
+
+    @property
+    def _mu(self) -> float:
+        """Of all Gaussians as one, rounded up."""
+        return _up(math.sqrt(self._mu_squared))
 
     def _profile(self, smallest_delta: float) -> Profile | None:
         """The profile down to a delta, one for many questions; None where no grid can hold it."""
@@ -128,7 +132,7 @@ class ExactAccountant(Accountant):
             return None
         steps = tuple(self._steps)
         if self._mu_squared > 0:
-            steps = ((ShiftedMaximum(1, math.sqrt(self._mu_squared)), 1), *steps)
+            steps = ((ShiftedMaximum(1, self._mu), 1), *steps)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
         reach = min(float(epsilons.min()), largest_loss(steps))
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
@@ -136,11 +140,9 @@ class ExactAccountant(Accountant):
         return composed(steps, reach=reach, smallest_delta=10.0**-level)
 
 
-def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """The closed form, a difference of two probabilities, rounded up."""
-    if mu == 0:
-        return 0.0
-    return gaussian_delta(mu, epsilon=epsilon) + _TAIL_ROUNDING * float(ndtr(mu / 2 - epsilon / mu))
+def _up(number: float) -> float:
+    """The next larger float, which covers a rounding error; 0 stays."""
+    return math.nextafter(number, math.inf) if number else number
 
 
 def _is_unbounded(leaf: LeafEvent) -> bool:

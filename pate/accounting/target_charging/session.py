@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging.held_budget import HeldBudget
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
 from pate.accounting.target_charging.price import SessionPrice, best_session_price
 from pate.accounting.target_charging.targets import QTarget, common_target
@@ -22,12 +23,16 @@ from pate.validation import InvalidValue, require, require_count, require_non_ne
 _BITS = frozenset((bool, np.bool_))
 
 
-class TargetCharging:
+class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
     The whole session, whatever calls are chosen on the way and however early it ends, is
     (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP, if every call is a q-target
     call with an epsilon and a q no worse than the session's, and if its caller obeys `require_open`.
+
+    Edge cases: threads may share a session; what is charged after its last hit raises, and an outcome whose charge
+    raised must not be released. It refuses to be copied or pickled, and to be charged in a forked process. A `state`
+    is a copy too: of the sessions that resume from one, only one may go on.
 
     Args:
         epsilon: pure DP of one access, > 0; the largest of all calls.
@@ -64,6 +69,7 @@ class TargetCharging:
         num_counters: int = 1,
         failure_prob: float = 0.0,
     ) -> None:
+        super().__init__()
         self.target = QTarget(epsilon, hit_prob)
         self.price: SessionPrice = best_session_price(
             self.target,
@@ -117,8 +123,10 @@ class TargetCharging:
         """Raises unless a call with this target and delta may be made now; call it before the call is made.
 
         Raises:
-            InvalidValue: the session has halted, the target is worse than the session's, or the deltas are used up.
+            InvalidValue: the session has halted, the target is worse than the session's, the deltas are used up, or
+                this is another process than the session's.
         """
+        self._require_own_process()
         if self.halted:
             raise InvalidValue(f"hits={min(self.hits)}: expected fewer than target_hits={self.target_hits} for a call")
         if target is not None and not self.target.covers(target):
@@ -147,16 +155,15 @@ class TargetCharging:
         Raises:
             InvalidValue: as `require_open`, or another number of outcomes than counters; then nothing was counted.
         """
-        self.require_open(target, failure_prob=failure_prob)
         outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
-        if len(outcomes) != len(self.hits) or not _BITS.issuperset(map(type, outcomes)):
-            raise InvalidValue(f"outcome_in_target={list(outcomes)}: expected {len(self.hits)} of True or False")
-        for index, hit in enumerate(outcomes):
-            if hit:
-                self.hits[index] += 1
-        self.num_calls += 1
-        self._spent_failure_prob += failure_prob
-        return self.halted
+        with self._turn():
+            self.require_open(target, failure_prob=failure_prob)
+            if len(outcomes) != len(self.hits) or not _BITS.issuperset(map(type, outcomes)):
+                raise InvalidValue(f"outcome_in_target={list(outcomes)}: expected {len(self.hits)} of True or False")
+            self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, outcomes, strict=True)]
+            self.num_calls += 1
+            self._spent_failure_prob += failure_prob
+            return self.halted
 
     def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
         """Counts calls drawn at once, in their order, and returns how many of them were made before the session halted.
@@ -170,31 +177,34 @@ class TargetCharging:
         Raises:
             InvalidValue: as `require_open`, or an array of another kind or shape; then nothing was counted.
         """
-        self.require_open(target)
         outcomes = np.asarray(outcomes_in_target)
-        require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
-        shape, counters = outcomes.shape, len(self.hits)
-        expected = (shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
-        require(shape == expected, "outcomes_in_target.shape", shape, "[Q], or [Q, num_counters] with several counters")
-        if len(outcomes) == 0:
-            return 0
-        totals = np.array(self.hits) + np.cumsum(outcomes.reshape(-1, counters), axis=0)
-        halting = np.flatnonzero(totals.min(axis=1) >= self.target_hits)
-        made = int(halting[0]) + 1 if halting.size else len(outcomes)
-        self.hits = totals[made - 1].tolist()
-        self.num_calls += made
-        return made
+        with self._turn():
+            self.require_open(target)
+            require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
+            shape, counters = outcomes.shape, len(self.hits)
+            rule = "[Q], or [Q, num_counters] with several counters"
+            expected = (shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
+            require(shape == expected, "outcomes_in_target.shape", shape, rule)
+            if len(outcomes) == 0:
+                return 0
+            totals = np.array(self.hits) + np.cumsum(outcomes.reshape(-1, counters), axis=0)
+            halting = np.flatnonzero(totals.min(axis=1) >= self.target_hits)
+            made = int(halting[0]) + 1 if halting.size else len(outcomes)
+            self.hits = totals[made - 1].tolist()
+            self.num_calls += made
+            return made
 
     @property
     def state(self) -> dict[str, Any]:
         """Parameters and counts as plain values for JSON, from which `resume` continues."""
-        return {
-            "target_charging": 1,
-            "parameters": self._parameters,
-            "hits": list(self.hits),
-            "num_calls": self.num_calls,
-            "spent_failure_prob": self._spent_failure_prob,
-        }
+        with self._turn():
+            return {
+                "target_charging": 1,
+                "parameters": self._parameters,
+                "hits": list(self.hits),
+                "num_calls": self.num_calls,
+                "spent_failure_prob": self._spent_failure_prob,
+            }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Continues from the state of a session with equal parameters.
@@ -203,7 +213,6 @@ class TargetCharging:
             InvalidValue: this session has been charged, the state is of a session with other parameters, or its
                 counts are none that a session can have; then nothing changed.
         """
-        require(self.num_calls == 0, "num_calls", self.num_calls, "0: only a session without calls can resume")
         parameters = state.get("parameters")
         require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")
         hits, calls = state.get("hits"), require_count("num_calls", state.get("num_calls", -1), minimum=0)
@@ -214,7 +223,9 @@ class TargetCharging:
         require(possible, "hits", counts, f"at most num_calls={calls}, and one at most {self.target_hits}")
         spent = require_non_negative("spent_failure_prob", state.get("spent_failure_prob", -1.0))
         require(spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}")
-        self.hits, self.num_calls, self._spent_failure_prob = counts, calls, spent
+        with self._turn():
+            require(self.num_calls == 0, "num_calls", self.num_calls, "0: only a session without calls can resume")
+            self.hits, self.num_calls, self._spent_failure_prob = counts, calls, spent
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state to a file, which is whole at any moment; to be done before an outcome is released."""

@@ -18,8 +18,12 @@ from pate.aggregators.release import Release
 from pate.aggregators.release_context import PriorRule, ReleaseContext
 from pate.aggregators.target_charging.rounds import KeptRounds, Round
 from pate.files.arrays import ArrayForm
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.source import VoteSource
+
+_WORDS_AHEAD = 3
+"""With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class TargetChargedAggregator(HistogramAggregator):
     def _ask(
         self,
         counts: NDArray[np.int64],
-        numbers: NDArray[np.float64],
+        numbers: LazyUniforms,
         prior: Bits | None,
         *,
         first: int,
@@ -123,7 +127,7 @@ class TargetChargedAggregator(HistogramAggregator):
 
         Args:
             counts: `[q, L]`.
-            numbers: `[q, numbers a query]`, uniform.
+            numbers: `[q, numbers a query]`.
             prior: `[q, L]` or None.
             first: the number of the first of them.
             num_teachers: T.
@@ -179,7 +183,7 @@ class TargetChargedAggregator(HistogramAggregator):
         """
         beside = _prior_name(prior, votes, num_teachers)
         counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger, beside=beside)
-        numbers = rng.random((len(counts), self._numbers_per_query))
+        numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), rng, ahead=_WORDS_AHEAD)
         labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
         num_asked = 0
         for index, rows in enumerate(self._rounds(len(counts))):
@@ -188,7 +192,7 @@ class TargetChargedAggregator(HistogramAggregator):
                 outcome = _require_round(done[index], labels[rows].shape, left)
             else:
                 block, expected = counts[rows].astype(np.int64, copy=False), _expected(prior, labels, answered, rows)
-                outcome = self._ask(block, numbers[rows], expected, first=rows.start, num_teachers=num_teachers)
+                outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
                 outcome = _halted(outcome, left)
                 if on_round is not None:
                     on_round(index, outcome)

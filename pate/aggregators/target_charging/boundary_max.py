@@ -15,7 +15,8 @@ from pate.aggregators.histogram import Bits
 from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
-from pate.mechanisms.noise.softmax import draw_index
+from pate.mechanisms.noise.categorical import boundary_weights, draw_index, softmax_weights
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import require_count, require_positive
 
 
@@ -91,13 +92,18 @@ class BoundaryMax(TargetChargedAggregator):
     def _ask(
         self,
         counts: NDArray[np.int64],
-        numbers: NDArray[np.float64],
+        numbers: LazyUniforms,
         prior: Bits | None,
         *,
         first: int,
         num_teachers: int,
     ) -> Round:
         num_labels = counts.shape[1]
-        outcomes = draw_index(self._distribution(counts), numbers[:, 0])
+        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
+        outcomes = draw_index(
+            self._distribution(counts),
+            numbers.column(0),
+            lambda row: boundary_weights(softmax_weights(deficits[row], self.selection_scale)),
+        )
         labels = outcomes[:, None] == np.arange(num_labels)
         return Round(labels, outcomes < num_labels, outcomes == num_labels)

@@ -15,7 +15,8 @@ from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import TopKCall
-from pate.mechanisms.noise.softmax import draw_index
+from pate.mechanisms.noise.categorical import boundary_weights, draw_index
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.gap_selection import GapSelection
 from pate.mechanisms.stable.stability_test import StabilityTest
@@ -135,7 +136,7 @@ class BoundaryTopK(TargetChargedAggregator):
     def _ask(
         self,
         counts: NDArray[np.int64],
-        numbers: NDArray[np.float64],
+        numbers: LazyUniforms,
         prior: Bits | None,
         *,
         first: int,
@@ -143,7 +144,11 @@ class BoundaryTopK(TargetChargedAggregator):
     ) -> Round:
         call = self.call(num_labels=counts.shape[1], num_teachers=num_teachers)
         ranking, candidates = Ranking.of(counts), call.selection.candidates
-        outcomes = draw_index(boundary_distribution(call.distribution(ranking)), numbers[:, 0])
+        outcomes = draw_index(
+            boundary_distribution(call.distribution(ranking)),
+            numbers.column(0),
+            lambda row: boundary_weights(call.weights(ranking, row)),
+        )
         answered = outcomes < len(candidates)
         k = np.where(answered, candidates[np.minimum(outcomes, len(candidates) - 1)], 0)
         return Round(ranking.top(k), answered, outcomes == len(candidates) + 1)

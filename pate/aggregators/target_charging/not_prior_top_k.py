@@ -18,7 +18,7 @@ from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
-from pate.mechanisms.noise.softmax import draw_index
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.stability_test import StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability
@@ -208,7 +208,7 @@ class NotPriorTopK(TargetChargedAggregator):
     def _ask(
         self,
         counts: NDArray[np.int64],
-        numbers: NDArray[np.float64],
+        numbers: LazyUniforms,
         prior: Bits | None,
         *,
         first: int,
@@ -217,17 +217,17 @@ class NotPriorTopK(TargetChargedAggregator):
         expected = np.zeros(counts.shape, dtype=np.bool_) if prior is None else prior
         checked = first + np.arange(len(counts)) >= self.first_queries
         kept = self.agreement(num_teachers=num_teachers)[margins(counts, expected) + num_teachers]
-        agreed = checked & expected.any(axis=1) & (numbers[:, 0] < kept)
-        labels, answered = self._release(counts, numbers[:, 1:], num_teachers)
+        agreed = checked & expected.any(axis=1) & (numbers.column(0).on_grid() < kept)
+        labels, answered = self._release(counts, numbers, num_teachers)
         return Round(np.where(agreed[:, None], expected, labels), agreed | answered, checked & ~agreed)
 
-    def _release(self, counts: NDArray[np.int64], numbers: NDArray[np.float64], num_teachers: int) -> tuple[Bits, Bits]:
-        """Stable top-k of every query, from two uniform numbers each."""
+    def _release(self, counts: NDArray[np.int64], numbers: LazyUniforms, num_teachers: int) -> tuple[Bits, Bits]:
+        """Stable top-k of every query, from the last two of its uniform numbers."""
         step, ranking = self.release_step, Ranking.of(counts)
         selection = step.gap_selection(num_labels=counts.shape[1], num_teachers=num_teachers)
-        k = selection.candidates[draw_index(selection.probabilities(counts), numbers[:, 0])]
+        k = selection.select(ranking, numbers.column(1))
         gaps = ranking.gaps(padded=True, num_teachers=num_teachers)[np.arange(len(k)), k]
-        passed = numbers[:, 1] < step.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
+        passed = numbers.column(2).on_grid() < step.stability_test(num_teachers=num_teachers).pass_probabilities(gaps)
         answered = passed | (k == 0) | (k == counts.shape[1])
         return ranking.top(np.where(answered, k, 0)), answered
 

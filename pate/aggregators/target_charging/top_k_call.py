@@ -8,11 +8,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.mechanisms.noise.categorical import Interval, Weights, softmax_weights
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.gap_selection import GapSelection
 from pate.mechanisms.stable.stability_test import StabilityTest
 
 Array = NDArray[np.float64]
+
+_GRID = 2**53
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,28 @@ class TopKCall:
         utilities = gaps / selection.noise_scale
         weights = np.exp(utilities - utilities.max(axis=1, keepdims=True))
         chosen = weights / weights.sum(axis=1, keepdims=True)
-        constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
-        passed = np.where(constant, 1.0, self.test.pass_probabilities(gaps))
+        passed = self._passed(gaps)
         refused = (chosen * (1 - passed)).sum(axis=1, keepdims=True)
         return np.concatenate([chosen * passed, refused], axis=1)
+
+    def weights(self, ranking: Ranking, row: int) -> Weights:
+        """The same for one histogram, exactly; a test passes with a multiple of 2**-53."""
+        gaps = ranking.gaps(padded=self.selection.padded, num_teachers=self.test.num_teachers)[row]
+        chosen = softmax_weights((gaps.max() - gaps).astype(np.float64), self.selection.noise_scale)
+        passed = [int(prob * _GRID) for prob in self._passed(gaps).tolist()]
+
+        def weights(digits: int) -> list[Interval]:
+            intervals = chosen(digits)
+            kept = [(low * n, high * n) for (low, high), n in zip(intervals, passed, strict=True)]
+            lost = [(low * (_GRID - n), high * (_GRID - n)) for (low, high), n in zip(intervals, passed, strict=True)]
+            return [*kept, (sum(low for low, _ in lost), sum(high for _, high in lost))]
+
+        return weights
+
+    def _passed(self, gaps: NDArray[np.int64]) -> Array:
+        """The probability that each candidate's set is released; 1 where it is constant."""
+        constant = (self.selection.candidates == 0) | (self.selection.candidates == self.selection.num_labels)
+        return np.where(constant, 1.0, self.test.pass_probabilities(gaps))
 
 
 def bit_epsilon(probabilities: Array, reach: int) -> float:

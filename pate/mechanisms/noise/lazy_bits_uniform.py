@@ -1,14 +1,18 @@
-"""A uniform number in [0, 1) whose bits are drawn when a comparison needs them."""
+"""Uniform numbers in [0, 1) whose bits are drawn when a comparison needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Bounds = tuple[Fraction, Fraction]
+from pate.mechanisms.noise.enclosures import Bounds
+
+Array = NDArray[np.float64]
+Words = NDArray[np.uint64]
 
 _WORD = 64
 _DIGITS_PER_BIT = 0.30103
@@ -20,25 +24,33 @@ class LazyBitsUniform:
     Args:
         word: its first 64 bits.
         rng: where further bits come from.
+        ready: words that come before those of the generator.
     """
 
-    def __init__(self, word: int, rng: np.random.Generator) -> None:
-        self._numerator, self._bits, self._rng = word, _WORD, rng
+    def __init__(self, word: int, rng: np.random.Generator, ready: Sequence[int] = ()) -> None:
+        self._numerator, self.bits, self._rng = word, _WORD, rng
+        self._ready = list(ready)[::-1]
 
     @property
     def digits(self) -> int:
         """Decimal digits at which the other side of a comparison is worth computing."""
-        return int(self._bits * _DIGITS_PER_BIT) + 4
+        return int(self.bits * _DIGITS_PER_BIT) + 4
+
+    @property
+    def numerator(self) -> int:
+        """Of the multiple of 2**-bits below it."""
+        return self._numerator
 
     def bounds(self) -> Bounds:
         """The interval that the bits so far leave open."""
-        unit = 1 << self._bits
+        unit = 1 << self.bits
         return Fraction(self._numerator, unit), Fraction(self._numerator + 1, unit)
 
     def extend(self) -> None:
         """Draws 64 more bits."""
-        self._numerator = (self._numerator << _WORD) | int(words(self._rng, (1,))[0])
-        self._bits += _WORD
+        word = self._ready.pop() if self._ready else int(words(self._rng, (1,))[0])
+        self._numerator = (self._numerator << _WORD) | word
+        self.bits += _WORD
 
     def below(self, enclosure: Callable[[int], Bounds]) -> bool:
         """Whether it is below a number that `enclosure(digits)` bounds ever more closely."""
@@ -51,6 +63,55 @@ class LazyBitsUniform:
             self.extend()
 
 
-def words(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+class LazyUniforms:
+    """Many of them: 64 bits of each at once, and the rest of those that are asked for.
+
+    Args:
+        first: uint64 of any shape, the first word of each.
+        rng: where further bits come from.
+        ready: uint64 `[*shape, w]`: the next words of each, where a draw has to be repeatable from here on.
+    """
+
+    def __init__(self, first: Words, rng: np.random.Generator, ready: Words | None = None) -> None:
+        self.first, self._rng, self._ready = first, rng, ready
+        self._opened: dict[tuple[int, ...], LazyBitsUniform] = {}
+
+    @classmethod
+    def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> LazyUniforms:
+        """Fresh ones, the next `ahead` words of each included: then a part of them can be drawn from again."""
+        if ahead == 0:
+            return cls(words(rng, shape), rng)
+        drawn = words(rng, (*shape, 1 + ahead))
+        return cls(np.ascontiguousarray(drawn[..., 0]), rng, drawn[..., 1:])
+
+    def approximate(self) -> Array:
+        """Each as a float in [2**-53, 1 - 2**-53], off by at most 2**-52."""
+        centered = (self.first ^ np.uint64(1 << 63)).view(np.int64) >> 11  # signed numbers become floats much faster
+        floats = centered * 2.0**-53
+        floats += 0.5 + 2.0**-54
+        return np.asarray(np.clip(floats, 2.0**-53, 1 - 2.0**-53, out=floats))
+
+    def on_grid(self) -> Array:
+        """The multiple of 2**-53 at or below each: less than another multiple with exactly this probability."""
+        return np.asarray((self.first >> np.uint64(11)) * 2.0**-53)
+
+    def rows(self, rows: slice) -> LazyUniforms:
+        """Those of some rows."""
+        return LazyUniforms(self.first[rows], self._rng, None if self._ready is None else self._ready[rows])
+
+    def column(self, place: int) -> LazyUniforms:
+        """One of each row: `[Q]` of `[Q, n]`."""
+        ready = None if self._ready is None else self._ready[:, place]
+        return LazyUniforms(self.first[:, place], self._rng, ready)
+
+    def at(self, *index: int) -> LazyBitsUniform:
+        """One of them; the same object whenever it is asked for."""
+        if index not in self._opened:
+            ready: Any = () if self._ready is None else self._ready[index].tolist()
+            self._opened[index] = LazyBitsUniform(int(self.first[index]), self._rng, ready)
+        return self._opened[index]
+
+
+def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Uniform words of 64 bits."""
     return rng.integers(0, 2**64, size=shape, dtype=np.uint64)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.mechanisms.noise.enclosures import exp_bounds
 from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, words
 from pate.validation import require, require_generator, require_positive
 
@@ -86,12 +86,12 @@ class RoundedGaussian:
         """The same for one candidate, with as many more bits as it takes."""
         for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
         whole = 0
-        while for_whole.below(partial(_exp, Fraction(-whole - 1))):
+        while for_whole.below(partial(exp_bounds, Fraction(-whole - 1))):
             whole += 1
         while True:
             low, high = ((whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds())
             digits = fraction.digits
-            least, most = _exp(-high, digits)[0], _exp(-low, digits)[1]
+            least, most = exp_bounds(-high, digits)[0], exp_bounds(-low, digits)[1]
             bottom, top = coin.bounds()
             if top <= least or bottom >= most:
                 break
@@ -106,14 +106,6 @@ class RoundedGaussian:
             fraction.extend()
 
 
-def _exp(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Lower and upper bound of exp(exponent), exponent <= 0, equal to that many digits."""
-    context = Context(prec=digits + 8, Emin=-(10**9), Emax=10**9)
-    rounded = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
-    value, slack = Fraction(context.exp(rounded)), Fraction(1, 10**digits)
-    return value - slack, value + slack
-
-
 def _geometric(bits: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Whole m with P(m >= j) = exp(-j), and whether 64 bits decide it."""
     descending = _EXP_TABLE[::-1]
@@ -122,5 +114,5 @@ def _geometric(bits: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return (len(descending) - at).astype(np.float64), decided & (bits > 0)
 
 
-_EXP_TABLE = np.array([math.floor(_exp(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64)
+_EXP_TABLE = np.array([math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64)
 """floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""

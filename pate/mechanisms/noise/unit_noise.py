@@ -14,7 +14,6 @@ Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
 _SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,6 @@ class UnitNoise:
     high: float = 42.0
     kinks: tuple[float, ...] = (0.0,)
     panel: float = 0.5
-
-    def largest_of(self, log_sizes: Array, rng: np.random.Generator) -> Array:
-        """The largest of N independent draws, from log N elementwise; correct for N far beyond a float."""
-        return self.quantile(np.log(np.maximum(rng.standard_exponential(log_sizes.shape), _TINY)) - log_sizes)
-
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Independent draws."""
-        return self.quantile(np.log(np.maximum(rng.standard_exponential(shape), _TINY)))
 
 
 def _log_above(log_q: Array) -> Array:

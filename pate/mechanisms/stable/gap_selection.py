@@ -22,7 +22,10 @@ from pate.mechanisms.noise.argmax_distributions import (
     gumbel_argmax,
     laplace_argmax,
 )
-from pate.mechanisms.noise.softmax import draw_softmax
+from pate.mechanisms.noise.categorical import Weights, draw_softmax, permute_and_flip_weights, softmax_weights
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.regularizer import Regularizer, checked_regularizer, exactly_addable, offsets_of
 from pate.validation import (
@@ -50,6 +53,7 @@ class GapSelection:
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
         * gaussian: `NoisyMaxGaussianEvent`; far from a Gaussian release of sensitivity 1, which is a false price.
         * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
+        * k is drawn from exactly this distribution, however small a probability is (docs/proofs/floats.md).
 
     Attributes:
         noise_scale: in votes: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian; > 0.
@@ -115,8 +119,16 @@ class GapSelection:
 
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for ranked histograms: `[Q]`."""
-        winners = _SELECTION_NOISES[self.noise].draw(self._utilities(ranking), rng)
-        return np.asarray(winners + self.candidates[0])
+        sums = self._sums(ranking)
+        if self.noise == "gumbel":
+            return self.select(ranking, LazyUniforms.draw((len(sums),), rng))
+        noise = draw_noise(self.noise, sums.shape, rng)
+        return np.asarray(self.candidates[0] + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0])
+
+    def select(self, ranking: Ranking, uniforms: LazyUniforms) -> NDArray[np.int64]:
+        """The k of ranked histograms, `[Q]`, from one uniform number each: with Gumbel noise alone."""
+        require(self.noise == "gumbel", "noise", self.noise, "gumbel")
+        return np.asarray(self.candidates[0] + draw_softmax(self._sums(ranking), self.noise_scale, uniforms))
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
@@ -124,14 +136,28 @@ class GapSelection:
         distributions = _SELECTION_NOISES[self.noise].distribution(self._utilities(Ranking.of(np.atleast_2d(counts))))
         return distributions if counts.ndim == 2 else np.asarray(distributions[0])
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether `weights` gives any."""
+        return self.noise in _CLOSED
+
+    def weights(self, votes: NDArray[np.integer]) -> Weights | None:
+        """The exact distribution for one histogram `[L]`, as weights; None where no closed form is known."""
+        sums = self._sums(Ranking.of(self._counts(votes)[None]))[0]
+        return _CLOSED[self.noise](sums.max() - sums, self.noise_scale) if self.has_weights else None
+
     def _utilities(self, ranking: Ranking) -> Array:
-        """Gaps and offsets in units of the noise, the largest at 0: `[Q, n]`.
+        """Gaps and offsets in units of the noise, the largest at 0: `[Q, n]`."""
+        sums = self._sums(ranking)
+        return np.asarray((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
+
+    def _sums(self, ranking: Ranking) -> Array:
+        """Gaps and offsets: `[Q, n]`.
 
         Sums and differences are exact: rounded beside a large offset, a gap would move by more than the price says.
         """
         offsets = self.offsets
-        sums = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets
-        return np.asarray((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
+        return np.asarray(ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets)
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
@@ -141,18 +167,10 @@ class GapSelection:
 
 @dataclass(frozen=True)
 class _SelectionNoise:
-    """One kind of selection noise, at scale 1: how to draw the winner, its exact distribution, and what it costs."""
+    """One kind of selection noise, at scale 1: the exact distribution of the winner, and what it costs."""
 
-    draw: Callable[[Array, np.random.Generator], NDArray[np.int64]]
     distribution: Callable[[Array], Array]
     event: Callable[[GapSelection], Event]
-
-
-def _draw_noisy(sample: str) -> Callable[[Array, np.random.Generator], NDArray[np.int64]]:
-    def draw(utilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-        return np.asarray((utilities + getattr(rng, sample)(size=utilities.shape)).argmax(axis=1))
-
-    return draw
 
 
 def _pure_dp_event(selection: GapSelection) -> Event:
@@ -161,20 +179,18 @@ def _pure_dp_event(selection: GapSelection) -> Event:
 
 _SELECTION_NOISES = {
     "gumbel": _SelectionNoise(
-        draw=draw_softmax,
         distribution=gumbel_argmax,
         event=lambda s: BoundedRangeEvent(s.adjacency.gap_range / s.noise_scale),
     ),
     "gaussian": _SelectionNoise(
-        draw=_draw_noisy("standard_normal"),
         distribution=gaussian_argmax,
         event=lambda s: NoisyMaxGaussianEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
     ),
-    "laplace": _SelectionNoise(draw=_draw_noisy("laplace"), distribution=laplace_argmax, event=_pure_dp_event),
-    "exponential": _SelectionNoise(
-        draw=_draw_noisy("standard_exponential"), distribution=exponential_argmax, event=_pure_dp_event
-    ),
+    "laplace": _SelectionNoise(distribution=laplace_argmax, event=_pure_dp_event),
+    "exponential": _SelectionNoise(distribution=exponential_argmax, event=_pure_dp_event),
 }
+
+_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
 
 SELECTION_NOISES: tuple[str, ...] = tuple(_SELECTION_NOISES)
 """The names of the kinds of selection noise."""

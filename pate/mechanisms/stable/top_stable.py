@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Scaled, are_above
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
@@ -65,8 +67,9 @@ class TopStableTopK(DomainTopK):
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, domain_size]`, with -1 in places that are not filled."""
         order, excess = self._excess(counts)
-        threshold = self.threshold + self.threshold_scale * UNIT_NOISES["laplace"].sample((len(counts), 1), rng)
-        passed = excess + self.gap_scale * UNIT_NOISES["laplace"].sample(excess.shape, rng) >= threshold
+        threshold = Scaled(draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale)
+        gaps = Scaled(draw_noise("laplace", excess.shape, rng), self.gap_scale)
+        passed = are_above(excess, self.threshold, (threshold, gaps))
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         places = np.arange(self.domain_size)
         released = np.where(places < length[:, None], order[:, : self.domain_size], counts.shape[1])

@@ -9,17 +9,26 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import QTarget, boundary_distribution, tight_boundary
-from pate.mechanisms.noise.softmax import draw_index
+from pate.mechanisms.noise.categorical import Weights, boundary_weights, draw_index, stated_weights
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import require, require_generator
 
 Array = NDArray[np.float64]
 
 
+_STATED_ERROR = 2.0**-40
+"""Total variation between the distribution of a wrapped call and the one computed from stated probabilities."""
+_LARGEST_EXPONENT = 700.0
+
+
 class ProbabilityOracle(Protocol):
-    """A mechanism that knows the exact distribution of its outcome, such as `GapSelection`."""
+    """A mechanism that knows the distribution of its outcome to 2**-42 in total, such as `GapSelection`.
+
+    One that `has_weights` also gives it exactly for one histogram, as `pate.mechanisms.noise.categorical.Weights`.
+    """
 
     @property
     def event(self) -> Event:
@@ -56,7 +65,9 @@ class BoundaryWrapper:
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
         * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end there are paid.
-        * Draws come from the distribution that the mechanism states, to double precision.
+        * Where the mechanism has exact `weights` beside its distribution (`GapSelection` with Gumbel or exponential
+          noise), draws follow them exactly. Else they follow the stated probabilities, and what these may be off by
+          is a failure: `failure_prob` of every call.
 
     Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
     computed with no side channel, such as a run time that depends on votes.
@@ -87,16 +98,32 @@ class BoundaryWrapper:
     @property
     def event(self) -> Event:
         """The price of one call outside a session."""
-        return PureDpEvent(self.target.epsilon)
+        pure = PureDpEvent(self.target.epsilon)
+        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob > 0 else pure
+
+    @property
+    def failure_prob(self) -> float:
+        """What a session is charged for a call beside its target: 0 where draws are exact."""
+        if getattr(self.mechanism, "has_weights", False):
+            return 0.0
+        return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
         """Draws for one histogram, or for each of a batch."""
         require_generator(rng)
         distribution = self.probabilities(votes)
         distributions = np.atleast_2d(distribution)
-        drawn = draw_index(distributions, rng.random(len(distributions)))
+        histograms = np.atleast_2d(votes)
+        drawn = draw_index(
+            distributions, LazyUniforms.draw((len(distributions),), rng), lambda row: self._weights(histograms[row])
+        )
         indices = np.where(drawn == distributions.shape[1] - 1, -1, drawn)
         return BoundaryOutcome(indices if distribution.ndim == 2 else np.asarray(indices[0]))
+
+    def _weights(self, votes: NDArray[np.integer]) -> Weights:
+        exact = getattr(self.mechanism, "weights", None)
+        weights = None if exact is None else exact(votes)
+        return boundary_weights(stated_weights(self.mechanism.probabilities(votes)) if weights is None else weights)
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""

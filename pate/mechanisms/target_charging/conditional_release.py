@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pate.accounting.target_charging import QTarget, TargetCharging, not_prior, revise
+from pate.accounting.target_charging.held_budget import HeldBudget
 from pate.validation import InvalidValue, require, require_generator
 
 
@@ -27,7 +28,7 @@ class Conditional:
     outcome: Any
 
 
-class ConditionalRelease:
+class ConditionalRelease(HeldBudget):
     """Draws outcomes, keeps them, and publishes each at most once: when it lies in a set that is asked for.
 
     The caller chooses the sets from what is known so far. An unpublished outcome lies in none of the sets asked before,
@@ -39,7 +40,8 @@ class ConditionalRelease:
         * a delta of the outcome's mechanism is charged with the first question alone.
 
     Edge cases: a question that raises an error is charged as a hit, as the error may depend on the outcome. Unpublished
-    outcomes are private, kept in memory only, and lost when the process ends.
+    outcomes are private, kept in memory only, and lost when the process ends. Threads may ask; one question follows
+    another, whoever asks. It refuses to be copied or pickled, and to be asked in a forked process.
 
     Attributes:
         session: one counter, whose target covers every question: 2 epsilon if outcomes are asked for again.
@@ -54,6 +56,7 @@ class ConditionalRelease:
     """
 
     def __init__(self, session: TargetCharging) -> None:
+        super().__init__()
         require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
         self.session = session
         self._waiting: dict[int, tuple[Any, QTarget]] = {}
@@ -82,9 +85,10 @@ class ConditionalRelease:
         """
         require_generator(rng)
         target = not_prior(epsilon)
-        self.session.require_open(target, failure_prob=failure_prob)
-        key, self._count = self._count, self._count + 1
-        return self._ask(key, lambda: draw(rng), accept, target, revise(epsilon), failure_prob)
+        with self._turn():
+            self.session.require_open(target, failure_prob=failure_prob)
+            key, self._count = self._count, self._count + 1
+            return self._ask(key, lambda: draw(rng), accept, target, revise(epsilon), failure_prob)
 
     def revise(self, key: int, accept: Callable[[Any], bool]) -> Conditional:
         """Asks for a stored outcome again, with another set.
@@ -93,12 +97,13 @@ class ConditionalRelease:
             InvalidValue: no outcome of that name waits (it was published, or never drawn), the session has halted, or
                 it does not cover a call of twice the epsilon; then nothing was looked at.
         """
-        if key not in self._waiting:
-            raise InvalidValue(f"key={key}: expected an outcome that was drawn and not published")
-        outcome, target = self._waiting[key]
-        self.session.require_open(target)
-        del self._waiting[key]
-        return self._ask(key, lambda: outcome, accept, target, target, 0.0)
+        with self._turn():
+            if key not in self._waiting:
+                raise InvalidValue(f"key={key}: expected an outcome that was drawn and not published")
+            outcome, target = self._waiting[key]
+            self.session.require_open(target)
+            del self._waiting[key]
+            return self._ask(key, lambda: outcome, accept, target, target, 0.0)
 
     def _ask(
         self,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.accounting.target_charging import QTarget, not_prior
+from pate.accounting.target_charging.held_budget import HeldBudget
 from pate.mechanisms.noise.noisy_counts import NoisyCounts
 from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
 from pate.validation import InvalidValue, require, require_count, require_generator
@@ -84,8 +85,10 @@ class SparseVector(NoisyCounts):
         return ReleasedValues(np.array([answer or 0 for answer in answers], dtype=np.int64), answered)
 
 
-class SparseVectorSession:
+class SparseVectorSession(HeldBudget):
     """The hits of each item so far: private, like the items.
+
+    Threads may share a session. It refuses to be copied or pickled, and to answer in a forked process.
 
     Args:
         mechanism: the parameters.
@@ -93,6 +96,7 @@ class SparseVectorSession:
     """
 
     def __init__(self, mechanism: SparseVector, num_items: int) -> None:
+        super().__init__()
         self.mechanism = mechanism
         self._noise = mechanism.noise
         self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
@@ -109,12 +113,13 @@ class SparseVectorSession:
         level = require_threshold("threshold", threshold)
         checked = _require_bits(bits, rank=1)
         require(checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}")
-        counted = checked & (self._hits < self.mechanism.item_hits)
-        noisy = int(counted.sum()) + int(self._noise.sample((), rng))
-        if noisy < level:
-            return None
-        self._hits += counted
-        return noisy
+        with self._turn():
+            counted = checked & (self._hits < self.mechanism.item_hits)
+            noisy = int(counted.sum()) + int(self._noise.sample((), rng))
+            if noisy < level:
+                return None
+            self._hits += counted
+            return noisy
 
 
 def _require_bits(bits: Any, *, rank: int) -> Bits:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.mechanisms.noise.categorical import Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.noise.drawn_noise import draw_largest
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import largest_distribution
-from pate.mechanisms.noise.softmax import draw_softmax
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.canonical_classes import NEGLIGIBLE, CanonicalClasses
@@ -20,6 +25,7 @@ from pate.validation import require, require_choice
 
 _FEW_CLASSES = 16_384
 _CLASSES_AT_ONCE = 1 << 20
+_NEGLIGIBLE = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +77,15 @@ class CanonicalTopK(TopKMechanism):
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`.
 
-        All classes are weighed, many queries at a time, where they are few or gamma is 1; otherwise one query at a
-        time, without those that together weigh less than exp(-120) of the k best.
+        All classes are weighed, many queries at a time, where they are few; otherwise one query at a time, by runs of
+        equal counts. With Gumbel noise those that together weigh less than exp(-120) of the k best are looked at only
+        where the uniform number falls there.
         """
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
-        few = self.gamma == 1 or num_classes <= _FEW_CLASSES
+        few = num_classes <= _FEW_CLASSES
         rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
         blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
-        return np.concatenate([self._draw_block(block, rng, likely=not few) for block in blocks])
+        return np.concatenate([self._draw_block(block, rng, few=few) for block in blocks])
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over sorted tuples."""
@@ -95,26 +102,67 @@ class CanonicalTopK(TopKMechanism):
         sets = combinations(range(d), self.k)
         return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
 
-    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> NDArray[np.int64]:
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, few: bool) -> NDArray[np.int64]:
         order, falling = falling_order(counts)
-        if self.gamma == 1:
-            least = falling[:, [self.k - 1]] - (NEGLIGIBLE + self.k * math.log(counts.shape[1])) / self.weight
-            classes = CanonicalClasses.by_worst(counts.shape[1], self.k)
-            classes = classes.up_to(int((falling >= least).sum(axis=1).max()))
-        elif likely:
-            classes = CanonicalClasses.likely(falling[0], self.k, weight=self.weight, gamma=self.gamma)
-        else:
-            classes = CanonicalClasses.all(counts.shape[1], self.k)
-        values = -self.weight * classes.losses(falling, self.gamma)
-        ranks = classes.members(self._choose(classes.log_sizes, values, rng), rng)
-        return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
+        classes, chosen = self._choose(self._classes(falling, few=few), falling, rng, few=few)
+        return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
 
-    def _choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class of the largest noisy value among all sets: `[Q]`."""
-        if self.noise == "gumbel":
-            return draw_softmax(values + log_sizes, rng)
-        noise = UNIT_NOISES[self.noise].largest_of(np.broadcast_to(log_sizes, values.shape), rng)
-        return np.asarray((noise + values).argmax(axis=1))
+    def _classes(self, falling: Counts, *, few: bool) -> CanonicalClasses:
+        """All classes, or those of one histogram that weigh anything."""
+        num_ranks = falling.shape[1]
+        if few:
+            make = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
+            return make(num_ranks, self.k)
+        if self.noise != "gumbel":
+            return self._everything(falling)
+        if self.gamma < 1:
+            return CanonicalClasses.likely(falling[0], self.k, weight=self.weight, gamma=self.gamma)
+        least = falling[0, self.k - 1] - (NEGLIGIBLE + self.k * math.log(num_ranks)) / self.weight
+        return CanonicalClasses.by_worst(num_ranks, self.k).up_to(int((falling[0] >= least).sum()))
+
+    def _everything(self, falling: Counts) -> CanonicalClasses:
+        """All classes of one long histogram."""
+        if self.gamma == 1:
+            return CanonicalClasses.by_worst(falling.shape[1], self.k)
+        return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
+
+    def _choose(
+        self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, *, few: bool
+    ) -> tuple[CanonicalClasses, NDArray[np.int64]]:
+        """The class of the largest noisy value among all sets, `[Q]`; among these classes or all."""
+        values = -self.weight * classes.losses(falling, self.gamma)
+        if self.noise != "gumbel":
+            return classes, self._largest(classes, values, falling, rng)
+        logs = values + classes.log_sizes
+        floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+
+        def weights(row: int) -> Weights:
+            some = self._weights(classes, falling[row])
+            if few:
+                return some
+            everything = lambda: self._weights(self._everything(falling).after(classes), falling[row])  # noqa: E731
+            return with_rest(some, _NEGLIGIBLE, everything)
+
+        chosen = draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, classes.error)
+        if int(chosen.max()) < floats.shape[1]:
+            return classes, chosen
+        return self._everything(falling).after(classes), chosen
+
+    def _largest(
+        self, classes: CanonicalClasses, values: Array, falling: Counts, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """By the largest of as much noise as a class has sets, plus their value."""
+        losses = cache(lambda row: classes.exact_losses(falling[row], self.gamma))
+        any_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
+        logs = np.where(any_sets, classes.log_sizes, 0.0)
+        noise = draw_largest(self.noise, logs, lambda row, place: classes.size(place), rng, error=classes.error)
+        exact = Values(values, lambda row, place: -Fraction(self.weight) * losses(row)[place])
+        return largest_noisy(exact, noise, 1, any_sets)[:, 0]
+
+    def _weights(self, classes: CanonicalClasses, falling: Counts) -> Weights:
+        weight = Fraction(self.weight)
+        exponents = [weight * loss for loss in classes.exact_losses(falling, self.gamma)]
+        return exponential_weights(exponents, [classes.size(place) for place in range(len(exponents))])
 
 
 def _class_of(ranks: tuple[int, ...]) -> tuple[int, int]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.softmax import draw_softmax
+from pate.mechanisms.noise.categorical import draw_index
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -61,7 +63,15 @@ class CanonicalClasses:
 
         Those left out weigh, by exp(-weight loss) and all together, less than exp(-120) times the k best.
         """
-        first, num_ranks = _cut(falling, k, weight, gamma)
+        return cls._runs(falling, k, *_cut(falling, k, weight, gamma), gamma)
+
+    @classmethod
+    def runs(cls, falling: Counts, k: int, *, gamma: float) -> CanonicalClasses:
+        """All classes of one histogram `[d]`, the worst present rank by runs of equal counts."""
+        return cls._runs(falling, k, 1, len(falling), gamma)
+
+    @classmethod
+    def _runs(cls, falling: Counts, k: int, first: int, num_ranks: int, gamma: float) -> CanonicalClasses:
         equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
         starts = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
         ends = np.append(starts[1:], num_ranks)[: len(starts)]
@@ -83,6 +93,23 @@ class CanonicalClasses:
         number = num_ranks - self.k + 1
         return replace(self, **{name: getattr(self, name)[:number] for name in ("first", "low", "high", "log_sizes")})
 
+    @property
+    def error(self) -> float:
+        """How far a logarithm can be off: each is a running sum."""
+        known = self.log_sizes[np.isfinite(self.log_sizes)]
+        return (len(self.log_sizes) + self.k + 8) * 2.0**-52 * (1 + float(np.abs(known).max()))
+
+    def after(self, window: CanonicalClasses) -> CanonicalClasses:
+        """The same classes, those of a window first and in its order."""
+        place_of = {pair: place for place, pair in enumerate(window.names)}
+        order = np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
+        return replace(self, **{name: getattr(self, name)[order] for name in ("first", "low", "high", "log_sizes")})
+
+    @property
+    def names(self) -> list[tuple[int, int]]:
+        """Each class by its best missing rank and the last that may be the worst present."""
+        return list(zip(self.first.tolist(), self.high.tolist(), strict=True))
+
     def size(self, place: int) -> int:
         """How many sets a class holds, exactly."""
         first, low, high = (int(ranks[place]) for ranks in (self.first, self.low, self.high))
@@ -91,6 +118,13 @@ class CanonicalClasses:
         free = first + (first == 0)  # as many ranks as are settled by `first`, and one more that is present
         picked = self.k - free + 1
         return comb(high - first, picked) - comb(low - first, picked)
+
+    def exact_losses(self, falling: Counts, gamma: float) -> list[Fraction]:
+        """The same for one histogram `[d]`, exactly: `[n]`."""
+        kth, share = falling[self.k - 1], Fraction(gamma)
+        missing = (falling[np.maximum(self.first, 1) - 1] - kth).tolist()
+        worst = (falling[self.high - 1] - kth).tolist()
+        return [(1 - share) * above - share * below for above, below in zip(missing, worst, strict=True)]
 
     def losses(self, falling: Counts, gamma: float) -> Array:
         """The loss of each class for counts `[Q, d]` in falling order, that of the k best at 0: `[Q, n]`."""
@@ -119,8 +153,16 @@ class CanonicalClasses:
         if high - low == 1:
             return high
         before = np.arange(low + 1, high)
-        log_sizes = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
-        return low + 1 + int(draw_softmax(log_sizes[None], rng)[0])
+        logs = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
+        error = len(logs) * 2.0**-52 * (1 + float(np.abs(logs).max()))
+        free = max(first, 1)
+
+        def sizes(digits: int) -> list[tuple[int, int]]:
+            exact = [comb(last - 1 - first, self.k - free) for last in range(low + 1, high + 1)]
+            return [(size, size) for size in exact]
+
+        floats = np.exp(logs - logs.max())[None]
+        return low + 1 + int(draw_index(floats, LazyUniforms.draw((1,), rng), lambda row: sizes, error)[0])
 
 
 def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from pate.accounting import Event, PureDpEvent
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import ordered_distribution
 from pate.mechanisms.noise.unit_noise import UnitNoise
-from pate.mechanisms.ranking import largest_in_order
 from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism
 from pate.validation import require_positive
 
@@ -67,10 +68,9 @@ class GammaTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        radius = rng.standard_gamma(counts.shape[1] + 1.0, (len(counts), 1)) * self.noise_scale
-        noisy = radius * rng.uniform(-1.0, 1.0, counts.shape)
-        noisy += counts - counts.max(axis=1, keepdims=True)
-        return largest_in_order(noisy, self.k)
+        radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
+        noise = draw_noise("uniform", counts.shape, rng).times(radius)
+        return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples: uniform noise, integrated over R."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from pate.accounting import BoundedRangeEvent, Event
-from pate.mechanisms.noise.softmax import draw_softmax
+from pate.mechanisms.noise.categorical import Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.joint_classes import JointClasses, count_by_loss
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of, sequences
 
 _FEW_PLACES = 16_384
 _PLACES_AT_ONCE = 1 << 20
+_NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +27,14 @@ class JointMechanism(TopKMechanism):
     """Selects a sequence by noise on its loss: subclasses choose the noise.
 
     The loss of a sequence is the most by which a count falls short of the count that is due at its place. Few places
-    (k times the number of counts) are all weighed, many queries at a time; otherwise one query at a time, without the
-    losses, at both ends, whose sequences together win with a probability below exp(-60).
+    (k times the number of counts) are all weighed, many queries at a time; otherwise one query at a time, by
+    runs of equal counts; `JointTopK` begins without the losses, at both ends, whose sequences together win with a
+    probability below exp(-60), and looks at them where its uniform number falls there.
     """
+
+    @abstractmethod
+    def classes_of(self, falling: Counts) -> JointClasses:
+        """The classes of one long histogram `[1, d]` that `choose` needs at first."""
 
     @property
     @abstractmethod
@@ -34,8 +42,14 @@ class JointMechanism(TopKMechanism):
         """By what a loss is multiplied: epsilon over the range by which two losses move against each other."""
 
     @abstractmethod
-    def choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class of the winner, from the classes' sizes and the value that its members share: `[Q]`."""
+    def choose(
+        self, classes: JointClasses, values: Array, rng: np.random.Generator
+    ) -> tuple[JointClasses, NDArray[np.int64]]:
+        """The class of the winner, `[Q]`, from the value that its members share; among these classes or all."""
+
+    def exponent(self, loss: int) -> Fraction:
+        """The weight times a loss, exactly."""
+        return Fraction(self.weight) * loss
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
@@ -56,12 +70,9 @@ class JointMechanism(TopKMechanism):
 
     def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> NDArray[np.int64]:
         order, falling = falling_order(counts)
-        if likely:
-            classes = JointClasses.likely(falling, self.k, weight=self.weight)
-        else:
-            classes = JointClasses.all(falling, self.k)
+        classes = self.classes_of(falling) if likely else JointClasses.all(falling, self.k)
         values = np.asarray(-self.weight * classes.losses, dtype=np.float64)
-        chosen = self.choose(classes.log_sizes, values, rng)
+        classes, chosen = self.choose(classes, values, rng)
         return np.take_along_axis(order, classes.members(chosen, rng), axis=1)
 
 
@@ -99,9 +110,39 @@ class JointTopK(JointMechanism):
         """One bounded range."""
         return BoundedRangeEvent(bounded_range_of(self.epsilon, self.rho))
 
-    def choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-        """By weight: the size of a class times exp of its value."""
-        return draw_softmax(log_sizes + values, rng)
+    def classes_of(self, falling: Counts) -> JointClasses:
+        """Those that weigh anything."""
+        return JointClasses.likely(falling, self.k, weight=self.weight)
+
+    def choose(
+        self, classes: JointClasses, values: Array, rng: np.random.Generator
+    ) -> tuple[JointClasses, NDArray[np.int64]]:
+        """By weight: the size of a class times exp of its value. Outside of the window only where it takes that."""
+        logs = values + classes.log_sizes
+        floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+        uniforms, error = LazyUniforms.draw((len(floats),), rng), classes.error
+        chosen = draw_index(floats, uniforms, lambda row: self._weights(classes, row), error)
+        if int(chosen.max()) < floats.shape[1]:
+            return classes, chosen
+        return JointClasses.runs(classes.falling, self.k).after(classes)[0], chosen
+
+    def _weights(self, classes: JointClasses, row: int) -> Weights:
+        some = self._exactly(classes.losses[row], classes.sizes(row))
+        low, high = classes.window
+        falling = classes.falling[row]
+        if (low, high) == (-1, int(falling[0] - falling[-1])) or len(classes.falling) > 1:
+            return some
+
+        def everything() -> Weights:
+            runs = JointClasses.runs(classes.falling, self.k)
+            reordered, places = runs.after(classes)
+            sizes = runs.sizes(0)
+            return self._exactly(reordered.losses[0], [sizes[place] for place in places.tolist()])
+
+        return with_rest(some, _NEGLIGIBLE, everything)
+
+    def _exactly(self, losses: Counts, sizes: list[int]) -> Weights:
+        return exponential_weights([self.exponent(loss) for loss in losses.tolist()], sizes)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples."""

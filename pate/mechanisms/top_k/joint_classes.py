@@ -7,7 +7,7 @@ class have the same loss, and the number of them is a product of k factors.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -38,6 +38,7 @@ class JointClasses:
         order: `[Q, n]` the classes by rising loss, the last position first among equal losses.
         losses: `[Q, n]` of the classes in this order.
         log_sizes: `[Q, n]` logarithms of how many sequences each holds, in this order.
+        window: losses in (low, high] are all there; (-1, largest) where nothing was left out.
     """
 
     falling: Counts
@@ -47,11 +48,13 @@ class JointClasses:
     order: Counts
     losses: Counts
     log_sizes: Array
+    window: tuple[int, int]
 
     @classmethod
     def all(cls, falling: Counts, k: int) -> JointClasses:
         """Every class, one for each position and rank: k d of them, for a batch `[Q, d]`."""
-        return cls._of(falling, *_all_places(falling.shape[1], k))
+        largest = int((falling[:, 0] - falling[:, -1]).max())
+        return cls._of(falling, *_all_places(falling.shape[1], k), window=(-1, largest))
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
@@ -60,27 +63,69 @@ class JointClasses:
         Those left out have losses l, smaller or larger than the others, such that all of them together weigh, by
         exp(-weight l), less than exp(-61) times all sequences. The best sequence is always there.
         """
+        low, high, log_below = _window(falling[0], k, weight)
+        return cls._within(falling, k, low, high, log_below)
+
+    @classmethod
+    def runs(cls, falling: Counts, k: int) -> JointClasses:
+        """All classes of one histogram `[1, d]`, one for each position and distinct count."""
+        return cls._within(falling, k, -1, int(falling[0, 0] - falling[0, -1]), 0.0)
+
+    @classmethod
+    def _within(cls, falling: Counts, k: int, low: int, high: int, log_below: float) -> JointClasses:
         counts = falling[0]
         starts = np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
         ends, values = np.append(starts[1:], len(counts)), counts[starts]
         positions = np.arange(k)[::-1]
-        low, high, log_below = _window(counts, k, weight)
         stop, seen = (np.searchsorted(-values, loss - counts[positions], side="right") for loss in (high, low))
         begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)  # the run of the next rank, or on
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
         places = _with_the_best(k, rows, np.maximum(starts[runs], rows + 1), ends[runs], log_below=log_below)
-        return cls._of(falling, *places)
+        return cls._of(falling, *places, window=(low, high))
 
     @classmethod
     def _of(
-        cls, falling: Counts, rows: Counts, first: Counts, last: Counts, steps: Array, parts: Array
+        cls,
+        falling: Counts,
+        rows: Counts,
+        first: Counts,
+        last: Counts,
+        steps: Array,
+        parts: Array,
+        *,
+        window: tuple[int, int],
     ) -> JointClasses:
         losses = falling[:, np.minimum(rows, first)] - falling[:, first]
         order, losses = stable_sort(losses)
         before = np.cumsum(steps[order], axis=1) - steps[order]
-        return cls(falling, rows, first, last, order, losses, before + parts[order])
+        return cls(falling, rows, first, last, order, losses, before + parts[order], window)
+
+    @property
+    def error(self) -> float:
+        """How far a logarithm can be off: each is a running sum."""
+        return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
+
+    def sizes(self, row: int) -> list[int]:
+        """How many sequences each class of one histogram holds, exactly, in its order."""
+        k, low = int(self.rows[0]), self.window[0]
+        total = 1 if low < 0 else _count_up_to(low, self.falling[row], k)
+        sizes = []
+        for place in self.order[row].tolist():
+            position, first, last = (int(ranks[place]) for ranks in (self.rows, self.first, self.last))
+            size = 1 if place == 0 else total * (last - first) // (first - position)
+            sizes.append(size)
+            total += size if place else 0
+        return sizes
+
+    def after(self, window: JointClasses) -> tuple[JointClasses, Counts]:
+        """All classes of one histogram with those of a window first, in its order; also where each was before."""
+        low, high = window.window
+        inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
+        places = np.argsort(~inside, kind="stable")
+        parts = {name: getattr(self, name)[:, places] for name in ("order", "losses", "log_sizes")}
+        return replace(self, **parts), places
 
     def members(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> Counts:
         """A uniform sequence of one class of each histogram: `[Q, k]` ranks, from indices `[Q]` into the order."""
@@ -104,6 +149,12 @@ class JointClasses:
         else:
             reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
         return np.maximum(reach, np.arange(1, k + 1))
+
+
+def _count_up_to(loss: int, falling: Counts, k: int) -> int:
+    """How many sequences of k ranks have at most that loss, exactly."""
+    reach = np.searchsorted(-falling, loss - falling[:k], side="right")
+    return math.prod(n - used for used, n in enumerate(reach.tolist()))
 
 
 def count_by_loss(falling: Counts, k: int) -> dict[int, int]:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import ordered_distribution
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.ranking import largest_in_order
 from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require, require_count, require_positive
 
@@ -76,9 +77,8 @@ class LaplaceTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        noisy = UNIT_NOISES["laplace"].sample(counts.shape, rng)
-        noisy += utilities_of(counts, self.noise_scale(num_counts=counts.shape[1]))
-        indices = largest_in_order(noisy, self.k)
+        values = Values.scaled(counts, self.noise_scale(num_counts=counts.shape[1]))
+        indices = largest_noisy(values, draw_noise("laplace", counts.shape, rng), self.k)
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:

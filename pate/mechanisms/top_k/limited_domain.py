@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
 from pate.validation import require
+
+_UP = 1 + 2.0**-50
+"""Rounding must not bring the bottom closer than the proof has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +55,20 @@ class LimitedDomainTopK(DomainTopK):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`, with -1 below the bottom."""
-        indices, utilities = self._domain(counts)
-        noisy = utilities + UNIT_NOISES["gumbel"].sample(utilities.shape, rng)
-        places = np.argsort(-noisy, axis=1)[:, : self.k]
+        indices, numbers = self._domain(counts)
+        values = Values(numbers / self.noise_scale, partial(self._utility, numbers))
+        places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
         picked = np.take_along_axis(indices, places, axis=1)
         below = np.cumsum(picked < 0, axis=1) > 0
         return np.where(below, -1, picked)
 
+    def _utility(self, numbers: Array, row: int, place: int) -> Fraction:
+        return Fraction(numbers[row, place].item()) / Fraction(self.noise_scale)
+
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`: ordered tuples of length k, -1 below the bottom."""
-        indices, utilities = self._domain(counts[None])
-        names, values = indices[0], utilities[0]
+        indices, numbers = self._domain(counts[None])
+        names, values = indices[0], numbers[0] / self.noise_scale
         unfinished: dict[tuple[int, ...], float] = {(): 1.0}  # places in the domain
         distribution: Distribution = {}
         for length in range(1, self.k + 1):
@@ -82,12 +91,12 @@ class LimitedDomainTopK(DomainTopK):
         return checked
 
     def _domain(self, counts: Counts) -> tuple[NDArray[np.int64], Array]:
-        """The indices that may be released and -1 for the bottom, and their utilities: `[Q, domain_size + 1]` each."""
+        """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)
         if falling.shape[1] == self.domain_size:  # nothing is outside
             falling = np.pad(falling, ((0, 0), (0, 1)))
         outside = falling[:, [-1]]
-        utilities = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin)], axis=1)
+        numbers = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1)
         bottom = np.full(outside.shape, -1)
-        return np.concatenate([order[:, : self.domain_size], bottom], axis=1), utilities / self.noise_scale
+        return np.concatenate([order[:, : self.domain_size], bottom], axis=1), numbers

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import ordered_distribution
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.ranking import largest_in_order
 from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require_choice, require_positive
 
@@ -53,9 +54,7 @@ class LipschitzTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        noisy = UNIT_NOISES[self.noise].sample(counts.shape, rng)
-        noisy += utilities_of(counts, self.noise_scale)
-        return largest_in_order(noisy, self.k)
+        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, SelfComposedEvent
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.ranking import largest_in_order
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.top_k.top_k import (
     Array,
     Counts,
@@ -52,7 +52,7 @@ class GumbelTopK(TopKMechanism):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws for checked counts `[Q, d]`: `[Q, k]`."""
-        return draw_gumbel_peel(utilities_of(counts, self.noise_scale), self.k, rng)
+        return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples."""
@@ -77,13 +77,6 @@ class PeelingTopK(GumbelTopK):
     >>> {index: round(p, 3) for (index,), p in distribution.items()}
     {0: 0.705, 1: 0.259, 2: 0.035}
     """
-
-
-def draw_gumbel_peel(utilities: Array, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The k rounds in one draw: the k largest with Gumbel noise added once. `[Q, d]` to `[Q, k]`."""
-    noisy = UNIT_NOISES["gumbel"].sample(utilities.shape, rng)
-    noisy += utilities
-    return largest_in_order(noisy, k)
 
 
 def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:

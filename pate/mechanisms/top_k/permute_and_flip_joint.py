@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent
+from pate.mechanisms.noise.drawn_noise import draw_largest
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import largest_distribution
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.joint import JointMechanism
+from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution
 from pate.validation import require_positive
 
@@ -48,9 +52,20 @@ class PermuteAndFlipJointTopK(JointMechanism):
         """Pure DP."""
         return PureDpEvent(self.epsilon)
 
-    def choose(self, log_sizes: Array, values: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    def classes_of(self, falling: Counts) -> JointClasses:
+        """All of them."""
+        return JointClasses.runs(falling, self.k)
+
+    def choose(
+        self, classes: JointClasses, values: Array, rng: np.random.Generator
+    ) -> tuple[JointClasses, NDArray[np.int64]]:
         """By the largest of as many exponential variables as a class has members, plus their value."""
-        return np.asarray((UNIT_NOISES["exponential"].largest_of(log_sizes, rng) + values).argmax(axis=1))
+        sizes = cache(classes.sizes)
+        noise = draw_largest(
+            "exponential", classes.log_sizes, lambda row, place: sizes(row)[place], rng, error=classes.error
+        )
+        exact = Values(values, lambda row, place: -self.exponent(int(classes.losses[row, place])))
+        return classes, largest_noisy(exact, noise, 1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples: one integral for each loss."""

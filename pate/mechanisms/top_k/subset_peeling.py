@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, ZCdpEvent
 from pate.mechanisms.noise.argmax_distributions import gumbel_argmax
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.top_k.peeling import peel_distribution
 from pate.mechanisms.top_k.top_k import LARGEST_COUNT, Array, Counts, Distribution
 from pate.validation import require, require_generator, require_histogram, require_positive
@@ -75,10 +76,11 @@ class SubsetPeeling:
 
     def draw(self, counts: Counts, part: Bits, size: NDArray[np.int64], rng: np.random.Generator) -> Bits:
         """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`: all picks from one Gumbel variable per index."""
-        noisy = self._utilities(counts, size[:, None]) + UNIT_NOISES["gumbel"].sample(counts.shape, rng)
-        order = np.argsort(np.where(part, -noisy, np.inf), axis=1)
+        scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
+        noise, most = draw_noise("gumbel", counts.shape, rng), max(1, int(size.max()))
+        order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, most, part)
         picked = np.zeros(counts.shape, dtype=np.bool_)
-        np.put_along_axis(picked, order, np.arange(counts.shape[1]) < size[:, None], axis=1)
+        np.put_along_axis(picked, order, np.arange(most) < size[:, None], axis=1)
         return picked
 
     def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:

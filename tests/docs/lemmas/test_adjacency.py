@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from pate.accounting import Adjacency
+from pate.accounting import Adjacency, ExactAccountant, gaussian_delta
+from pate.aggregators import PowersetGNMax
+from pate.votes.clipping import ClippedSum
+from tests.privacy.rival_distributions import noisy_max_distribution
 
 SMALL = [(1, 4), (2, 4), (3, 4), (4, 3)]
 Histogram = tuple[int, ...]
@@ -76,3 +81,57 @@ def test_the_page_s_counterexample_to_a_floor_of_one_under_replace_one() -> None
     assert best((5, 5, 5), 1) != best((4, 4, 6), 1)
     threshold = 1 + ndtri(1 - 0.001)  # floor 1, test_std 1
     assert ndtr(2 - threshold) / 0.001 == pytest.approx(18.3, abs=0.05)
+
+
+# ------------------------------------------------------------------------------------------------ absent is not zero
+
+
+def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
+    """All corners of 2 queries with 2 labels; the sum is the package's, the distance is not."""
+    shape, clip = (2, 2), 0.7
+    clipped = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
+    said = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
+    for center in (0.4, 0.5):
+        zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
+        own = np.array([clipped.total(votes[None], center=center, num_teachers=1) for votes in said])
+        absent_moves = np.linalg.norm(own.reshape(len(said), -1), axis=1)
+        zero_moves = np.linalg.norm((own - zero).reshape(len(said), -1), axis=1)
+        assert absent_moves.max() <= clipped.l2_sensitivity  # what is paid for
+        assert zero_moves.max() == pytest.approx(2 * clipped.l2_sensitivity, rel=0.01)
+        assert zero_moves.max() <= ClippedSum(clip, shape, Adjacency.REPLACE_ONE).l2_sensitivity
+
+
+def powerset_pairs(kind: str, num_sets: int, num_teachers: int) -> Iterator[tuple[Histogram, Histogram]]:
+    """Histograms of sets, of which set 0 is empty, and what one teacher that is absent, or says zero, makes of them."""
+    for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
+        if sum(counts) == num_teachers:
+            for own in range(num_sets):
+                moved = list(counts)
+                moved[own] -= 1
+                moved[0] += kind == "zero"
+                if moved[own] >= 0 and tuple(moved) != counts:
+                    yield counts, tuple(moved)
+
+
+@cache
+def released(counts: Histogram) -> np.ndarray:
+    return noisy_max_distribution(np.array(counts), 1.0)
+
+
+def worst_delta(kind: str, epsilon: float) -> float:
+    """The largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
+    pairs = [pair for one in powerset_pairs(kind, 4, 4) for pair in (one, one[::-1])]
+    return max(float(np.maximum(released(a) - math.exp(epsilon) * released(b), 0).sum()) for a, b in pairs)
+
+
+def test_a_vote_for_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
+    epsilon = 2.4
+    event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(
+        num_queries=1, num_labels=2, num_teachers=4
+    )
+    paid = ExactAccountant().compose(event).get_delta(epsilon)
+    zero, bound = worst_delta("zero", epsilon), gaussian_delta(math.sqrt(2), epsilon=epsilon)
+    assert worst_delta("absent", epsilon) <= paid < zero <= bound
+    assert (paid, zero) == (pytest.approx(0.00815, abs=1e-5), pytest.approx(0.0500, abs=1e-4))
+    assert zero / paid == pytest.approx(6.1, abs=0.05)
+    assert bound / paid == pytest.approx(8.8, abs=0.05)

@@ -15,7 +15,8 @@ from pate.accounting.target_charging import boundary, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
-from pate.mechanisms.noise.softmax import draw_index
+from pate.mechanisms.noise.categorical import draw_index, stated_weights
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}
@@ -295,10 +296,14 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
 
 def test_draws_follow_the_distribution() -> None:
     distribution = np.tile([0.5, 0.0, 0.2, 0.3], (100_000, 1))
-    counts = np.bincount(draw_index(distribution, np.random.default_rng(0).random(100_000)), minlength=4)
+    uniforms = LazyUniforms.draw((100_000,), np.random.default_rng(0))
+    counts = np.bincount(draw_index(distribution, uniforms, lambda row: stated_weights(distribution[0])), minlength=4)
     np.testing.assert_allclose(counts / 100_000, distribution[0], atol=5 * 0.5 / np.sqrt(100_000))
     assert counts[1] == 0
-    np.testing.assert_array_equal(draw_index(distribution[:2], np.array([0.0, 1 - 2.0**-53])), [0, 3])
+    ends = LazyUniforms(np.array([0, 2**64 - 1], dtype=np.uint64), np.random.default_rng(0))
+    np.testing.assert_array_equal(
+        draw_index(distribution[:2], ends, lambda row: stated_weights(distribution[0])), [0, 3]
+    )
 
 
 def test_epsilon_of_a_bit_by_hand() -> None:

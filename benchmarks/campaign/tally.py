@@ -1,0 +1,57 @@
+"""What a campaign found: a finding says of which sort it is, a tally counts tries and findings of one kind of try."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+WRONG_RELEASE = "wrong releases"
+LOW_PRICE = "prices below the truth"
+TRACEBACK = "tracebacks"
+UNCLEAR = "unclear endings"  # a wrong exit code, more than a line, a line that does not name what is wrong
+SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that went wrong.
+
+    Attributes:
+        sort: one of `SORTS`.
+        text: what was seen, in a line.
+    """
+
+    sort: str
+    text: str
+
+
+@dataclass
+class Tally:
+    """The tries of one kind.
+
+    Attributes:
+        kind: kills, faults, damage or input.
+        tries: so far.
+        findings: with the number of their try.
+    """
+
+    kind: str
+    tries: int = 0
+    findings: list[tuple[int, Finding]] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, found: list[Finding]) -> None:
+        """Enters a try."""
+        self.findings += [(self.tries, finding) for finding in found]
+        self.tries += 1
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Tries with a finding, by its sort."""
+        return Counter(sort for _, sort in {(number, finding.sort) for number, finding in self.findings})
+
+    def summary(self) -> str:
+        """The line of this kind."""
+        counted = ", ".join(f"{self.counts[sort]} {sort}" for sort in SORTS)
+        return f"{self.kind}: {self.tries} tries, {counted}, {time.monotonic() - self.started:.0f} s"

@@ -1,0 +1,166 @@
+"""Commands in children of a warm parent: what an interpreter loads in seconds is loaded once, then forked."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+_LOADED = (
+    "matplotlib",
+    "scipy.optimize",
+    "scipy.stats",
+    "sklearn",
+    "torch.utils.tensorboard",
+    "pate.cli.account",
+    "pate.cli.audit",
+    "pate.cli.train",
+    "pate.aggregators",
+    "pate.data",
+    "pate.mechanisms",
+    "pate.report.html",
+    "pate.report.plots",
+    "pate.student",
+    "pate.student.linear",
+    "pate.teachers",
+    "pate.teachers.linear",
+)
+_SURROUNDINGS = {
+    "OMP_NUM_THREADS": "1",
+    "COLUMNS": "120",
+    "HYDRA_FULL_ERROR": "1",
+    "PATE_SECRET_DIR": "output_dir",  # so that a copy of a run has a secret of its own
+}
+_PAUSE_S = 0.002
+_PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    Attributes:
+        code: its exit code; minus the signal's number where a signal ended it.
+        out: standard output.
+        err: standard error.
+    """
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def line(self) -> str:
+        """The last line of standard error, where a mistake is said."""
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+
+class Child:
+    """A command that runs.
+
+    Args:
+        act: what it does; raises SystemExit where it exits.
+    """
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self._files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(act, *(file.fileno() for file in self._files))
+        self._code: int | None = None
+
+    def wait(self, patience: float = _PATIENCE_S) -> Ended:
+        """Its end, which is made where it takes too long: then code and text are those of a kill."""
+        deadline = time.monotonic() + patience
+        while not self.ended():
+            if time.monotonic() > deadline:
+                self.kill()
+                break
+            time.sleep(_PAUSE_S)
+        texts = []
+        for file in self._files:
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+            file.close()
+        return Ended(self._code or 0, *texts)
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code is not None
+
+    def kill(self) -> None:
+        """SIGKILL, and waits for the end."""
+        if not self.ended():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def warm_up() -> None:
+    """Loads what commands load; starts no thread, which a fork would not take along."""
+    for name in _LOADED:
+        with contextlib.suppress(ImportError):  # an extra that is not installed
+            importlib.import_module(name)
+
+
+def command(module: str, arguments: Sequence[str], prepare: Callable[[], None] | None = None) -> Child:
+    """`python -m pate.cli.MODULE ARGUMENTS`, after `prepare` changed what it is to change in that process."""
+
+    def act() -> None:
+        sys.argv = [f"pate-{module}", *arguments]
+        warnings.resetwarnings()  # a test's filters, say, and its handlers
+        handlers: Any = logging
+        logging.root.handlers, handlers._handlers, handlers._handlerList = [], WeakValueDictionary(), []
+        os.environ |= _SURROUNDINGS
+        importlib.import_module("torch").set_num_threads(1)
+        _leave_pictures_out()
+        if prepare is not None:
+            prepare()
+        importlib.import_module(f"pate.cli.{module}").main()
+
+    return Child(act)
+
+
+def _leave_pictures_out() -> None:
+    """The pictures of a report take longer than the rest of so small a run and decide nothing."""
+    page: Any = importlib.import_module("pate.report.html")
+    if hasattr(page, "pictures"):
+        page.pictures = lambda *_, **__: {}
+
+
+def _become(act: Callable[[], Any], out: int, err: int) -> None:
+    """What the child does; it never returns."""
+    code: Any = 70
+    try:
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        act()
+        code = 0
+    except SystemExit as stopped:
+        code = stopped.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)

@@ -1,0 +1,84 @@
+"""The exact trade of a Gaussian release: delta at an epsilon, epsilon at a delta, rounded up, for any noise.
+
+The usual difference of two normal probabilities loses all its digits where the noise is enormous. Here it is a density
+times a difference of Mills ratios, which for small mu is an integral of positive terms (docs/proofs/conversion.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import erfcx, ndtr
+
+from pate.validation import require_non_negative, require_probability
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
+_LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
+_FAR = 50.0  # farther right 1 - x R(x) has too few digits; there its bound 1 / x**2 will do
+_ULP = 2.0**-52
+_ROUNDING = 2.0**-49  # relative, of the final products
+
+
+def gaussian_delta(mu: float, *, epsilon: float) -> float:
+    """The exact delta of a Gaussian release with mu = l2 sensitivity / noise std (Balle & Wang 2018), rounded up.
+
+    Args:
+        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
+        epsilon: >= 0.
+    """
+    if mu == 0:
+        return 0.0
+    lost = (epsilon / mu + mu / 2) * _ULP  # by the place of the threshold
+    place = epsilon / mu - mu / 2 - lost
+    return 1.0 if math.isnan(place) else min(math.nextafter(math.exp(min(_log_delta(mu, place), 0.0)), 1.0), 1.0)
+
+
+def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
+    """The exact epsilon of a Gaussian release, rounded up; Q releases with std s each have mu * sqrt(Q).
+
+    Args:
+        mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
+        target_delta: in (0, 1).
+    """
+    require_non_negative("mu", mu)
+    require_probability("target_delta", target_delta)
+    log_delta, lowest = math.log(target_delta), -mu / 2
+    log_delta -= _ULP * abs(log_delta)
+    if mu == 0 or _log_delta(mu, lowest) <= log_delta:
+        return 0.0
+    from scipy.optimize import brentq  # loads slowly
+
+    highest = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half
+    place = float(brentq(lambda a: _log_delta(mu, a) - log_delta, lowest, highest, xtol=1e-14, rtol=4 * _ULP))
+    step = 1e-14 + 8 * _ULP * abs(place)
+    while _log_delta(mu, place) > log_delta:
+        place, step = place + step, 2 * step
+    return mu * (place + mu / 2) * (1 + _ROUNDING)
+
+
+def _log_delta(mu: float, place: float) -> float:
+    """An upper bound for log delta at epsilon = mu (place + mu / 2), above it by rounding errors alone; mu > 0.
+
+    delta = Φ(-a) - e^epsilon Φ(-a - mu) = φ(a) (R(a) - R(a + mu)) at a = place, with R(x) = Φ(-x) / φ(x) and
+    R' = x R - 1.
+    """
+    log_density = -place * place / 2 - math.log(2 * math.pi) / 2
+    if place < _LEFT:
+        return min(math.log(ndtr(-place) - math.exp(log_density) * _mills(place + mu) * (1 - 16 * _ULP)) + 4 * _ULP, 0)
+    if mu < _SMALL_MU:
+        x = place + mu * (1 + _NODES) / 2
+        slopes = np.where(x > _FAR, 1 / np.maximum(x, 1.0) ** 2, 1 - x * _mills(x))
+        log_difference = math.log(mu) + math.log(float(_WEIGHTS @ np.maximum(slopes, 0.0)) / 2)
+        lost = 4 * (1 + min(place + mu, _FAR) ** 2)
+    else:
+        near = float(_mills(place))
+        difference = near - float(_mills(place + mu))
+        log_difference, lost = math.log(difference), 16 * near / difference
+    return log_density + log_difference + _ULP * (place * place + abs(log_density + log_difference) + lost + 16)
+
+
+def _mills(x: float | np.ndarray) -> np.ndarray:
+    """R(x) = Φ(-x) / φ(x), for x not far below 0."""
+    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))

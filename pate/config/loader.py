@@ -1,0 +1,75 @@
+"""What no file may say: settings that choose which code runs, or where private records go, are the command line's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import Any
+from unittest.mock import patch
+
+import hydra._internal.hydra
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.plugins.config_source import ConfigResult
+from omegaconf import OmegaConf
+
+from pate.config.location import CONFIG_FOLDER
+from pate.validation import InvalidValue
+
+_OURS = (f"file://{CONFIG_FOLDER}", "pkg://hydra.conf", "structured://")
+_PLUGINS = "pkg://hydra_plugins."
+_HERE = (None, "auto", "local")
+
+
+class FileGuard(ConfigLoaderImpl):
+    """Hydra's loader, which refuses files that say what is the command line's alone.
+
+    Files are all but those of this package, of Hydra and of its plugins. They may not set
+
+    * `hydra`: callbacks, launchers, sweepers, loggers and environment variables in it are code that Hydra runs;
+    * `allowed_targets`: it says which modules are loaded;
+    * `engine.address`, but auto and local: private records are sent there, and what it answers is unpickled.
+
+    Each file is judged as it lies in the whole configuration, whatever `@package` it names, before Hydra uses any.
+    """
+
+    def _load_single_config(self, default: Any, repo: Any) -> ConfigResult:
+        loaded = super()._load_single_config(default, repo)
+        _require_harmless(loaded, default.config_path)
+        return loaded
+
+    def _process_config_searchpath(self, config_name: str | None, parsed_overrides: Any, repo: Any) -> None:
+        primary = None if config_name is None else repo.load_config(config_path=config_name)
+        if config_name is not None and primary is not None:
+            _require_harmless(primary, config_name)
+        super()._process_config_searchpath(config_name, parsed_overrides, repo)
+
+
+@contextmanager
+def guarded_files() -> Iterator[None]:
+    """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too."""
+    with patch.object(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard):
+        yield
+
+
+def _require_harmless(loaded: ConfigResult, name: str) -> None:
+    """Raises `InvalidValue` where a file that is not ours says what none may."""
+    path = PurePath(name)
+    inside = not path.is_absolute() and ".." not in path.parts
+    if inside and (loaded.path in _OURS or loaded.path.startswith(_PLUGINS)):
+        return
+    content = OmegaConf.to_container(loaded.config, resolve=False)
+    if not isinstance(content, dict):
+        return
+    file = f"{loaded.path.removeprefix('file://')}/{name}.yaml"
+    rule = f"expected it on the command line alone, found it in {file}"
+    if "hydra" in content:
+        inner = content["hydra"]
+        key = f"hydra.{min(map(str, inner))}" if isinstance(inner, dict) and inner else "hydra"
+        raise InvalidValue(f"{key}: {rule}: what it names is code that Hydra runs")
+    if allowed := content.get("allowed_targets"):
+        shown = ",".join(map(str, allowed)) if isinstance(allowed, list) else allowed
+        raise InvalidValue(f"allowed_targets=[{shown}]: {rule}: it says which modules may be loaded")
+    engine = content.get("engine")
+    if isinstance(engine, dict) and (address := engine.get("address")) not in _HERE:
+        raise InvalidValue(f"engine.address={address}: {rule}: private records are sent there")

@@ -1,0 +1,191 @@
+"""The order of noisy values, exactly: by floats where they lie apart, else by as many bits as it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cmp_to_key, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.mechanisms.noise.drawn_noise import DrawnNoise, Limits, Number, draw_noise
+from pate.mechanisms.ranking import largest_in_order
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bits = NDArray[np.bool_]
+
+_FEW_OPERATIONS = 2.0**-44  # of both terms; far above the rounding error of quotient, quantile and sum
+_LARGEST_NOISE = 130.0
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What noise is added to, in units of the noise.
+
+    Attributes:
+        floats: `[Q, n]`, off by at most 2**-46 (1 + |value|).
+        exact: of a row and a place.
+    """
+
+    floats: Array
+    exact: Callable[[int, int], Fraction]
+
+    @classmethod
+    def scaled(cls, numbers: NDArray[Any], scale: float | Array) -> Values:
+        """(number - largest) / scale, for whole numbers up to 2**53, or floats whose differences are exact.
+
+        Args:
+            numbers: `[Q, n]`.
+            scale: `[]` or `[Q, 1]`, > 0.
+        """
+        below = np.asarray(numbers - numbers.max(axis=1, keepdims=True))
+        divisors = np.broadcast_to(scale, (len(below), 1))
+
+        def exact(row: int, place: int) -> Fraction:
+            return Fraction(below[row, place].item()) / Fraction(divisors[row, 0].item())
+
+        with np.errstate(over="ignore"):
+            return cls(np.maximum(below / divisors, _LOWEST), exact)
+
+
+_LOWEST = -(2.0**1000)
+"""So that sums and errors stay finite; nothing is lost, as noise in floats is far smaller."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A number known exactly plus a multiple of others that are known between bounds."""
+
+    constant: Fraction
+    terms: tuple[tuple[Fraction | int, Number], ...]
+
+    def bounds(self) -> Limits:
+        """See `Number`."""
+        low = high = self.constant
+        for factor, number in self.terms:
+            least, most = number.bounds()
+            if isinstance(least, float) or isinstance(most, float):  # infinite
+                return -math.inf, math.inf
+            ends = sorted((factor * least, factor * most))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def extend(self) -> None:
+        """See `Number`."""
+        for _, number in self.terms:
+            number.extend()
+
+
+def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bool_] | None = None) -> Integers:
+    """The places of the k largest of value + noise, the largest first: `[Q, k]`.
+
+    Args:
+        values: `[Q, n]`.
+        noise: `[Q, n]`, with a density, so that no two sums are equal.
+        k: 1..n.
+        part: `[Q, n]` which places compete; the others come last, in any order. None for all.
+    """
+    noisy = values.floats + noise.values
+    if part is not None:
+        noisy[~part] = -np.inf
+    order, apart = _largest(noisy, noise.error) if k == 1 else _several_largest(noisy, k, noise.error)
+    for row in np.flatnonzero(~apart).tolist():
+        order[row] = _in_order(noisy[row], noise.error, k, partial(_sum_at, values, noise, row))
+    return order
+
+
+def _largest(noisy: Array, of_noise: float) -> tuple[Integers, NDArray[np.bool_]]:
+    """The largest of each row `[Q, 1]`, and whether it is surely that `[Q]`."""
+    order = noisy.argmax(axis=1)[:, None]
+    best = np.take_along_axis(noisy, order, axis=1)
+    return order, np.asarray((noisy >= best - 3 * _error_of(best, of_noise)).sum(axis=1) == 1)
+
+
+def _several_largest(noisy: Array, k: int, of_noise: float) -> tuple[Integers, NDArray[np.bool_]]:
+    """The k largest of each row in order `[Q, k]`, and whether they surely are `[Q]`."""
+    order = largest_in_order(noisy, min(k + 1, noisy.shape[1]))
+    ranked = np.take_along_axis(noisy, order, axis=1)
+    with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
+        errors = _error_of(ranked, of_noise)
+        apart = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(ranked[:, 1:])
+    return order[:, :k], np.asarray(apart.all(axis=1))
+
+
+def _error_of(noisy: Array, of_noise: float) -> Array:
+    """How far a sum can lie from the exact one; noisy + error rises with noisy, and so does noisy - error.
+
+    A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
+    own error.
+    """
+    return np.asarray(_FEW_OPERATIONS * (_LARGEST_NOISE + np.abs(noisy)) + of_noise)
+
+
+def _sum_at(values: Values, noise: DrawnNoise, row: int, place: int) -> Sum:
+    return Sum(values.exact(row, place), ((1, noise.exact(row, place)),))
+
+
+def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], Sum]) -> list[int]:
+    """The k largest of one row, of those that can be among them; then those that do not compete."""
+    places = np.flatnonzero(np.isfinite(noisy))
+    errors = _error_of(noisy[places], of_noise)
+    lower, upper = noisy[places] - errors, noisy[places] + errors
+    if k < len(places):
+        places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
+    numbers: dict[int, Sum] = {place: sums(place) for place in places.tolist()}
+
+    def compared(first: int, second: int) -> int:
+        return 1 if is_less(numbers[first], numbers[second]) else -1
+
+    ranked = sorted(numbers, key=cmp_to_key(compared))
+    return (ranked + np.flatnonzero(np.isneginf(noisy)).tolist())[:k]
+
+
+def is_less(first: Number, second: Number) -> bool:
+    """Whether one number is below the other, with as many bits as it takes."""
+    while True:
+        (low, high), (least, most) = first.bounds(), second.bounds()
+        if high <= least:
+            return True
+        if low >= most:
+            return False
+        first.extend()
+        second.extend()
+
+
+def are_normally_above(numbers: NDArray[Any], threshold: float, std: float, rng: np.random.Generator) -> Bits:
+    """Whether number + N(0, std**2) >= threshold, elementwise and exactly: `[Q, n]`."""
+    return are_above(numbers, threshold, (Scaled(draw_noise("gaussian", numbers.shape, rng), std),))
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Noise times a number of either sign."""
+
+    noise: DrawnNoise
+    scale: float
+
+
+def are_above(numbers: NDArray[Any], threshold: float, terms: tuple[Scaled, ...]) -> Bits:
+    """Whether number + the sum of noise terms >= threshold, exactly: `[Q, n]`.
+
+    Args:
+        numbers: `[Q, n]` whole numbers up to 2**53, or floats.
+        threshold: finite.
+        terms: each `[Q, n]` or `[Q, 1]`.
+    """
+    excess = numbers - threshold
+    error = _FEW_OPERATIONS * (np.abs(numbers) + abs(threshold))
+    for term in terms:
+        excess = excess + term.scale * term.noise.values
+        error = error + abs(term.scale) * (term.noise.error + _FEW_OPERATIONS * _LARGEST_NOISE)
+    above = excess >= 0
+    for row, place in np.argwhere(np.abs(excess) <= error).tolist():
+        exact = tuple((Fraction(term.scale), term.noise.exact(row, place)) for term in terms)
+        constant = Fraction(numbers[row, place].item()) - Fraction(threshold)
+        above[row, place] = not is_less(Sum(constant, exact), Sum(Fraction(0), ()))
+    return np.asarray(above)

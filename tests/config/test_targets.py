@@ -1,0 +1,334 @@
+"""A configuration is no code: what a `_target_` may name, and what of the packages that it may name passes."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from omegaconf.errors import MissingMandatoryValue
+from sklearn.base import BaseEstimator
+from sklearn.utils import all_estimators
+
+import pate
+from pate.accounting import Accountant, RdpAccountant
+from pate.aggregators import Aggregator
+from pate.config.build import build, class_of
+from pate.config.classes import located
+from pate.config.kinds import kind_of_group, kind_of_parameter
+from pate.data import CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast
+from pate.mechanisms import FixedKRegularizer
+from pate.student import Student
+from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
+from pate.teachers.isolated import IsolatedTeacher
+from pate.validation import InvalidValue
+
+CODE = "open(r'{mark}', 'w').close()"
+ATTACKS: dict[str, Any] = {
+    "runstring": {"_target_": "pate.durable.np.testing.runstring", "_args_": [CODE, {}]},
+    "through a module of ours": {"_target_": "pate.validation.np.testing.runstring", "_args_": [CODE, {}]},
+    "keywords": {"_target_": "pate.validation.np.testing.runstring", "astr": CODE, "dict": {}},
+    "a script": {
+        "_target_": "sklearn.utils._testing.assert_run_python_script_without_output",
+        "source_code": CODE,
+    },
+    "torch.hub": {"_target_": "pate.networks.resnet.torch.hub.load", "repo_or_dir": "{mark}", "model": "x"},
+    "torch.load": {"_target_": "pate.networks.resnet.torch.load", "f": "{mark}", "weights_only": False},
+    "torch itself": {"_target_": "torch.load", "f": "{mark}"},
+    "joblib.load": {"_target_": "sklearn.utils.validation.joblib.load", "filename": "{mark}"},
+    "joblib.dump": {"_target_": "sklearn.utils.validation.joblib.dump", "value": 1, "filename": "{mark}"},
+    "parallel": {"_target_": "sklearn.utils.parallel.joblib.load", "filename": "{mark}"},
+    "np.load": {"_target_": "pate.files.atomic.np.load", "file": "{mark}", "allow_pickle": True},
+    "np.savetxt": {"_target_": "pate.votes.store.np.savetxt", "fname": "{mark}", "X": [1]},
+    "a function of ours": {
+        "_target_": "pate.files.atomic.write_text",
+        "path": {"_target_": "pate.files.atomic.Path", "_args_": ["{mark}"]},
+        "text": "x",
+    },
+    "a method": {"_target_": "pate.accounting.ledger.Path.write_text", "_args_": ["{mark}", "x"]},
+    "a method of a class of ours": {"_target_": "pate.teachers.CheckpointStore.save", "_args_": [1, 2, 3]},
+    "os": {"_target_": "pate.files.atomic.os.system", "_args_": ["touch {mark}"]},
+    "pickle": {"_target_": "pate.teachers.sklearn.pickle.loads", "_args_": ["x"]},
+    "builtins": {"_target_": "builtins.eval", "_args_": [CODE]},
+    "its builtins": {"_target_": "pate.validation.__builtins__.eval", "_args_": [CODE]},
+    "a class by its dunders": {"_target_": "pate.accounting.RdpAccountant.__init__.__globals__.os.system"},
+    "its class": {"_target_": "pate.accounting.RdpAccountant.__class__", "_args_": ["x", [], {}]},
+    "a test of sklearn": {"_target_": "sklearn.tests.test_base.MyEstimator"},
+    "its conftest": {"_target_": "sklearn.conftest.pytest"},
+    "nothing": {"_target_": ""},
+    "a word": {"_target_": "pate"},
+    "a number": {"_target_": 3},
+    "a node": {"_target_": {"_target_": "pate.accounting.RdpAccountant"}},
+    "a space": {"_target_": "pate.accounting. RdpAccountant"},
+    "a path": {"_target_": "pate/accounting.RdpAccountant"},
+    "a look-alike": {"_target_": "pate.accоunting.RdpAccountant"},  # noqa: RUF001 - the о is Cyrillic
+    "another package": {"_target_": "patent.Thing"},
+    "a data set": {"_target_": "pate.data.WordNet40"},
+    "a store": {"_target_": "pate.teachers.CheckpointStore", "folder": "{mark}"},
+    "its base": {"_target_": "pate.accounting.Accountant"},
+    "no class": {"orders": [2.0]},
+    "partial": {"_target_": "pate.accounting.RdpAccountant", "_partial_": True},
+    "arguments by place": {"_target_": "pate.accounting.RdpAccountant", "_args_": [[2.0]]},
+    "conversion": {"_target_": "pate.accounting.RdpAccountant", "_convert_": "object"},
+    "recursion": {"_target_": "pate.accounting.RdpAccountant", "_recursive_": False},
+    "mode": {"_target_": "pate.accounting.RdpAccountant", "_mode_": "x"},
+    "a nested one": {
+        "_target_": "pate.accounting.RdpAccountant",
+        "orders": [{"_target_": "pate.validation.np.testing.runstring", "_args_": [CODE, {}]}],
+    },
+    "nested where plain values are": {
+        "_target_": "pate.accounting.RdpAccountant",
+        "orders": {"_target_": "pate.accounting.RdpAccountant"},
+    },
+}
+
+
+def filled(node: Any, mark: Path) -> Any:
+    """The node, with the file whose presence says that it ran."""
+    if isinstance(node, dict):
+        return {key: filled(value, mark) for key, value in node.items()}
+    if isinstance(node, list):
+        return [filled(value, mark) for value in node]
+    return node.replace("{mark}", str(mark)) if isinstance(node, str) else node
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_is_no_accountant_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    node = filled(ATTACKS[name], tmp_path / "ran")
+    with pytest.raises(InvalidValue, match=r": expected ") as refused:
+        build(OmegaConf.create(node), "accountant")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 600
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["through a module of ours", "np.savetxt"])
+def test_the_same_runs_where_hydra_looks_a_target_up(name: str, tmp_path: Path) -> None:
+    """The attacks are real: who goes back to Hydra's own way goes back to them."""
+    node = filled(ATTACKS[name], tmp_path / "ran")
+    instantiate(node, _convert_="all")
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("target", ["lonely.Thing", "lonely_too.inner.Thing"])
+def test_a_module_is_not_loaded_unless_it_is_allowed(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lonely.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (tmp_path / "lonely_too").mkdir()
+    (tmp_path / "lonely_too" / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    nodes = [{"_target_": target}, {"_target_": "pate.student.LinearStudent", "rank": [{"x": {"_target_": target}}]}]
+    for node in nodes:
+        with pytest.raises(InvalidValue, match=r"expected a name that begins with pate\. or sklearn\. or lone\."):
+            build(OmegaConf.create(node), "student", allowed_targets=["lone.", "lonely_t"])
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("allowed", ["", ".", "a b", "a/b", "__main__", "os.__init__"])
+def test_what_is_no_module_cannot_be_allowed(allowed: str) -> None:
+    with pytest.raises(InvalidValue, match=r"^allowed_targets=\[.*\]: expected names of modules"):
+        build(OmegaConf.create({"_target_": "pate.accounting.RdpAccountant"}), "accountant", allowed_targets=[allowed])
+
+
+def test_an_allowed_module_lends_no_class_of_another() -> None:
+    """`Path` is in this module and not of it; so is every class of pate, which is found where it is defined."""
+    for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
+        with pytest.raises(InvalidValue, match=r"expected a class that can be imported"):
+            build(OmegaConf.create({"_target_": f"{__name__}.{name}"}), "data", allowed_targets=[f"{__name__}."])
+
+
+# What of pate and scikit-learn passes
+
+
+def modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    """A package and the modules in it, but tests and what cannot be loaded here."""
+    yield package
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
+        if {"tests", "conftest", "__main__"} & set(found.name.split(".")):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                yield importlib.import_module(found.name)
+            except ImportError:
+                continue
+
+
+@cache
+def names() -> dict[str, Any]:
+    """Every name of a module of pate or scikit-learn, and once every name of each module that lies within one."""
+    import sklearn
+
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    for module in (*modules_of(pate), *modules_of(sklearn)):
+        for name, value in list(vars(module).items()):
+            found[f"{module.__name__}.{name}"] = value
+            if isinstance(value, ModuleType) and id(value) not in seen:
+                seen.add(id(value))
+                for inner, deep in list(vars(value).items()):
+                    found[f"{module.__name__}.{name}.{inner}"] = deep
+    return found
+
+
+def package_of(value: Any) -> str:
+    return str(getattr(value, "__module__", "")).partition(".")[0]
+
+
+@pytest.mark.slow
+def test_every_name_leads_to_a_class_of_its_own_package_or_nowhere() -> None:
+    reached = {name: cls for name in names() if (cls := located(name)) is not None}
+    for name, cls in reached.items():
+        assert isinstance(cls, type) and package_of(cls) == name.partition(".")[0], name
+        assert not isinstance(names()[name], ModuleType), name
+    nowhere = {name for name, value in names().items() if name not in reached and callable(value)}
+    assert len(names()) > 20_000 and len(nowhere) > 10_000 and len(reached) > 1_000
+    assert {"pate.validation.np.testing", "pate.files.atomic.write_text"} & reached.keys() == set()
+
+
+OURS = ("pate", "sklearn")
+BASES = {
+    "accountant": Accountant,
+    "aggregator": Aggregator,
+    "engine": Engine,
+    "estimator": BaseEstimator,
+    "student": Student,
+    "teacher": Voter,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", BASES)
+def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
+    passed = set()
+    for name in names():
+        try:
+            passed.add(class_of(name, kind_of_group(group)))
+        except InvalidValue:
+            continue
+    classes = {value for value in names().values() if issubclass(type(value), type) and package_of(value) in OURS}
+    ours = {cls for cls in classes if issubclass(cls, BASES[group]) and not inspect.isabstract(cls)}
+    hidden = {cls for cls in ours - passed if cls.__module__.startswith("sklearn.") or "<locals>" in cls.__qualname__}
+    assert passed == ours - hidden and passed  # hidden: of private modules of scikit-learn, of no public one
+    if group == "estimator":
+        assert {cls for _, cls in all_estimators()} <= passed
+
+
+@pytest.mark.slow
+def test_a_data_set_is_one_that_loads_itself() -> None:
+    kind = kind_of_group("data")
+    found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
+    assert found == {CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast}
+
+
+# What stands within what
+
+
+@dataclass
+class Holder:
+    many: list[Teacher] = field(default_factory=list)
+    either: RdpAccountant | str | None = None
+    anything: Any = None
+    plain: float = 0.0
+    called: Callable[[int], float] | None = None
+    named: Any = field(default=None, metadata={"kind": "engine"})
+
+    def load(self) -> None: ...
+
+
+class Unannotated:
+    def __init__(self, inner, rank: int = 0):
+        self.inner = inner
+
+    def load(self) -> None: ...
+
+
+NESTED: list[tuple[type, str, type, bool]] = [
+    (Holder, "many", IsolatedTeacher, True),
+    (Holder, "many", RdpAccountant, False),
+    (Holder, "either", RdpAccountant, True),
+    (Holder, "either", SklearnTeacher, False),
+    (Holder, "anything", SklearnTeacher, True),
+    (Holder, "anything", FixedKRegularizer, False),
+    (Holder, "plain", RdpAccountant, False),
+    (Holder, "called", FixedKRegularizer, True),
+    (Holder, "called", RdpAccountant, False),
+    (Holder, "named", SklearnTeacher, False),
+    (Unannotated, "inner", RdpAccountant, True),
+    (Unannotated, "inner", Path, False),
+    (Unannotated, "rank", RdpAccountant, False),
+    (SklearnTeacher, "estimator", BaseEstimator, True),
+    (SklearnTeacher, "estimator", SklearnTeacher, False),
+    (BaseEstimator, "steps", BaseEstimator, True),
+    (BaseEstimator, "steps", RdpAccountant, False),
+]
+
+
+@pytest.mark.parametrize(("outer", "name", "inner", "good"), NESTED)
+def test_a_field_takes_what_its_annotation_says(outer: type, name: str, inner: type, good: bool) -> None:
+    assert kind_of_parameter(outer, name).accepts(inner) is good
+
+
+SCALED = {"_target_": "sklearn.preprocessing.StandardScaler"}
+LOGISTIC = {"_target_": "sklearn.linear_model.LogisticRegression", "C": 3}
+PIPELINE = {"_target_": "sklearn.pipeline.Pipeline", "steps": [["scale", SCALED], ["fit", LOGISTIC]]}
+PROCESS = {
+    "_target_": "sklearn.gaussian_process.GaussianProcessClassifier",
+    "kernel": {"_target_": "sklearn.gaussian_process.kernels.RBF", "length_scale": 2.0},
+}
+SEARCH = {
+    "_target_": "sklearn.model_selection.GridSearchCV",
+    "estimator": PIPELINE,
+    "param_grid": {"fit__C": [1.0, 2.0]},
+    "cv": {"_target_": "sklearn.model_selection.StratifiedKFold", "n_splits": 2},
+}
+
+
+def test_estimators_within_estimators_are_built() -> None:
+    teacher = build(OmegaConf.create({"_target_": "pate.teachers.SklearnTeacher", "estimator": SEARCH}), "teacher")
+    assert teacher.estimator.estimator.steps[1][1].C == 3
+    assert teacher.estimator.cv.n_splits == 2
+    assert build(OmegaConf.create(PROCESS), "estimator").kernel.length_scale == 2.0
+
+
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        (PIPELINE | {"memory": "/tmp/cache"}, r"estimator\.memory=/tmp/cache: expected null: a cache"),
+        (SEARCH | {"param_grid": {"memory": ["x"]}}, r"estimator\.param_grid\.memory=\['x'\]: expected null"),
+        (SEARCH | {"param_grid": [{"a__memory": ["x"]}]}, r"estimator\.param_grid\.a__memory=\['x'\]: expected null"),
+        (LOGISTIC | {"CC": 3}, r"estimator\.CC: expected a key of LogisticRegression: one of .* \(did you mean C\?\)"),
+        ({"_target_": "sklearn.model_selection.GridSearchCV"}, r"estimator\.estimator: expected a value, GridSearchCV"),
+        (
+            {"_target_": "sklearn.preprocessing.FunctionTransformer", "func": {"_target_": "sklearn.clone"}},
+            r"_target_=sklearn\.clone: expected a class",
+        ),
+        (
+            {"_target_": "sklearn.svm.SVC", "kernel": {"_target_": "sklearn.metrics.pairwise.rbf_kernel"}},
+            r"_target_=sklearn\.metrics\.pairwise\.rbf_kernel: expected a class",
+        ),
+        (PIPELINE | {"steps": [["fit", {"_target_": "pate.accounting.RdpAccountant"}]]}, "expected a subclass of skl"),
+        ({"_target_": "sklearn.linear_model.LogisticRegresion"}, "expected a class that can be imported"),
+    ],
+)
+def test_what_an_estimator_may_not_be_given(node: Any, line: str) -> None:
+    with pytest.raises(InvalidValue, match=line):
+        build(OmegaConf.create(node), "estimator")
+
+
+def test_a_value_that_is_missing_or_that_a_class_cannot_take_is_named() -> None:
+    with pytest.raises(MissingMandatoryValue, match="root"):
+        build(OmegaConf.create({"_target_": "pate.data.CelebA", "root": "???"}), "data")
+    with pytest.raises(InvalidValue, match=r"^student: expected settings that LinearStudent takes \(TypeError: "):
+        build(OmegaConf.create({"_target_": "pate.student.LinearStudent", "penalties": 3}), "student")

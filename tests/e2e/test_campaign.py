@@ -1,0 +1,148 @@
+"""The campaign of `python -m benchmarks.campaign`: a few tries of each kind, and that it sees what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.campaign.__main__ import campaign
+from benchmarks.campaign.damage import DAMAGES, damage
+from benchmarks.campaign.faulty_disk import FAILURES, FaultyDisk
+from benchmarks.campaign.kills import Kills
+from benchmarks.campaign.runs import SETTINGS, Kind, Truth, faults_of, refusal_faults, unpaid
+from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEASE, Finding, Tally
+from benchmarks.campaign.warm import Child, Ended, warm_up
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    warm_up()
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    folder = tmp_path_factory.mktemp("calm") / "run"
+    return folder, Truth.of(Kind("centered"), folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["kills", "faults", "damage", "input"])
+def test_a_few_tries_find_no_breach(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _only_the_fastest(monkeypatch)
+    tally = campaign(kind, range(2), seed=0)
+    assert tally.tries == 2
+    assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
+    assert kind in ("damage", "input") or tally.findings == []
+    assert tally.summary().startswith(f"{kind}: 2 tries, 0 wrong releases, 0 prices below the truth, ")
+
+
+@pytest.mark.slow
+def test_a_run_that_lies_about_its_price_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a broken piece, whose report says half of the price."""
+    _only_the_fastest(monkeypatch)
+    attack, honest = Kills(tmp_path), Kind.start
+    assert attack.attempt(random.Random(1)) == []
+
+    def lying(self: Kind, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
+        return honest(self, folder, _halve_the_report)
+
+    monkeypatch.setattr(Kind, "start", lying)
+    assert LOW_PRICE in {finding.sort for finding in attack.attempt(random.Random(1))}
+
+
+def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in set(SETTINGS) - {"centered"}:
+        monkeypatch.delitem(SETTINGS, name)
+
+
+def _halve_the_report() -> None:
+    replace: Any = os.replace
+
+    def replace_halved(source: Any, target: Any) -> None:
+        if Path(target).name == "report.json":
+            report = json.loads(Path(source).read_text(encoding="utf-8"))
+            report["privacy"]["epsilon"] /= 2
+            Path(source).write_text(json.dumps(report), encoding="utf-8")
+        replace(source, target)
+
+    os.replace = replace_halved
+
+
+def test_what_is_wrong_with_a_finished_run_is_found(calm: tuple[Path, Truth], tmp_path: Path) -> None:
+    folder, truth = calm
+    assert len(truth.charges) == 2
+    assert faults_of(folder, truth, truth.release) == unpaid(folder, truth) == []
+
+    def sorts(change: Callable[[Path], object]) -> set[str]:
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        change(copy)
+        found = [*faults_of(copy, truth, truth.release), *unpaid(copy, truth)]
+        shutil.rmtree(copy)
+        return {finding.sort for finding in found}
+
+    def edited(name: str, old: str, new: str) -> Callable[[Path], object]:
+        return lambda run: (run / name).write_text((run / name).read_text(encoding="utf-8").replace(old, new))
+
+    assert sorts(lambda run: (run / "release" / "release.npz").write_bytes(b"other")) == {WRONG_RELEASE}
+    assert sorts(lambda run: (run / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
+    assert sorts(lambda run: (run / "ledger.jsonl").unlink()) == {LOW_PRICE}
+    assert sorts(lambda run: damage(run / "ledger.jsonl", "truncate", run, random.Random(0))) == {LOW_PRICE}
+    assert sorts(lambda run: (run / "report.json").unlink()) == {LOW_PRICE}
+    assert sorts(edited("report.json", '"epsilon": ', '"epsilon": 0.00')) == {LOW_PRICE}
+    assert sorts(edited("release/privacy_card.md", "| epsilon | 20.00 |", "| epsilon | 2.00 |")) == {LOW_PRICE}
+
+
+def test_endings_are_told_apart() -> None:
+    good = Ended(2, "", "seed=-1: expected a whole number >= 0\n")
+    assert refusal_faults(good, codes=(2,), named=("seed",)) == []
+    assert [f.sort for f in refusal_faults(good, codes=(0,))] == [UNCLEAR]
+    assert [f.sort for f in refusal_faults(good, named=("run.json",))] == [UNCLEAR]
+    assert [f.sort for f in refusal_faults(Ended(1, "", "Traceback (most recent call last):\nKeyError: 1\n"))] == [
+        TRACEBACK
+    ]
+    assert [f.sort for f in refusal_faults(Ended(2, "", "x" * 6674))] == [UNCLEAR]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_disk_fails_at_the_call_that_was_chosen(tmp_path: Path, failure: str) -> None:
+    """Three writes, of which the second fails; a torn one leaves half."""
+
+    def act() -> None:
+        FaultyDisk(tmp_path, 2, failure).install()  # 0 is the opening
+        with open(tmp_path / "file", "wb", buffering=0) as file:
+            for _ in range(3):
+                file.write(b"12")
+
+    ended = Child(act).wait(10)
+    left = {"dies after": b"1212", "torn and dies": b"121", "torn and ENOSPC": b"121"}.get(failure, b"12")
+    assert (tmp_path / "file").read_bytes() == left
+    assert ended.code == (-9 if "dies" in failure else 1)
+    assert "dies" in failure or ended.line.startswith("OSError: [Errno ")
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damage_damages(tmp_path: Path, how: str) -> None:
+    changed = 0
+    for seed in range(5):
+        path, other = tmp_path / f"{how}-{seed}", tmp_path / "other"
+        path.write_bytes(b'{"a": 12}\n{"b": 3}\n')
+        other.write_bytes(b"other")
+        damage(path, how, other, random.Random(seed))
+        changed += not path.is_file() or path.read_bytes() != b'{"a": 12}\n{"b": 3}\n'
+    assert changed >= 3
+
+
+def test_a_tally_counts_tries_and_not_findings() -> None:
+    tally = Tally("kills")
+    tally.add([Finding(LOW_PRICE, "a"), Finding(LOW_PRICE, "b")])
+    tally.add([])
+    assert (tally.tries, tally.counts[LOW_PRICE]) == (2, 1)
+    assert "2 tries, 0 wrong releases, 1 prices below the truth, 0 tracebacks" in tally.summary()

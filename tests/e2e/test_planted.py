@@ -1,0 +1,50 @@
+"""Files that somebody put into a run's folder, and a run that is continued with them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from pate.run import trained_votes
+from tests.e2e.commands import call
+
+TREE = "teacher.estimator._target_=sklearn.tree.DecisionTreeClassifier"
+SMALL = ["data=digits_grid", "data.num_private=300", "data.num_public=60", "data.num_test=60", "teacher=sklearn", TREE]
+
+
+class Payload:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return open, (str(self.path), "w")
+
+
+def stopped(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A run that was stopped once its teachers were trained goes on; one with a planted file does not."""
+    folder, mark = tmp_path / "run", tmp_path / "ran"
+    words = [*SMALL, "teacher.num_teachers=4", "num_queries=20", "target_epsilon=100", "seed=1", f"output_dir={folder}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trained_votes, "cast_votes", stopped)
+        assert call("train", *words).returncode == 130
+    planted = folder / "teachers" / "teacher-000002.safetensors"
+    ours = planted.read_bytes()
+    content = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
+    save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
+    refused = call("train", *words)
+    assert refused.returncode == 2
+    line = f"teacher=2: expected a checkpoint that this run's key signed, found another in {planted}"
+    assert refused.stderr.splitlines()[-1].startswith(line)  # after what it says of reading the data
+    assert ("Traceback" in refused.stderr, mark.exists()) == (False, False)
+    planted.write_bytes(ours)
+    assert call("train", *words).returncode == 0
+    assert "teachers.key" not in {path.name for path in (folder / "release").rglob("*")}

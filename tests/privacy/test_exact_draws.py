@@ -1,0 +1,307 @@
+"""Draws have exactly the law that their price is computed for; a sampler in floats does not, and is refuted here.
+
+Words of the generator are chosen by hand: where u lies by less than a float can tell, the answer must still be right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, BoundedRangeEvent
+from pate.accounting.target_charging import tight_boundary
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    BoundaryTopK,
+    ConfidentGNMax,
+    ConfidentVotes,
+    FixedTopK,
+    GaussianVotes,
+    GNMax,
+    NotPriorTopK,
+    StableFixedTopK,
+    StableTopK,
+)
+from pate.aggregators.fixed_top_k import MECHANISMS
+from pate.mechanisms import (
+    BoundaryWrapper,
+    CanonicalTopK,
+    GammaTopK,
+    GapSelection,
+    JointTopK,
+    LaplaceTopK,
+    LimitedDomainTopK,
+    LipschitzTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+    TopStableTopK,
+)
+from pate.mechanisms.noise import categorical, coins, drawn_noise, noisy_order
+from pate.mechanisms.noise.categorical import boundary_weights, index_of, softmax_weights
+from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+
+ONES = 2**64 - 1
+DIGITS = 60
+
+
+class ChosenWords:
+    """A generator of 64-bit words that gives those of a list, then zeros."""
+
+    def __init__(self, words: list[int]) -> None:
+        self.words = words[::-1]
+
+    def integers(self, low: int, high: int, *, size: tuple[int, ...], dtype: Any) -> np.ndarray:
+        drawn = [self.words.pop() if self.words else 0 for _ in range(math.prod(size))]
+        return np.array(drawn, dtype=dtype).reshape(size)
+
+
+def chosen(words: list[int]) -> Any:
+    return ChosenWords(words)
+
+
+def old_draw(deficits: np.ndarray, uniform: float) -> int:
+    """How k was drawn before: a float uniform number against running sums in floats."""
+    cumulated = np.cumsum(np.exp(-deficits))
+    return int((cumulated <= uniform * cumulated[-1]).sum())
+
+
+def law(weights: categorical.Weights) -> list[tuple[Fraction, Fraction]]:
+    """Each probability between two fractions."""
+    intervals = weights(DIGITS)
+    least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
+    return [(Fraction(low, most), Fraction(high, least)) for low, high in intervals]
+
+
+def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
+    """6 of 2**53 uniform numbers on one side, none on the other, at a claimed log ratio of 4."""
+    grid = [1 - j / 2**53 for j in range(1, 64)]
+    found = [sum(old_draw(np.array([0.0, deficit]), u) == 1 for u in grid) for deficit in (34.7, 38.7)]
+    assert found[0] >= 6
+    assert found[1] == 0
+    now = [law(softmax_weights(np.array([0.0, deficit]), 1.0))[1] for deficit in (34.7, 38.7)]
+    assert now[1][0] > 0
+    assert math.log(now[0][1] / now[1][0]) <= 4.0 + 1e-12
+
+
+@pytest.mark.parametrize("deficit", [36.0, 100.0, 1000.0])
+def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
+    """P = exp(-deficit) / (1 + exp(-deficit)): u has to begin with that many ones, no fewer and no more."""
+    bits = deficit / math.log(2)
+    enough, few = math.floor(bits / 64) + 1, math.floor(bits / 64)
+    assert enough * 64 > bits + 1 or deficit != 36.0
+    selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=2000)
+    votes = np.array([int(deficit), 0, 0])  # gaps: deficit, 0
+    for ones, k in ((enough + 1, 2), (few, 1)):
+        assert selection(votes, rng=_generator([ONES] * ones)) == k
+
+
+def _generator(words: list[int]) -> Any:
+    """A real generator whose integers are chosen, for calls that check what they are given."""
+
+    class Chosen(np.random.Generator):
+        def integers(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+            return source.integers(*args, **options)
+
+    source = ChosenWords(words)
+    return Chosen(np.random.PCG64(0))
+
+
+@pytest.mark.parametrize("deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]])
+def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
+    """u just below the running sum of exact weights gives one index, just above it the next with a weight."""
+    weights = softmax_weights(np.array(deficits), 1.5)
+    intervals = weights(900)
+    total, running = sum(low for low, _ in intervals), 0
+    for index, (low, _) in enumerate(intervals[:-1]):
+        running += low
+        at = (running << 2048) // total
+        for shift, expected in ((-1, index), (1, index + 1)):
+            u = at + (shift << 320)
+            words = [(u >> (2048 - 64 * (place + 1))) & ONES for place in range(32)]
+            assert index_of(LazyBitsUniform(words[0], chosen(words[1:])), weights) == expected
+
+
+@pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
+def test_a_count_far_behind_can_win(noise: str) -> None:
+    """100 scales behind: words of ones lift it; floats ended at 37 scales."""
+    mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
+    counts = np.array([[100, 0]])
+    middle = 1 << 63
+    assert mechanism.draw(counts, chosen([middle, ONES])).tolist() == [[0]]
+    assert mechanism.draw(counts, chosen([middle, *[ONES] * 5])).tolist() == [[1]]
+
+
+def test_ties_in_floats_are_broken_by_further_bits() -> None:
+    mechanism = PeelingTopK(k=2, epsilon=2.0)
+    word = 3 << 61
+    for more, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):  # for the later place first
+        assert mechanism.draw(np.array([[4, 4]]), chosen([word, word, *more])).tolist() == [order]
+
+
+MECHANISMS_OF_ALL_KINDS: dict[str, Any] = {
+    **{f"gap {noise}": GapSelection(noise_scale=3.0, noise=noise, num_labels=5, num_teachers=16, padded=True)
+       for noise in ("gumbel", "laplace", "exponential", "gaussian")},
+    **{f"lipschitz {noise}": LipschitzTopK(k=2, epsilon=2.0, noise=noise) for noise in UNIT_NOISES},
+    **{f"canonical {noise}": CanonicalTopK(k=2, epsilon=2.0, noise=noise) for noise in UNIT_NOISES},
+    "canonical worst": CanonicalTopK(k=2, epsilon=2.0, gamma=1.0),
+    "peeling": PeelingTopK(k=3, epsilon=2.0),
+    "joint": JointTopK(k=3, epsilon=2.0),
+    "permute-and-flip joint": PermuteAndFlipJointTopK(k=2, epsilon=2.0),
+    "permute-and-flip": PermuteAndFlipTopK(k=3, epsilon=2.0),
+    "laplace": LaplaceTopK(k=2, epsilon=2.0),
+    "gamma": GammaTopK(k=2, epsilon=2.0),
+    "limited domain": LimitedDomainTopK(k=2, domain_size=4, epsilon=2.0, failure_prob=0.1),
+    "top stable": TopStableTopK(k=1, domain_size=3, epsilon=5.0, failure_prob=0.1),
+}  # fmt: skip
+BOUNDARY = {"selection_scale": 3.0, "target_hits": 60}
+AGGREGATORS: dict[str, Aggregator] = {
+    **{f"fixed {name}": FixedTopK(k=2, epsilon=1.0, mechanism=name) for name in MECHANISMS},
+    "stable": StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01),
+    "stable fixed": StableFixedTopK(k=2, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0),
+    "gnmax": GNMax(noise_std=3.0, max_votes=5),
+    "votes": GaussianVotes(noise_std=3.0),
+    "confident": ConfidentVotes(screening_std=3.0, threshold_share=0.6, noise_std=3.0),
+    "confident gnmax": ConfidentGNMax(screening_std=3.0, threshold_share=0.6, noise_std=3.0, max_votes=5),
+    "boundary": BoundaryTopK(**BOUNDARY, test_std=3.0, failure_prob=1e-10),
+    "boundary max": BoundaryMax(**BOUNDARY),
+    "not prior": NotPriorTopK(
+        prior_scale=3.0, selection_scale=3.0, table_order=3.0, table_budget=1.0, first_queries=20, target_hits=60
+    ),
+}
+COUNTS = np.random.default_rng(0).integers(0, 17, (40, 5))
+
+
+def undecided(patch: pytest.MonkeyPatch) -> None:
+    """No float decides anything."""
+    for module in (categorical, coins, noisy_order):
+        patch.setattr(module, "_FEW_OPERATIONS", 1e9)
+
+
+def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    by_floats = draw()
+    undecided(monkeypatch)
+    np.testing.assert_array_equal(draw(), by_floats)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISMS_OF_ALL_KINDS)
+def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same words, decided by enclosures alone, give the same outcomes: the fast way is only fast."""
+    mechanism = MECHANISMS_OF_ALL_KINDS[name]
+
+    def draw() -> Any:
+        outcome = mechanism(COUNTS[:12], rng=np.random.default_rng(7))
+        return getattr(outcome, "indices", outcome)
+
+    compared(draw, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_releases_are_the_same_without_floats(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw() -> Any:
+        release = AGGREGATORS[name].aggregate(COUNTS, num_teachers=16, rng=np.random.default_rng(3))
+        return np.column_stack([release.labels, release.answered])
+
+    compared(draw, monkeypatch)
+
+
+def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control of the two tests above: weights of another scale give other outcomes."""
+    right = categorical.softmax_weights
+    monkeypatch.setattr(categorical, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale))
+    with pytest.raises(AssertionError):
+        test_floats_decide_as_fractions_do("gap gumbel", monkeypatch)
+
+
+def histograms(num_labels: int, most: int) -> list[tuple[int, ...]]:
+    return list(product(range(most + 1), repeat=num_labels))
+
+
+def are_neighbors(first: tuple[int, ...], second: tuple[int, ...], adjacency: Adjacency) -> bool:
+    moves = {b - a for a, b in zip(first, second, strict=True)}
+    return moves <= {-1, 0, 1} if adjacency is Adjacency.REPLACE_ONE else moves <= {0, 1} or moves <= {0, -1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", tuple(Adjacency))
+@pytest.mark.parametrize("scale", [0.05, 1.0])
+def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, scale: float) -> None:
+    """At a scale of 0.05 votes most outcomes are below what a float can draw; the ratios stay within the price."""
+    selection = GapSelection(noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency)
+    event = selection.event
+    assert isinstance(event, BoundedRangeEvent)
+    laws = {votes: selection.weights(np.array(votes)) for votes in histograms(3, 3)}
+    wrapped = tight_boundary(event.epsilon).epsilon
+    for weights, bound in ((lambda w: w, event.epsilon), (boundary_weights, wrapped)):
+        table = {votes: law(weights(found)) for votes, found in laws.items() if found is not None}
+        worst = max(
+            math.log(ours[1] / theirs[0])
+            for first, second in product(table, repeat=2)
+            if first != second and are_neighbors(first, second, adjacency)
+            for ours, theirs in zip(table[first], table[second], strict=True)
+            if theirs[0] > 0 or ours[1] > Fraction(1, 10 ** (DIGITS - 6))
+        )
+        assert worst <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-3, 1e300])
+def test_scales_from_nothing_to_everything(scale: float) -> None:
+    """A billion teachers: where noise is nothing the largest gap wins, where it is everything any of the candidates."""
+    votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
+    for noise in ("gumbel", "laplace", "exponential", "gaussian"):
+        selection = GapSelection(noise_scale=scale, noise=noise, num_labels=4, num_teachers=10**9)
+        k = selection(np.tile(votes, (200, 1)), rng=np.random.default_rng(0)).reshape(200, 2)
+        assert set(k[:, 1].tolist()) == {1, 2, 3}  # ties
+        assert set(k[:, 0].tolist()) == ({3} if scale < 1 else {1, 2, 3})
+
+
+def test_coins_that_are_nearly_never_true() -> None:
+    """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
+    rare = np.array([[50, 60]])
+    for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
+        assert coins.toss_rare_exponential(rare, 1.0, math.exp(-40), chosen([word])).tolist() == [shown]
+    first, second, none = law(coins._first_weights(rare[0], 1.0))
+    assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
+    assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
+    assert none[1] >= 1 - first[1] - second[1] > 0
+
+
+def test_a_session_that_is_continued_reads_the_same_bits() -> None:
+    """Words drawn ahead come before those of the generator, which may be elsewhere by then."""
+    weights = softmax_weights(np.array([0.0, 36.0]), 1.0)
+    ready = LazyUniforms(np.array([ONES], dtype=np.uint64), np.random.default_rng(0), np.array([[0]], dtype=np.uint64))
+    again = LazyUniforms(np.array([ONES], dtype=np.uint64), np.random.default_rng(9), np.array([[0]], dtype=np.uint64))
+    assert index_of(ready.at(0), weights) == index_of(again.at(0), weights) == 1
+    assert ready.at(0).bounds() == again.at(0).bounds()
+
+
+def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
+    for noise, exact in (("gumbel", True), ("exponential", True), ("laplace", False)):
+        wrapper = BoundaryWrapper(GapSelection(noise_scale=2.0, noise=noise, num_labels=3, num_teachers=9))
+        assert (wrapper.failure_prob == 0) is exact
+    weights = GapSelection(noise_scale=2.0, noise="exponential", num_labels=4, num_teachers=9, padded=True)
+    votes = np.array([8, 5, 5, 1])
+    exact = weights.weights(votes)
+    assert exact is not None
+    probabilities = [float(low) for low, _ in law(exact)]
+    np.testing.assert_allclose(probabilities, weights.probabilities(votes), rtol=1e-12)
+
+
+def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The floats of every kind of noise lie as close to the exact values as they say."""
+    for kind in drawn_noise.QUANTILES:
+        noise = drawn_noise.draw_noise(kind, (1, 40), np.random.default_rng(1))
+        for place in range(40):
+            low, high = noise.exact(0, place).bounds()
+            slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))
+            assert low - Fraction(slack) <= Fraction(noise.values[0, place]) <= high + Fraction(slack)
