@@ -112,7 +112,7 @@ def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path) -> None:
     class Vanishing(SilentMonitor):
         def stage(self, name: str, total: int | None = None):
             if name == "casting votes":
-                shutil.rmtree(tmp_path / "run")
+                (tmp_path / "run").rename(tmp_path / "elsewhere")
             return super().stage(name, total)
 
     with pytest.raises((InvalidValue, OSError), match="run"):

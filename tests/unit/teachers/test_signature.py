@@ -34,7 +34,7 @@ def state_of(value):
 
 @pytest.fixture
 def store(tmp_path):
-    return CheckpointStore(tmp_path / "run" / "teachers")
+    return CheckpointStore(tmp_path / "teachers")
 
 
 @pytest.fixture
@@ -97,6 +97,7 @@ def test_a_checkpoint_that_the_key_did_not_sign_as_this_teacher(store, tmp_path,
     store.save(1, state_of("b"))
     path = store.folder / "teacher-000000.safetensors"
     if what == "another run's":
+        (tmp_path / "other").mkdir()
         other = CheckpointStore(tmp_path / "other" / "teachers")
         other.save(0, state_of("a"))
         shutil.rmtree(store.folder)
