@@ -34,6 +34,7 @@ class Plan:
         target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
         max_epsilon: only as many queries are asked as this pays for; not beside a `target_epsilon`.
         accountant: makes an empty accountant.
+        redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: the part of it that may be published, as text, given the aggregator as it was used.
@@ -50,6 +51,7 @@ class Plan:
     target_epsilon: float | None = None
     max_epsilon: float | None = None
     accountant: Callable[[], Accountant] = RdpAccountant
+    redraw: bool = False
     seed: int | None = None
     settings: dict[str, Any]
     public_settings: Callable[[Aggregator], str] = repr

@@ -78,6 +78,11 @@ class Randomness:
         """See `Streams.seeds`."""
         return self._streams(purpose).seeds(purpose, count)
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether the noise can be drawn again: from the seed, or from a secret that is still there."""
+        return self.seed is not None or self._path("noise").exists()
+
     def forget_noise(self) -> None:
         """Destroys the secret that the noise came from; a seeded run has none."""
         path = self._path("noise")

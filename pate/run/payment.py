@@ -1,0 +1,173 @@
+"""What a run pays for its release: exactly the charges that its plan knows of, on disk before anything leaves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pate.accounting import Event, Ledger
+from pate.aggregators import Release
+from pate.files.atomic import write_text
+from pate.files.strict_json import from_json, to_json
+from pate.pricing import Budget, PricedRelease
+from pate.report import format_epsilon
+from pate.run.folder import RunFolder
+from pate.run.manifest import file_digest
+from pate.run.randomness import Randomness
+from pate.validation import InvalidValue, require, require_count
+
+_RESTORE = "restore it from a backup, or begin anew in another output_dir"
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What `paid.json` holds.
+
+    Attributes:
+        draws: how often the release was drawn with fresh noise, the draw that is going on included.
+        ledger: SHA-256 of the run's ledger when the last of them was done; None before.
+        release: SHA-256 of `release.npz`; None before it is written.
+    """
+
+    draws: int = 1
+    ledger: str | None = None
+    release: str | None = None
+
+    def __post_init__(self) -> None:
+        require_count("paid.draws", self.draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Payment:
+    """The charges of one run, in its own ledger.
+
+    The price is the plan's. A ledger that holds more, less or something else than the plan's charges is refused, so no
+    file can make the printed epsilon smaller.
+
+    Attributes:
+        priced: the release.
+        budget: delta and accountant.
+        folder: the run's.
+        randomness: says whether a draw that was begun can be drawn again.
+        data: names the private records on each line of the ledger.
+    """
+
+    priced: PricedRelease
+    budget: Budget
+    folder: RunFolder
+    randomness: Randomness
+    data: str = ""
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The run's own; the file is made when it is first asked for."""
+        return Ledger(
+            self.folder.ledger,
+            adjacency=self.priced.aggregator.adjacency,
+            target_delta=self.budget.target_delta,
+            accountant=self.budget.accountant,
+        )
+
+    @property
+    def release(self) -> Path:
+        """The file that the release is written to."""
+        return self.folder.release / "release.npz"
+
+    @property
+    def num_draws(self) -> int:
+        """How often the release was drawn with fresh noise, the draw that is going on included."""
+        return self._paid.draws
+
+    @property
+    def epsilon(self) -> float:
+        """What all draws cost: the plan's price, or the ledger's total where that is larger."""
+        return max(self._price_of(self.num_draws), self.ledger.epsilon)
+
+    @property
+    def shown_price(self) -> str:
+        """The plan's price of all draws, for people."""
+        return format_epsilon(self._price_of(self.num_draws))
+
+    def next_draw(self, *, redraw: bool) -> int:
+        """The number of the draw that the run is at, >= 1; told before teachers are trained.
+
+        Args:
+            redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
+
+        Raises:
+            InvalidValue: the ledger does not hold what was charged so far, or the release is gone and no redraw was
+                asked for.
+        """
+        paid = self._paid
+        if self.release.exists() or paid.ledger is not None:
+            self.require_paid()
+        if self.release.exists() or not (self.folder.ledger.exists() or self._file.exists()):
+            return paid.draws
+        before = len(self.priced.charges) * (paid.draws - 1)
+        if self.randomness.has_noise or len(self.ledger.entries) <= before:
+            self._require_charges(exactly=before)
+            return paid.draws
+        self.require_paid()
+        both = self._price_of(paid.draws + 1)
+        rule = f"draws another with fresh noise, and together they cost epsilon {format_epsilon(both)}"
+        if not redraw:
+            wanted = "the release that the ledger was charged for; its noise is destroyed"
+            raise InvalidValue(
+                f"release={self.release}: expected {wanted}: restore it from a backup, or redraw=true {rule}"
+            )
+        require(math.isfinite(both), "redraw", "true", f"a price that two draws can have; this one {rule}")
+        self._write(Draws(paid.draws + 1))
+        return paid.draws + 1
+
+    def require_paid(self) -> None:
+        """Raises unless the ledger holds exactly the charges of all draws, and is what it was when they were done."""
+        self._require_charges(exactly=len(self.priced.charges) * self.num_draws)
+        paid = self._paid
+        rule = f"the file as it was when the release was drawn; {_RESTORE}"
+        require(paid.ledger in (None, file_digest(self.folder.ledger)), "ledger", self.folder.ledger, rule)
+        if self.release.exists():
+            require(paid.release in (None, file_digest(self.release)), "release", self.release, rule)
+
+    def seal(self, release: Release) -> None:
+        """Enters that the draw is done and paid for, then writes the release, then enters it."""
+        self._require_charges(exactly=len(self.priced.charges) * self.num_draws)
+        self._write(Draws(self.num_draws, file_digest(self.folder.ledger)))
+        release.save(self.release)
+        self.enter_release()
+
+    def enter_release(self) -> None:
+        """Enters the release that is there: what is read back later is that file."""
+        self._write(replace(self._paid, ledger=file_digest(self.folder.ledger), release=file_digest(self.release)))
+
+    def _require_charges(self, *, exactly: int) -> None:
+        """Raises unless charges are the plan's, in order: so many of them, or some of the next draw's as well."""
+        found: list[Event] = [entry.event for entry in self.ledger.entries]
+        one = self.priced.charges
+        wanted = [*one] * self.num_draws
+        missing = f"exactly the charges of this release, {len(wanted)} in all"
+        for place, (event, planned) in enumerate(zip(found, wanted, strict=False), start=1):
+            require(event == planned, "ledger", self.folder.ledger, f"{missing}; charge {place} is another; {_RESTORE}")
+        most = max(exactly, len(wanted))
+        require(exactly <= len(found) <= most, "ledger", self.folder.ledger, f"{missing}, not {len(found)}; {_RESTORE}")
+
+    def _price_of(self, draws: int) -> float:
+        """The plan's price of so many draws; infinity where their failure probabilities use up delta."""
+        if draws == 1:
+            return self.priced.epsilon
+        try:
+            return self.budget.accountant().compose(self.priced.event, draws).get_epsilon(self.budget.target_delta)
+        except InvalidValue:
+            return math.inf
+
+    @property
+    def _file(self) -> Path:
+        return self.folder.path / "paid.json"
+
+    @property
+    def _paid(self) -> Draws:
+        return from_json(Draws, self._file.read_text(encoding="utf-8"), name="paid") if self._file.exists() else Draws()
+
+    def _write(self, paid: Draws) -> None:
+        write_text(self._file, to_json(paid) + "\n", mode=0o600)
