@@ -26,6 +26,7 @@ from pate.run.release import release_once
 from pate.run.report_files import write_report_files
 from pate.run.results import Results
 from pate.run.student import Prediction, Students
+from pate.run.total import require_entered
 from pate.run.warnings import plan_warnings
 from pate.run.workplace import Workplace
 
@@ -42,6 +43,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     with folder.opened(plan.settings):
         if folder.report.exists():
             require_manifest(folder)
+            if plan.ledger is not None:
+                require_entered(plan.ledger, folder)
             Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
             monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
             return Report.from_json(folder.report.read_text())
@@ -54,14 +57,15 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset())
     priced = price(plan, dataset)
-    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity)
-    for line in plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=priced.shape.num_teachers):
+    private = dataset.private_digest()
+    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
+    payment = Payment.of(plan, priced, folder, data=private)
+    num_teachers = priced.shape.num_teachers
+    for line in (*plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=num_teachers), *payment.lines()):
         monitor.say(line)
-    randomness = Randomness(folder.path, plan.seed)
-    payment = Payment(priced, plan.budget, folder, randomness)
     if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-    place = Workplace.of(folder, randomness, monitor, draw=draw)
+    place = Workplace.of(folder, payment.randomness, monitor, draw=draw)
     with place.events:
         ensemble = _ensemble(plan, place, dataset, priced)
         votes = ensemble.votes()

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from pate.accounting import Event, Ledger
+from pate.accounting.charged_draw import noise_name
 from pate.aggregators import Release
 from pate.files.atomic import write_text
 from pate.files.strict_json import from_json, to_json
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_epsilon
+from pate.run.earlier import Siblings
 from pate.run.folder import RunFolder
 from pate.run.manifest import file_digest
+from pate.run.plan import Plan
 from pate.run.randomness import Randomness
+from pate.run.total import Total, run_id
 from pate.validation import InvalidValue, require, require_count
 
 _RESTORE = "restore it from a backup, or begin anew in another output_dir"
@@ -51,14 +57,31 @@ class Payment:
         budget: delta and accountant.
         folder: the run's.
         randomness: says whether a draw that was begun can be drawn again.
-        data: names the private records on each line of the ledger.
+        data: `Dataset.private_digest`, which names the records on each line of the ledger.
+        total: the ledger of all runs on these records, where there is one.
     """
 
     priced: PricedRelease
     budget: Budget
     folder: RunFolder
     randomness: Randomness
-    data: str = ""
+    data: str
+    total: Total | None = None
+
+    @classmethod
+    def of(cls, plan: Plan, priced: PricedRelease, folder: RunFolder, *, data: str) -> Self:
+        """That of a run in a folder that is its own."""
+        total = None
+        if plan.ledger is not None:
+            total = Total(
+                path=plan.ledger,
+                max_epsilon=plan.max_total_epsilon,
+                priced=priced,
+                budget=plan.budget,
+                folder=folder,
+                data=data,
+            )
+        return cls(priced, plan.budget, folder, Randomness(folder.path, plan.seed), data, total)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -68,6 +91,7 @@ class Payment:
             adjacency=self.priced.aggregator.adjacency,
             target_delta=self.budget.target_delta,
             accountant=self.budget.accountant,
+            data=self.data,
         )
 
     @property
@@ -97,9 +121,17 @@ class Payment:
             redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
 
         Raises:
-            InvalidValue: the ledger does not hold what was charged so far, or the release is gone and no redraw was
-                asked for.
+            InvalidValue: the ledger does not hold what was charged so far, the release is gone and no redraw was asked
+                for, or the cap on the total has no room for it.
         """
+        draw = self._next_draw(redraw=redraw)
+        if self.total is not None:
+            self.total.require_room(draw)
+        if draw > self.num_draws:
+            self._write(Draws(draw))
+        return draw
+
+    def _next_draw(self, *, redraw: bool) -> int:
         paid = self._paid
         if self.release.exists() or paid.ledger is not None:
             self.require_paid()
@@ -118,8 +150,23 @@ class Payment:
                 f"release={self.release}: expected {wanted}: restore it from a backup, or redraw=true {rule}"
             )
         require(math.isfinite(both), "redraw", "true", f"a price that two draws can have; this one {rule}")
-        self._write(Draws(paid.draws + 1))
         return paid.draws + 1
+
+    def lines(self) -> Iterator[str]:
+        """What is known of earlier releases of the same records."""
+        run_id(self.folder)  # by which other runs know this one
+        known: set[str] = set()
+        if self.total is not None:
+            yield from self.total.lines()
+            known = self.total.runs()
+        siblings = Siblings.of(self.folder, self.priced, self.budget, data=self.data, known=known)
+        yield from siblings.lines(self.priced, self.budget, seeded=self.randomness.seed is not None)
+
+    def charge_total(self) -> None:
+        """Charges the ledger of all runs, before the run's own and before anything is drawn; nothing a second time."""
+        if self.total is not None:
+            noise = "" if self.release.exists() else noise_name(self.randomness.generator("noise"))
+            self.total.charge(self.num_draws, noise=noise)
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds exactly the charges of all draws, and is what it was when they were done."""

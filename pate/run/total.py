@@ -1,0 +1,174 @@
+"""The ledger that all runs on the same private records are charged to, and the cap on what they cost together."""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pate.accounting import BudgetExceeded, Ledger, SharedLedger
+from pate.files.atomic import write_text
+from pate.pricing import Budget, PricedRelease
+from pate.report import format_delta, format_epsilon
+from pate.run.folder import RunFolder
+from pate.validation import InvalidValue, require
+
+_ID = re.compile(r"[0-9a-f]{32}\n")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Total:
+    """What one run is to the ledger of all runs.
+
+    The total is charged before the run's own ledger and before anything is drawn, under a key that the run's folder
+    keeps: the same run continues for free, whatever ended it.
+
+    Attributes:
+        path: the file, made if missing.
+        max_epsilon: the cap for these records, by a filter that allows the next price to be chosen by looking at the
+            last release; None for the one that the file has, if it has one.
+        priced: the release.
+        budget: delta and accountant.
+        folder: the run's.
+        data: `Dataset.private_digest`.
+    """
+
+    path: Path
+    max_epsilon: float | None
+    priced: PricedRelease
+    budget: Budget
+    folder: RunFolder
+    data: str
+
+    def __post_init__(self) -> None:
+        own = self.path.resolve() == self.folder.ledger.resolve()
+        require(not own, "ledger", self.path, "another file than the run's own ledger, for all runs on these records")
+
+    @cached_property
+    def account(self) -> Ledger:
+        """The charges on these records."""
+        with _by_its_setting():
+            shared = SharedLedger(
+                self.path,
+                adjacency=self.priced.aggregator.adjacency,
+                target_delta=self.budget.target_delta,
+                accountant=self.budget.accountant,
+                max_epsilon=self.max_epsilon,
+            )
+            return shared.account(self.data)
+
+    def require_room(self, draws: int) -> None:
+        """Raises where the cap will not allow what this run has yet to charge; nothing is charged."""
+        if not self.holds(draws) and self.account.affords(self.priced.event) < 1:
+            raise InvalidValue(self._refusal())
+
+    def charge(self, draws: int, *, noise: str) -> None:
+        """Charges what is not yet charged of this run's draws.
+
+        Args:
+            draws: how many there are, the one that is going on included.
+            noise: names the last one's noise; empty where it was drawn before.
+
+        Raises:
+            InvalidValue: the cap does not allow it; another release of these records has this noise.
+        """
+        event, adjacency = self.priced.event, self.priced.aggregator.adjacency
+        text = f"{self.folder.path}: {type(self.priced.aggregator).__name__}"
+        for draw in range(1, draws + 1):
+            named = {"key": self._key(draw), "description": text, "noise": noise if draw == draws else ""}
+            try:
+                self.account.charge(event, adjacency=adjacency, **named)
+            except BudgetExceeded as error:
+                raise InvalidValue(self._refusal()) from error
+            except InvalidValue as error:
+                if not str(error).startswith("noise="):
+                    raise
+                rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
+                raise InvalidValue(f"ledger={self.path}: expected {rule}") from error
+
+    def holds(self, draws: int) -> bool:
+        """Whether all draws of this run are charged."""
+        return {self._key(draw) for draw in range(1, draws + 1)} <= {entry.key for entry in self.account.entries}
+
+    def runs(self) -> set[str]:
+        """The ids of all runs that are charged."""
+        return {entry.key.partition("-")[0] for entry in self.account.entries}
+
+    def lines(self) -> Iterator[str]:
+        """What is known of earlier releases of these records, before this run is charged."""
+        own = run_id(self.folder)
+        earlier = [entry for entry in self.account.entries if not entry.key.startswith(own)]
+        cap = self.account.max_epsilon
+        if earlier:
+            yield f"ledger={self.path}: {_releases(len(earlier))} of these records, epsilon {self._spent()} in all"
+        if cap is not None:
+            more = self.account.affords(self.priced.event)
+            fits = "any number" if math.isinf(more) else f"{more:.0f}"
+            yield f"max_total_epsilon={cap:g}: {fits} of this release fit into what is left for these records"
+
+    def _spent(self) -> str:
+        delta = format_delta(self.budget.target_delta)
+        return f"{format_epsilon(spent_epsilon(self.account))} at delta {delta}, {self.account.adjacency}"
+
+    def _refusal(self) -> str:
+        price, spent = format_epsilon(self.priced.epsilon), format_epsilon(spent_epsilon(self.account))
+        rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
+        return f"max_total_epsilon={self.account.max_epsilon:g}: expected {rule} by ledger={self.path}; nothing is spent"
+
+    def _key(self, draw: int) -> str:
+        return f"{run_id(self.folder)}-{draw}"
+
+
+def run_id(folder: RunFolder) -> str:
+    """What a run's charges are called in a ledger of several runs: drawn once, kept in the folder.
+
+    Raises:
+        InvalidValue: the file was changed.
+    """
+    path = folder.path / "run.id"
+    if not path.exists():
+        write_text(path, secrets.token_hex(16) + "\n", mode=0o600)
+    text = path.read_text(encoding="ascii", errors="replace")
+    require(_ID.fullmatch(text) is not None, "id", path, "32 hexadecimal digits; restore it from a backup")
+    return text.strip()
+
+
+def require_entered(path: Path, folder: RunFolder) -> None:
+    """Raises unless a finished run is charged to a ledger of several runs.
+
+    Args:
+        path: of the ledger.
+        folder: the run's.
+    """
+    data = (folder.path / "private.sha256").read_text(encoding="ascii", errors="replace").strip()
+    keys = {entry.key for entry in Ledger.stored(path, data=data).entries} if path.exists() else set()
+    rule = "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
+    require(f"{run_id(folder)}-1" in keys, "ledger", path, rule)
+
+
+def spent_epsilon(account: Ledger) -> float:
+    """What an account has cost: by the filter where there is a cap, else what the accountant says of its charges."""
+    left, decided = account.left, account.filter
+    if left is None or decided is None:
+        return account.epsilon
+    return decided.epsilon(max(decided.budget - left, 0.0))
+
+
+@contextmanager
+def _by_its_setting() -> Iterator[None]:
+    """A ledger speaks of max_epsilon, which is another setting of a run."""
+    try:
+        yield
+    except InvalidValue as error:
+        if not str(error).startswith("max_epsilon="):
+            raise
+        raise type(error)(f"max_total_{str(error).removeprefix('max_')}") from error
+
+
+def _releases(count: int) -> str:
+    return f"{count} earlier release{'s' if count > 1 else ''}"
