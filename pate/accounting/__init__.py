@@ -26,8 +26,8 @@ from pate.accounting.events import (
     ZCdpEvent,
 )
 from pate.accounting.exact.accountant import ExactAccountant
-from pate.accounting.ledger import BudgetExceeded, Ledger
-from pate.accounting.ledger_entry import LedgerEntry
+from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
+from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
@@ -42,9 +42,11 @@ __all__ = [
     "BoundedRangeEvent",
     "BudgetExceeded",
     "ComposedEvent",
+    "DamagedLedger",
     "Event",
     "ExactAccountant",
     "GaussianEvent",
+    "GaussianFilter",
     "Ledger",
     "LedgerEntry",
     "NoOpEvent",
@@ -52,13 +54,17 @@ __all__ = [
     "NonPrivateEvent",
     "OneBitEvent",
     "PldAccountant",
+    "PrivacyFilter",
     "PureDpAccountant",
     "PureDpEvent",
     "RdpAccountant",
+    "RenyiFilter",
     "SelfComposedEvent",
+    "SharedLedger",
     "SmoothSensitivityEvent",
     "ZCdpAccountant",
     "ZCdpEvent",
+    "ZCdpFilter",
     "calibrate",
     "event_from_json",
     "event_to_json",

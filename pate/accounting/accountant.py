@@ -44,6 +44,11 @@ class Accountant(ABC):
     def get_delta(self, target_epsilon: float) -> float:
         """The delta spent at `target_epsilon`."""
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What beside its name decides its figures, in JSON's types; a ledger refuses an accountant of others."""
+        return {}
+
     def copy(self) -> Self:
         """An accountant of its own to which the same events were added."""
         return copy.deepcopy(self)

@@ -81,6 +81,11 @@ class RdpAccountant(Accountant):
         self._spent: LeafCounts = {}
         self._places: dict[LeafEvent, int] = {}  # in the lists of `_spent`
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The orders, where they are not the default ones."""
+        return {} if self._refine else {"orders": self.orders.tolist()}
+
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         spent = count_leaves(event, count=require_count("count", count, minimum=0))

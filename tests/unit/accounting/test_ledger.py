@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import pate.accounting.ledger as ledger_module
+import pate.accounting.ledger.file as ledger_module
 from pate.accounting import (
     Adjacency,
     ApproximateEvent,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event
-from pate.accounting.ledger_entry import LedgerEntry
+from pate.accounting.ledger.entry import LedgerEntry
 
 Runs = list[tuple[Event, int]]
 

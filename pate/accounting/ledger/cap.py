@@ -1,0 +1,80 @@
+"""A cap on what a data set may cost, decided by a privacy filter."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from pate.accounting.events import Event
+from pate.accounting.filters import FilterRule, PrivacyFilter, Spent
+from pate.accounting.ledger.entry import LedgerEntry
+from pate.validation import InvalidValue
+
+
+class BudgetExceeded(InvalidValue):
+    """A charge would have taken the ledger above its budget; nothing was charged."""
+
+
+class Cap:
+    """One cap on the charges of one data set.
+
+    Args:
+        rule: what decides; fixed by the first charge, of which it may depend as nothing was released before it.
+        entries: the charges, the list itself; it grows and nothing is taken away.
+    """
+
+    def __init__(self, rule: FilterRule, entries: list[LedgerEntry]) -> None:
+        self.max_epsilon = rule.max_epsilon
+        self._rule, self._entries = rule, entries
+        self._state: tuple[PrivacyFilter | None, Spent, int] = None, Spent(), 0
+
+    def filter(self, following: Event | None = None) -> PrivacyFilter | None:
+        """The filter; None while neither a charge nor one that would be the first has fixed it."""
+        made, _, _ = self._state
+        first = self._entries[0].event if self._entries else following
+        return made if made is not None or first is None else self._rule.fixed_by(first)
+
+    def spent(self) -> Spent:
+        """What the filter has counted."""
+        _, spent, number = self._state
+        made = self.filter()
+        if made is not None and number < len(self._entries):
+            fresh = self._entries[number:]
+            for event, same in groupby(entry.event for entry in fresh):
+                spent = spent.plus(made.price(event), len(list(same)))
+            self._state = made, spent, number + len(fresh)  # at once: an interrupt leaves the former state or this one
+        return spent
+
+    def require_room(self, event: Event, *, total: float) -> None:
+        """Raises unless the event may be charged.
+
+        A first charge may also be one that the accountant puts under the cap: its price was fixed beforehand.
+
+        Args:
+            event: what would be charged.
+            total: the accountant's total with it.
+
+        Raises:
+            BudgetExceeded: it does not fit.
+        """
+        made, spent = self.filter(event), self.spent()
+        assert made is not None
+        if made.admits(spent, event) or (not self._entries and total <= self.max_epsilon):
+            return
+        after = spent.plus(made.price(event))
+        if after.failure_prob > made.failures_allowed:
+            rule = f"failures of {made.failures_allowed:.3g} at most, there would be {after.failure_prob:.3g}"
+        else:
+            rule = f"at least {made.epsilon(after.amount):.4g}, the total with this release"
+        raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected {rule}, by the {made.name} filter")
+
+    def affords(self, event: Event, *, total: float) -> float:
+        """How many times the event still fits."""
+        made = self.filter(event)
+        assert made is not None
+        fits = made.affords(self.spent(), event)
+        return 1 if not fits and not self._entries and total <= self.max_epsilon else fits
+
+    def left(self) -> float | None:
+        """What is left in the filter's unit; None before the first charge has fixed it."""
+        made = self.filter()
+        return None if made is None else max(0.0, made.budget - self.spent().amount)

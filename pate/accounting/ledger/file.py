@@ -1,0 +1,166 @@
+"""A ledger's file: read under its lock, appended to, on disk before anything is released.
+
+Each charge is appended and synchronized, then the anchor. What a crash can leave:
+
+* a piece of a line: it was never acknowledged and is cut off;
+* a whole line that the anchor does not name yet: it counts, and the anchor is moved to it;
+* the anchor's place for that line unreadable: the same.
+
+Anything else is damage, and refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from pate.accounting.ledger.anchor import Anchor, AnchorLost, anchor_path, begin_anchor, move_anchor, read_anchor
+from pate.accounting.ledger.chain import BEGINNINGS, REMEDY, Chain, DamagedLedger
+from pate.accounting.ledger.entry import LedgerEntry
+from pate.accounting.ledger.header import Header
+from pate.accounting.ledger.lock import locked, open_own
+from pate.files.atomic import sync_folder
+from pate.files.strict_json import to_json_line
+from pate.validation import InvalidValue
+
+
+class LedgerFile:
+    """All charges of a file, for whichever data set, in their order.
+
+    Args:
+        path: made if missing; links are followed once, here.
+        header: what a new file begins with, and what an existing one is compared with.
+
+    Attributes:
+        entries: as of the last time that the file was opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+        self.path = Path(path).resolve()
+        self.entries: list[LedgerEntry] = []
+        self._asked = header
+        self._chain = Chain()
+        with self.opened():
+            self.header.require_same(header, place=f"ledger={self.path}")
+
+    @property
+    def header(self) -> Header:
+        """The file's first line."""
+        assert self._chain.header is not None
+        return self._chain.header
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Holds the lock, with everything read that is on disk; a new file gets its first line."""
+        with locked(self.path):
+            self._read()
+            if not self._chain.num_lines:
+                self._append(self._asked.to_json())
+                self._read()
+            yield
+
+    def append(self, entry: LedgerEntry) -> None:
+        """Writes a charge, inside of `opened`."""
+        self._append(self._chain.following(entry))
+        self._read()
+
+    def _read(self) -> None:
+        """Takes over what is on disk, of which only new lines are parsed."""
+        anchor = self._anchor()
+        content = _content(self.path) if self.path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        if not content.startswith(BEGINNINGS) and not _begins(content):
+            raise InvalidValue(f"ledger={self.path}: expected JSON of a ledger on line 1")
+        chain, fresh = self._chain.read(whole, path=self.path)
+        is_chained = chain.header is None or chain.header.is_chained
+        if is_chained:
+            ahead = chain.is_ahead(anchor, torn=whole != content, path=self.path)
+        elif anchor is not None:
+            raise DamagedLedger(f"ledger={self.path}: expected line 1 of the version that its .head is of: {REMEDY}")
+        if whole != content:
+            _cut(self.path, len(whole))
+        if is_chained and ahead:
+            now = Anchor(chain.num_lines, chain.digest)
+            begin_anchor(self.path, now) if anchor is None else move_anchor(self.path, now)
+        self.entries[max(self._chain.num_lines - 1, 0) :] = fresh  # what an interrupted reading left is written over
+        self._chain = chain
+
+    def _anchor(self) -> Anchor | None:
+        try:
+            return read_anchor(self.path)
+        except (OSError, ValueError) as error:
+            rule = f"{anchor_path(self.path).name} to name the last line"
+            raise DamagedLedger(f"ledger={self.path}: expected {rule}, it was changed: {REMEDY}") from error
+
+    def _append(self, record: dict[str, Any]) -> None:
+        """Writes one line, and the anchor, and waits until they are on disk; a failure leaves no trace."""
+        line, before = to_json_line(record).encode() + b"\n", self._chain.num_lines
+        is_chained = record.get("ledger", self._chain.header and self._chain.header.ledger) != 1
+        descriptor = open_own(self.path, os.O_RDWR | os.O_APPEND)
+        try:
+            size, left = os.lseek(descriptor, 0, os.SEEK_END), memoryview(line)
+            try:
+                while left:
+                    left = left[os.write(descriptor, left) :]
+                os.fsync(descriptor)
+                if not before:
+                    sync_folder(self.path.parent)  # the ledger's name, before there is an anchor for it
+                if is_chained:
+                    now = Anchor(before + 1, hashlib.sha256(line).hexdigest())
+                    move_anchor(self.path, now) if before else begin_anchor(self.path, now)
+            except AnchorLost:
+                raise  # the line stays: whatever the anchor says, it names this line or the one before
+            except BaseException:
+                if not is_chained or _still_names(self.path, before):
+                    os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def first_line(path: Path) -> Header:
+    """The header of a file that exists; what comes after it is not looked at.
+
+    Raises:
+        InvalidValue: no such file, or one that is no ledger.
+    """
+    with locked(path) if path.exists() else nullcontext():
+        content = _content(path) if path.exists() else b""
+    line, complete, _ = content.partition(b"\n")
+    if not complete or not line.startswith(BEGINNINGS):
+        raise InvalidValue(f"ledger={path}: expected a ledger file")
+    chain, _ = Chain().read(line + complete, path=path)
+    assert chain.header is not None
+    return chain.header
+
+
+def _still_names(path: Path, num_lines: int) -> bool:
+    """Whether the anchor knows of no line after these."""
+    try:
+        anchor = read_anchor(path)
+    except (OSError, ValueError):
+        return False
+    return num_lines == 0 if anchor is None else anchor.num_lines == num_lines and not anchor.unfinished
+
+
+def _content(path: Path) -> bytes:
+    descriptor = open_own(path, os.O_RDWR)
+    with open(descriptor, "rb") as file:
+        return file.read()
+
+
+def _begins(content: bytes) -> bool:
+    """Whether this can be a piece of a first line."""
+    return any(beginning.startswith(content) for beginning in BEGINNINGS)
+
+
+def _cut(path: Path, size: int) -> None:
+    descriptor = open_own(path, os.O_RDWR)
+    try:
+        os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)
