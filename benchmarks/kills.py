@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -227,7 +228,9 @@ class Disturbed:
 
     def _compare(self) -> None:
         """A run that got to its end with the undisturbed one; then everything begins anew."""
-        names = ["ledger.jsonl", "votes.npz", "partition.json", "release/release.npz"]
+        if _charged(self.calm) != _charged(self.path):
+            self.kills.faults.append("the charges differ from an undisturbed run's")
+        names = ["votes.npz", "partition.json", "release/release.npz"]
         for part in ("teachers", "release/student"):
             names += [str(path.relative_to(self.calm)) for path in sorted((self.calm / part).iterdir())]
         for name in names:
@@ -254,6 +257,12 @@ class Disturbed:
                     near = min((killed - moment for killed in self.moments), key=abs, default=0.0)
                     rule = f"its first end was {abs(near):.1f} s {'before' if near > 0 else 'after'} a kill"
                     self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
+
+
+def _charged(folder: Path) -> list[list[object]]:
+    """What a run's ledger was charged, without when and by whom."""
+    lines = (folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    return [[json.loads(line)[name] for name in ("key", "event", "noise", "epsilon")] for line in lines]
 
 
 if __name__ == "__main__":

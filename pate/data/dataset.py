@@ -57,7 +57,9 @@ class Split:
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
         digest, order = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable")
-        _enter(digest, self.record_ids[order], self.group_ids[order], self.labels[order], _reordered(self.inputs, order))
+        _enter(
+            digest, self.record_ids[order], self.group_ids[order], self.labels[order], _reordered(self.inputs, order)
+        )
         return digest.hexdigest()
 
 

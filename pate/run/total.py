@@ -118,7 +118,9 @@ class Total:
     def _refusal(self) -> str:
         price, spent = format_epsilon(self.priced.epsilon), format_epsilon(spent_epsilon(self.account))
         rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
-        return f"max_total_epsilon={self.account.max_epsilon:g}: expected {rule} by ledger={self.path}; nothing is spent"
+        return (
+            f"max_total_epsilon={self.account.max_epsilon:g}: expected {rule} by ledger={self.path}; nothing is spent"
+        )
 
     def _key(self, draw: int) -> str:
         return f"{run_id(self.folder)}-{draw}"
@@ -147,7 +149,9 @@ def require_entered(path: Path, folder: RunFolder) -> None:
     """
     data = (folder.path / "private.sha256").read_text(encoding="ascii", errors="replace").strip()
     keys = {entry.key for entry in Ledger.stored(path, data=data).entries} if path.exists() else set()
-    rule = "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
+    rule = (
+        "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
+    )
     require(f"{run_id(folder)}-1" in keys, "ledger", path, rule)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,13 @@ def small_dataset() -> Dataset:
     names = tuple(f"label_{index}" for index in range(NUM_LABELS))
     parts = {"private": split(slice(0, 960)), "public": split(slice(960, 1100)), "test": split(slice(1100, 1400))}
     return Dataset(name="small", real=False, kind="features", label_names=names, **parts)
+
+
+def charges(folder: Path) -> list[dict[str, Any]]:
+    """The charges of a run's ledger without what says when, where and by whom, and the chain that follows from it."""
+    lines = (folder / "ledger.jsonl").read_text().splitlines()[1:]
+    kept = ("key", "event", "description", "epsilon", "noise", "data")
+    return [{name: json.loads(line)[name] for name in kept} for line in lines]
 
 
 class SilentMonitor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from pate.student import LinearStudent, LowRankStudent, StudentModel
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, SilentMonitor, small_dataset, small_plan
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, SilentMonitor, charges, small_dataset, small_plan
 
 
 def centered_plan(**changes: Any) -> Plan:
@@ -32,10 +31,6 @@ def centered_plan(**changes: Any) -> Plan:
         "target_epsilon": 3.0,
     }
     return small_plan(**(values | changes))
-
-
-def charges(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()[1:]]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from pate.run.plan import Plan
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_plan
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+
+LEDGER = ("ledger.jsonl", ".ledger.jsonl.head")
 
 
 @pytest.mark.parametrize("accountant", [None, ExactAccountant])
@@ -37,7 +40,8 @@ def test_a_ledger_that_lost_the_first_of_two_charges_is_refused(tmp_path: Path, 
     with pytest.raises(KeyboardInterrupt):
         train(plan, tmp_path, SilentMonitor(stop_at="training the student"))
     (tmp_path / "release" / "release.npz").unlink()
-    (tmp_path / "ledger.jsonl").unlink()
+    for name in LEDGER:
+        (tmp_path / name).unlink()
     with pytest.raises(InvalidValue, match=r"ledger=.*: expected exactly the charges of this release, 2 in all, not 0"):
         train(plan, tmp_path, SilentMonitor())
     assert not (tmp_path / "release" / "release.npz").exists()
@@ -123,9 +127,14 @@ def cheaper(lines: list[str]) -> list[str]:
     return [*lines[:-1], json.dumps(record) + "\n"]
 
 
+@cache
+def digest() -> str:
+    return small_dataset().private_digest()
+
+
 def charged_more(folder: Path, name: str) -> None:
     accountant = small_plan().accountant
-    ledger = Ledger(folder / "ledger.jsonl", target_delta=1e-5, accountant=accountant)
+    ledger = Ledger(folder / "ledger.jsonl", target_delta=1e-5, accountant=accountant, data=digest())
     ledger.charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
 
 
@@ -136,13 +145,20 @@ def exchanged(**changes: Any) -> Callable[[Path, str], None]:
         other = folder.parent / "other"
         with pytest.raises(KeyboardInterrupt):
             train(plan_of(name, **changes), other, SilentMonitor(stop_at="training the student"))
-        shutil.copy(other / "ledger.jsonl", folder / "ledger.jsonl")
+        for file in LEDGER:
+            shutil.copy(other / file, folder / file)
 
     return damage
 
 
+def without_ledger(folder: Path, name: str) -> None:
+    for file in LEDGER:
+        (folder / file).unlink()
+
+
 DAMAGES: dict[str, Callable[[Path, str], None]] = {
-    "gone": lambda folder, _: (folder / "ledger.jsonl").unlink(),
+    "gone": without_ledger,
+    "gone but for its head": lambda folder, _: (folder / "ledger.jsonl").unlink(),
     "emptied": changed_lines(lambda _: []),
     "header alone": changed_lines(lambda lines: lines[:1]),
     "last charge gone": changed_lines(lambda lines: lines[:-1]),

@@ -17,7 +17,7 @@ from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.validation import InvalidValue
-from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
 
 TRAINING = ["training teachers", "training the student", "training the majority"]
 STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
@@ -90,8 +90,8 @@ def test_interrupted_run_ends_with_the_same_release(finished: Path, tmp_path: Pa
         train(small_plan(), tmp_path, SilentMonitor(stop_at=stage))
     assert not (tmp_path / "report.json").exists()
     train(small_plan(), tmp_path, SilentMonitor())
-    for name in ("release/release.npz", "ledger.jsonl"):
-        assert (tmp_path / name).read_bytes() == (finished / name).read_bytes()
+    assert (tmp_path / "release/release.npz").read_bytes() == (finished / "release/release.npz").read_bytes()
+    assert charges(tmp_path) == charges(finished)
 
 
 def test_unseeded_run_continues_with_its_own_noise_then_destroys_its_secret(tmp_path: Path) -> None:
@@ -208,7 +208,8 @@ def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None
 def test_lost_ledger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(small_plan(), tmp_path, SilentMonitor(stop_at="training the student"))
-    (tmp_path / "ledger.jsonl").unlink()
+    for name in ("ledger.jsonl", ".ledger.jsonl.head"):
+        (tmp_path / name).unlink()
     with pytest.raises(
         InvalidValue, match=r"ledger=.*: expected exactly the charges of this release, 1 in all, not 0; restore"
     ):
