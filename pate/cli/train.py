@@ -20,7 +20,7 @@ from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
 
-_BESIDE = ("output_dir", "redraw")  # settings that the release does not depend on
+_BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw")  # settings that the release does not depend on
 
 
 def main() -> None:
@@ -64,6 +64,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
         accountant=lambda: make("accountant"),
+        ledger=None if config.ledger is None else Path(config.ledger),
+        max_total_epsilon=config.max_total_epsilon,
         redraw=config.redraw,
         seed=config.seed,
         settings=settings,

@@ -42,6 +42,8 @@ class TrainConfig(SharedConfig):
 
     Attributes:
         max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
+        ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
+        max_total_epsilon: what all of them may cost together.
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
@@ -52,6 +54,8 @@ class TrainConfig(SharedConfig):
     engine: Any = MISSING
     student: Any = MISSING
     max_epsilon: float | None = None
+    ledger: str | None = None
+    max_total_epsilon: float | None = None
     redraw: bool = False
     seed: int | None = None
     output_dir: str | None = None

@@ -162,11 +162,17 @@ class Payment:
         siblings = Siblings.of(self.folder, self.priced, self.budget, data=self.data, known=known)
         yield from siblings.lines(self.priced, self.budget, seeded=self.randomness.seed is not None)
 
-    def charge_total(self) -> None:
-        """Charges the ledger of all runs, before the run's own and before anything is drawn; nothing a second time."""
-        if self.total is not None:
-            noise = "" if self.release.exists() else noise_name(self.randomness.generator("noise"))
-            self.total.charge(self.num_draws, noise=noise)
+    def charge_total(self) -> list[str]:
+        """Charges the ledger of all runs, before the run's own and before anything is drawn; nothing a second time.
+
+        Returns:
+            What all of them cost now, a line where there is such a ledger.
+        """
+        if self.total is None:
+            return []
+        noise = "" if self.release.exists() else noise_name(self.randomness.generator("noise"))
+        self.total.charge(self.num_draws, noise=noise)
+        return [self.total.line()]
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds exactly the charges of all draws, and is what it was when they were done."""

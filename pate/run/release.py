@@ -65,7 +65,8 @@ def release_once(
         InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
     """
     priced = payment.priced
-    payment.charge_total()
+    for line in payment.charge_total():
+        place.monitor.say(line)
     if payment.release.exists():
         payment.require_paid()
         release = priced.aggregator.load_release(payment.release, priced.event, source)

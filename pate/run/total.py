@@ -52,6 +52,7 @@ class Total:
     @cached_property
     def account(self) -> Ledger:
         """The charges on these records."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _by_its_setting():
             shared = SharedLedger(
                 self.path,
@@ -105,11 +106,20 @@ class Total:
         earlier = [entry for entry in self.account.entries if not entry.key.startswith(own)]
         cap = self.account.max_epsilon
         if earlier:
-            yield f"ledger={self.path}: {_releases(len(earlier))} of these records, epsilon {self._spent()} in all"
+            count = f"{len(earlier)} earlier release{'s' if len(earlier) > 1 else ''}"
+            yield f"ledger={self.path}: {count} of these records, together epsilon {self._spent()}"
         if cap is not None:
             more = self.account.affords(self.priced.event)
             fits = "any number" if math.isinf(more) else f"{more:.0f}"
             yield f"max_total_epsilon={cap:g}: {fits} of this release fit into what is left for these records"
+
+    def line(self) -> str:
+        """What all releases of these records cost together, once this run is charged."""
+        count = len(self.account.entries)
+        releases = (
+            f"all {count} releases of these records cost" if count > 1 else "this first release of its records costs"
+        )
+        return f"ledger={self.path}: {releases} epsilon {self._spent()}"
 
     def _spent(self) -> str:
         delta = format_delta(self.budget.target_delta)
@@ -172,7 +182,3 @@ def _by_its_setting() -> Iterator[None]:
         if not str(error).startswith("max_epsilon="):
             raise
         raise type(error)(f"max_total_{str(error).removeprefix('max_')}") from error
-
-
-def _releases(count: int) -> str:
-    return f"{count} earlier release{'s' if count > 1 else ''}"
