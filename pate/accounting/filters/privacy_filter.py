@@ -8,12 +8,14 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from pate.accounting.events import Event, failure_probability
-from pate.validation import require, require_non_negative, require_positive, require_probability
+from pate.accounting.events import Event, failure_probability, leaves
+from pate.accounting.pure_dp import pure_epsilon
+from pate.validation import InvalidValue, require, require_non_negative, require_positive, require_probability
 
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
 _STEPS = 200
+_ROUNDING = 1e-12  # of a sum of many
 
 
 @dataclass(frozen=True)
@@ -23,16 +25,19 @@ class Spent:
     Attributes:
         amount: in the filter's unit, rounded up.
         failure_prob: the sum of the failure probabilities, rounded up.
+        pure: the sum of the epsilons of pure DP, rounded up; infinity where an event is not pure.
     """
 
     amount: float = 0.0
     failure_prob: float = 0.0
+    pure: float = 0.0
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
         """With `count` more of a price."""
         return Spent(
             _sum_above(self.amount, _product_above(price.amount, count)),
             _sum_above(self.failure_prob, _product_above(price.failure_prob, count)),
+            _sum_above(self.pure, _product_above(price.pure, count)),
         )
 
 
@@ -87,6 +92,7 @@ class PrivacyFilter(FilterRule):
     Formal guarantees, for the adjacency that the events were made for:
         * Everything released together is (max_epsilon, target_delta)-DP, where each event may be chosen after seeing
           all that was released before, as long as only admitted events are.
+        * Events whose epsilons of pure DP add up to the cap at most are admitted too.
         * Cap, delta, unit and the share of failures are fixed before the first release.
 
     Source: docs/proofs/filters.md.
@@ -142,7 +148,11 @@ class PrivacyFilter(FilterRule):
         Raises:
             InvalidValue: an event that has no price in the filter's unit.
         """
-        return Spent(self.amount(event), failure_probability(event))
+        return Spent(self.amount(event), failure_probability(event), _pure(event))
+
+    def epsilon_of(self, spent: Spent) -> float:
+        """What was spent, as an epsilon at the delta that allowed failures leave."""
+        return min(spent.pure, self.epsilon(spent.amount))
 
     def admits(self, spent: Spent, event: Event, count: int = 1) -> bool:
         """Whether the event, `count` times, fits beside what was spent."""
@@ -166,7 +176,15 @@ class PrivacyFilter(FilterRule):
         return fits
 
     def _holds(self, spent: Spent) -> bool:
-        return spent.failure_prob <= self.failures_allowed and self.epsilon(spent.amount) <= self.max_epsilon
+        return spent.failure_prob <= self.failures_allowed and self.epsilon_of(spent) <= self.max_epsilon
+
+
+def _pure(event: Event) -> float:
+    """The sum of the epsilons of an event's parts; infinity where a part has none."""
+    try:
+        return sum((times * pure_epsilon(leaf) for leaf, times in leaves(event) if times), start=0.0) * (1 + _ROUNDING)
+    except InvalidValue:
+        return math.inf
 
 
 def _sum_above(one: float, other: float) -> float:

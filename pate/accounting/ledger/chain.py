@@ -26,15 +26,15 @@ class Chain:
     """What was read of a ledger's file.
 
     Attributes:
-        content: all whole lines.
-        num_lines: how many those are.
+        num_lines: how many lines.
+        size: how many bytes those are.
         header: the first one; None of an empty file.
         digest: SHA-256 of the last line; empty without one.
         digest_before: that of the line before.
     """
 
-    content: bytes = b""
     num_lines: int = 0
+    size: int = 0
     header: Header | None = None
     digest: str = ""
     digest_before: str = ""
@@ -42,14 +42,14 @@ class Chain:
     def read(self, content: bytes, *, path: Path) -> tuple[Chain, list[LedgerEntry]]:
         """The chain with what a file has grown by, and the new charges.
 
+        Args:
+            content: whole lines, those after the ones that were read.
+            path: of the ledger.
+
         Raises:
             DamagedLedger: a line that is no charge, or does not follow the one before.
         """
-        if not content.startswith(self.content):
-            raise DamagedLedger(
-                f"ledger={path}: expected a file that only grows; charges that were in it are gone: {REMEDY}"
-            )
-        lines = content[len(self.content) :].splitlines(keepends=True)
+        lines = content.splitlines(keepends=True)
         header, digest, before, entries = self.header, self.digest, self.digest_before, []
         for number, line in enumerate(lines, start=self.num_lines + 1):
             record = parsed(line, path=path, number=number)
@@ -61,7 +61,7 @@ class Chain:
                 entries.append(_entry(record, path=path, number=number))
             if header.is_chained:
                 digest, before = hashlib.sha256(line).hexdigest(), digest
-        return Chain(content, self.num_lines + len(lines), header, digest, before), entries
+        return Chain(self.num_lines + len(lines), self.size + len(content), header, digest, before), entries
 
     def following(self, entry: LedgerEntry) -> dict[str, Any]:
         """A charge as the next line has it."""
@@ -103,7 +103,7 @@ def damaged(path: Path, number: int, rule: str) -> DamagedLedger:
 def parsed(line: bytes, *, path: Path, number: int) -> Any:
     """A line's JSON."""
     try:
-        return json.loads(line)
+        return json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         raise DamagedLedger(f"ledger={path}: expected JSON on line {number}: {REMEDY}") from error
 

@@ -11,7 +11,6 @@ Anything else is damage, and refused.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -26,6 +25,9 @@ from pate.accounting.ledger.lock import locked, open_own
 from pate.files.atomic import sync_folder
 from pate.files.strict_json import to_json_line
 from pate.validation import InvalidValue
+
+Status = tuple[int, ...]
+"""By which a file is known to be as it was. An edit that leaves it changes no total here, and is refused later."""
 
 
 class LedgerFile:
@@ -43,7 +45,8 @@ class LedgerFile:
         self.path = Path(path).resolve()
         self.entries: list[LedgerEntry] = []
         self._asked = header
-        self._chain = Chain()
+        self._chain, self._content = Chain(), bytearray()
+        self._status: Status | None = None  # of the file when its content was what is remembered here
         with self.opened():
             self.header.require_same(header, place=f"ledger={self.path}")
 
@@ -60,34 +63,50 @@ class LedgerFile:
             self._read()
             if not self._chain.num_lines:
                 self._append(self._asked.to_json())
-                self._read()
             yield
 
     def append(self, entry: LedgerEntry) -> None:
         """Writes a charge, inside of `opened`."""
         self._append(self._chain.following(entry))
-        self._read()
 
     def _read(self) -> None:
-        """Takes over what is on disk, of which only new lines are parsed."""
-        anchor = self._anchor()
-        content = _content(self.path) if self.path.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
+        """Takes over what is on disk, of which only new lines are parsed; nothing is read where nothing changed."""
+        anchor, status = self._anchor(), _status(self.path)
+        if status is None or status != self._status:
+            self._read_changed(anchor, status)
+        elif self.header.is_chained and self._chain.is_ahead(anchor, torn=False, path=self.path):
+            self._move_anchor(anchor)
+
+    def _read_changed(self, anchor: Anchor | None, status: Status | None) -> None:
+        content = b"" if status is None else _content(self.path)
         if not content.startswith(BEGINNINGS) and not _begins(content):
             raise InvalidValue(f"ledger={self.path}: expected JSON of a ledger on line 1")
-        chain, fresh = self._chain.read(whole, path=self.path)
-        is_chained = chain.header is None or chain.header.is_chained
-        if is_chained:
-            ahead = chain.is_ahead(anchor, torn=whole != content, path=self.path)
-        elif anchor is not None:
+        whole, known = content[: content.rfind(b"\n") + 1], bytes(self._content[: self._chain.size])
+        if not whole.startswith(known):
+            rule = f"expected a file that only grows; charges that were in it are gone: {REMEDY}"
+            raise DamagedLedger(f"ledger={self.path}: {rule}")
+        fresh = whole[len(known) :]
+        chain, entries = self._chain.read(fresh, path=self.path)
+        is_chained, is_torn = chain.header is None or chain.header.is_chained, whole != content
+        is_ahead = is_chained and chain.is_ahead(anchor, torn=is_torn, path=self.path)
+        if not is_chained and anchor is not None:
             raise DamagedLedger(f"ledger={self.path}: expected line 1 of the version that its .head is of: {REMEDY}")
-        if whole != content:
+        if is_torn:
             _cut(self.path, len(whole))
-        if is_chained and ahead:
-            now = Anchor(chain.num_lines, chain.digest)
-            begin_anchor(self.path, now) if anchor is None else move_anchor(self.path, now)
-        self.entries[max(self._chain.num_lines - 1, 0) :] = fresh  # what an interrupted reading left is written over
-        self._chain = chain
+        self._take(chain, entries, fresh, None if is_torn else status)
+        if is_ahead:
+            self._move_anchor(anchor)
+
+    def _take(self, chain: Chain, entries: list[LedgerEntry], fresh: bytes, status: Status | None) -> None:
+        """Remembers what was read; whatever an interrupted reading left behind is written over."""
+        self.entries[max(self._chain.num_lines - 1, 0) :] = entries
+        del self._content[self._chain.size :]
+        self._content += fresh
+        self._chain, self._status = chain, status
+
+    def _move_anchor(self, before: Anchor | None) -> None:
+        now = Anchor(self._chain.num_lines, self._chain.digest)
+        begin_anchor(self.path, now) if before is None else move_anchor(self.path, now)
 
     def _anchor(self) -> Anchor | None:
         try:
@@ -99,7 +118,8 @@ class LedgerFile:
     def _append(self, record: dict[str, Any]) -> None:
         """Writes one line, and the anchor, and waits until they are on disk; a failure leaves no trace."""
         line, before = to_json_line(record).encode() + b"\n", self._chain.num_lines
-        is_chained = record.get("ledger", self._chain.header and self._chain.header.ledger) != 1
+        chain, entries = self._chain.read(line, path=self.path)
+        is_chained = chain.header is not None and chain.header.is_chained
         descriptor = open_own(self.path, os.O_RDWR | os.O_APPEND)
         try:
             size, left = os.lseek(descriptor, 0, os.SEEK_END), memoryview(line)
@@ -110,7 +130,7 @@ class LedgerFile:
                 if not before:
                     sync_folder(self.path.parent)  # the ledger's name, before there is an anchor for it
                 if is_chained:
-                    now = Anchor(before + 1, hashlib.sha256(line).hexdigest())
+                    now = Anchor(chain.num_lines, chain.digest)
                     move_anchor(self.path, now) if before else begin_anchor(self.path, now)
             except AnchorLost:
                 raise  # the line stays: whatever the anchor says, it names this line or the one before
@@ -118,8 +138,10 @@ class LedgerFile:
                 if not is_chained or _still_names(self.path, before):
                     os.ftruncate(descriptor, size)
                 raise
+            status = _times(os.fstat(descriptor))
         finally:
             os.close(descriptor)
+        self._take(chain, entries, line, status)
 
 
 def first_line(path: Path) -> Header:
@@ -145,6 +167,17 @@ def _still_names(path: Path, num_lines: int) -> bool:
     except (OSError, ValueError):
         return False
     return num_lines == 0 if anchor is None else anchor.num_lines == num_lines and not anchor.unfinished
+
+
+def _status(path: Path) -> Status | None:
+    try:
+        return _times(os.lstat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _times(status: os.stat_result) -> Status:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _content(path: Path) -> bytes:
