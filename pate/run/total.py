@@ -53,7 +53,7 @@ class Total:
     def account(self) -> Ledger:
         """The charges on these records."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _by_its_setting():
+        with by_its_setting():
             shared = SharedLedger(
                 self.path,
                 adjacency=self.priced.aggregator.adjacency,
@@ -65,8 +65,8 @@ class Total:
 
     def require_room(self, draws: int) -> None:
         """Raises where the cap will not allow what this run has yet to charge; nothing is charged."""
-        if not self.holds(draws) and self.account.affords(self.priced.event) < 1:
-            raise InvalidValue(self._refusal())
+        if not self.holds(draws):
+            require_room(self.account, self.priced)
 
     def charge(self, draws: int, *, noise: str) -> None:
         """Charges what is not yet charged of this run's draws.
@@ -85,7 +85,7 @@ class Total:
             try:
                 self.account.charge(event, adjacency=adjacency, **named)
             except BudgetExceeded as error:
-                raise InvalidValue(self._refusal()) from error
+                raise refusal(self.account, self.priced) from error
             except InvalidValue as error:
                 if not str(error).startswith("noise="):
                     raise
@@ -124,13 +124,6 @@ class Total:
     def _spent(self) -> str:
         delta = format_delta(self.budget.target_delta)
         return f"{format_epsilon(spent_epsilon(self.account))} at delta {delta}, {self.account.adjacency}"
-
-    def _refusal(self) -> str:
-        price, spent = format_epsilon(self.priced.epsilon), format_epsilon(spent_epsilon(self.account))
-        rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
-        return (
-            f"max_total_epsilon={self.account.max_epsilon:g}: expected {rule} by ledger={self.path}; nothing is spent"
-        )
 
     def _key(self, draw: int) -> str:
         return f"{run_id(self.folder)}-{draw}"
@@ -173,8 +166,23 @@ def spent_epsilon(account: Ledger) -> float:
     return decided.epsilon(max(decided.budget - left, 0.0))
 
 
+def require_room(account: Ledger, priced: PricedRelease) -> None:
+    """Raises where the cap of a ledger has no room for a release; nothing is charged."""
+    if account.affords(priced.event) < 1:
+        raise refusal(account, priced)
+
+
+def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
+    """What is said of a release that the cap of a ledger does not allow: what is spent, the price, and the cap."""
+    price, spent = format_epsilon(priced.epsilon), format_epsilon(spent_epsilon(account))
+    rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
+    return InvalidValue(
+        f"max_total_epsilon={account.max_epsilon:g}: expected {rule} by ledger={account.path}; nothing is spent"
+    )
+
+
 @contextmanager
-def _by_its_setting() -> Iterator[None]:
+def by_its_setting() -> Iterator[None]:
     """A ledger speaks of max_epsilon, which is another setting of a run."""
     try:
         yield
