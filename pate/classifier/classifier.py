@@ -29,9 +29,9 @@ from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, Task, task_of
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing.account_left import spent_epsilon
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
-from pate.run.total import spent_epsilon
 from pate.run.warnings import warning_of_one_label
 from pate.teachers.fitted_labels import takes_nan
 from pate.validation import require, require_count, require_positive

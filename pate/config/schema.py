@@ -70,6 +70,7 @@ class AccountConfig(SharedConfig):
         num_teachers: T.
         max_epsilon: solve for the number of queries that it pays for, in place of num_queries.
         accountants: all, or a list of names: their prices side by side.
+        ledger: of several runs: what is left of its cap, and what that buys.
         write_table: write the stability test's table here.
         votes: a file of public or synthetic votes, to plan a session of charged calls on.
         prior: a file of the sets of labels that such votes are compared with.
@@ -80,6 +81,7 @@ class AccountConfig(SharedConfig):
     num_teachers: int = 400
     max_epsilon: float | None = None
     accountants: Any = None
+    ledger: str | None = None
     write_table: str | None = None
     votes: str | None = None
     prior: str | None = None

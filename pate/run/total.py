@@ -14,6 +14,7 @@ from pathlib import Path
 from pate.accounting import BudgetExceeded, Ledger, SharedLedger
 from pate.files.atomic import write_text
 from pate.pricing import Budget, PricedRelease
+from pate.pricing.account_left import spent_epsilon
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
@@ -156,14 +157,6 @@ def require_entered(path: Path, folder: RunFolder) -> None:
         "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
     )
     require(f"{run_id(folder)}-1" in keys, "ledger", path, rule)
-
-
-def spent_epsilon(account: Ledger) -> float:
-    """What an account has cost: by the filter where there is a cap, else what the accountant says of its charges."""
-    left, decided = account.left, account.filter
-    if left is None or decided is None:
-        return account.epsilon
-    return decided.epsilon(max(decided.budget - left, 0.0))
 
 
 def require_room(account: Ledger, priced: PricedRelease) -> None:
