@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -228,7 +229,7 @@ class Disturbed:
 
     def _compare(self) -> None:
         """A run that got to its end with the undisturbed one; then everything begins anew."""
-        if _charged(self.calm) != _charged(self.path):
+        if _charges(self.path / "ledger.jsonl") != _charges(self.calm / "ledger.jsonl"):
             self.kills.faults.append("the charges differ from an undisturbed run's")
         names = ["votes.npz", "partition.json", "release/release.npz"]
         for part in ("teachers", "release/student"):
@@ -259,10 +260,11 @@ class Disturbed:
                     self.kills.faults.append(f"the teacher of seed {seed} was trained to its end again: {rule}")
 
 
-def _charged(folder: Path) -> list[list[object]]:
-    """What a run's ledger was charged, without when and by whom."""
-    lines = (folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()[1:]
-    return [[json.loads(line)[name] for name in ("key", "event", "noise", "epsilon")] for line in lines]
+def _charges(path: Path) -> list[dict[str, Any]]:
+    """What a ledger holds beside the moment and the process of each charge."""
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    beside = {"time", "user", "host", "command", "previous"}
+    return [{name: value for name, value in record.items() if name not in beside} for record in records]
 
 
 if __name__ == "__main__":

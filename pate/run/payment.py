@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -32,17 +32,25 @@ class Draws:
     """What `paid.json` holds.
 
     Attributes:
-        draws: how often the release was drawn with fresh noise, the draw that is going on included.
-        ledger: SHA-256 of the run's ledger when the last of them was done; None before.
+        earlier: of each draw before the one that is going on, by its number, how many charges were made for it; fewer
+            than all where its noise was lost on the way.
+        ledger: SHA-256 of the run's ledger when the draw was done; None before.
         release: SHA-256 of `release.npz`; None before it is written.
     """
 
-    draws: int = 1
+    earlier: Mapping[str, int] = field(default_factory=dict)
     ledger: str | None = None
     release: str | None = None
 
     def __post_init__(self) -> None:
-        require_count("paid.draws", self.draws)
+        for place, (number, charges) in enumerate(self.earlier.items(), start=1):
+            require(number == str(place), "paid.earlier", number, f"{place}, the next draw")
+            require_count("paid.earlier", charges)
+
+    @property
+    def number(self) -> int:
+        """Of the draw that is going on, >= 1."""
+        return len(self.earlier) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +110,17 @@ class Payment:
     @property
     def num_draws(self) -> int:
         """How often the release was drawn with fresh noise, the draw that is going on included."""
-        return self._paid.draws
+        return self._paid.number
 
     @property
     def epsilon(self) -> float:
         """What all draws cost: the plan's price, or the ledger's total where that is larger."""
-        return max(self._price_of(self.num_draws), self.ledger.epsilon)
+        return max(self._price_of(self._charges()), self.ledger.epsilon)
 
     @property
     def shown_price(self) -> str:
         """The plan's price of all draws, for people."""
-        return format_epsilon(self._price_of(self.num_draws))
+        return format_epsilon(self._price_of(self._charges()))
 
     def next_draw(self, *, redraw: bool) -> int:
         """The number of the draw that the run is at, >= 1; told before teachers are trained.
@@ -128,7 +136,9 @@ class Payment:
         if self.total is not None:
             self.total.require_room(draw)
         if draw > self.num_draws:
-            self._write(Draws(draw))
+            earlier = self._paid.earlier
+            charges = len(self.ledger.entries) - sum(earlier.values())
+            self._write(Draws({**earlier, str(len(earlier) + 1): charges}))
         return draw
 
     def _next_draw(self, *, redraw: bool) -> int:
@@ -136,21 +146,19 @@ class Payment:
         if self.release.exists() or paid.ledger is not None:
             self.require_paid()
         if self.release.exists() or not (self.folder.ledger.exists() or self._file.exists()):
-            return paid.draws
-        before = len(self.priced.charges) * (paid.draws - 1)
-        if self.randomness.has_noise or len(self.ledger.entries) <= before:
-            self._require_charges(exactly=before)
-            return paid.draws
-        self.require_paid()
-        both = self._price_of(paid.draws + 1)
+            return paid.number
+        charged = self._require_planned()
+        if self.randomness.has_noise or charged == sum(paid.earlier.values()):
+            return paid.number
+        both = self._price_of((*self._charges()[:charged], *self.priced.charges))
         rule = f"draws another with fresh noise, and together they cost epsilon {format_epsilon(both)}"
         if not redraw:
-            wanted = "the release that the ledger was charged for; its noise is destroyed"
+            wanted = "the release that the ledger was charged for; its noise is gone"
             raise InvalidValue(
                 f"release={self.release}: expected {wanted}: restore it from a backup, or redraw=true {rule}"
             )
         require(math.isfinite(both), "redraw", "true", f"a price that two draws can have; this one {rule}")
-        return paid.draws + 1
+        return paid.number + 1
 
     def lines(self) -> Iterator[str]:
         """What is known of earlier releases of the same records."""
@@ -176,7 +184,7 @@ class Payment:
 
     def require_paid(self) -> None:
         """Raises unless the ledger holds exactly the charges of all draws, and is what it was when they were done."""
-        self._require_charges(exactly=len(self.priced.charges) * self.num_draws)
+        self._require_complete()
         paid = self._paid
         rule = f"the file as it was when the release was drawn; {_RESTORE}"
         require(paid.ledger in (None, file_digest(self.folder.ledger)), "ledger", self.folder.ledger, rule)
@@ -185,8 +193,8 @@ class Payment:
 
     def seal(self, release: Release) -> None:
         """Enters that the draw is done and paid for, then writes the release, then enters it."""
-        self._require_charges(exactly=len(self.priced.charges) * self.num_draws)
-        self._write(Draws(self.num_draws, file_digest(self.folder.ledger)))
+        self._require_complete()
+        self._write(Draws(self._paid.earlier, file_digest(self.folder.ledger)))
         release.save(self.release)
         self.enter_release()
 
@@ -194,23 +202,36 @@ class Payment:
         """Enters the release that is there: what is read back later is that file."""
         self._write(replace(self._paid, ledger=file_digest(self.folder.ledger), release=file_digest(self.release)))
 
-    def _require_charges(self, *, exactly: int) -> None:
-        """Raises unless charges are the plan's, in order: so many of them, or some of the next draw's as well."""
-        found: list[Event] = [entry.event for entry in self.ledger.entries]
-        one = self.priced.charges
-        wanted = [*one] * self.num_draws
-        missing = f"exactly the charges of this release, {len(wanted)} in all"
-        for place, (event, planned) in enumerate(zip(found, wanted, strict=False), start=1):
-            require(event == planned, "ledger", self.folder.ledger, f"{missing}; charge {place} is another; {_RESTORE}")
-        most = max(exactly, len(wanted))
-        require(exactly <= len(found) <= most, "ledger", self.folder.ledger, f"{missing}, not {len(found)}; {_RESTORE}")
+    def _require_complete(self) -> None:
+        """Raises unless all draws are charged in full."""
+        found, wanted = self._require_planned(), len(self._charges())
+        rule = f"exactly the charges of this release, {wanted} in all, not {found}; {_RESTORE}"
+        require(found == wanted, "ledger", self.folder.ledger, rule)
 
-    def _price_of(self, draws: int) -> float:
-        """The plan's price of so many draws; infinity where their failure probabilities use up delta."""
-        if draws == 1:
+    def _require_planned(self) -> int:
+        """How many charges the ledger holds; raises unless all are the plan's, in order, with all of earlier draws."""
+        found, wanted = [entry.event for entry in self.ledger.entries], self._charges()
+        rule = f"exactly the charges of this release, {len(wanted)} in all"
+        for place, (event, planned) in enumerate(zip(found, wanted, strict=False), start=1):
+            require(event == planned, "ledger", self.folder.ledger, f"{rule}; charge {place} is another; {_RESTORE}")
+        inside = sum(self._paid.earlier.values()) <= len(found) <= len(wanted)
+        require(inside, "ledger", self.folder.ledger, f"{rule}, not {len(found)}; {_RESTORE}")
+        return len(found)
+
+    def _charges(self) -> tuple[Event, ...]:
+        """What all draws are charged, in order: some or all charges of each earlier one, all of the last."""
+        one = self.priced.charges
+        return (*(event for number in self._paid.earlier.values() for event in one[:number]), *one)
+
+    def _price_of(self, charges: tuple[Event, ...]) -> float:
+        """The plan's price of some of its charges; infinity where their failure probabilities use up delta."""
+        if charges == self.priced.charges:
             return self.priced.epsilon
+        spent = self.budget.accountant()
         try:
-            return self.budget.accountant().compose(self.priced.event, draws).get_epsilon(self.budget.target_delta)
+            for event in charges:
+                spent.compose(event)
+            return spent.get_epsilon(self.budget.target_delta)
         except InvalidValue:
             return math.inf
 

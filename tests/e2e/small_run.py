@@ -36,10 +36,10 @@ def small_dataset() -> Dataset:
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
-    """The charges of a run's ledger without what says when, where and by whom, and the chain that follows from it."""
-    lines = (folder / "ledger.jsonl").read_text().splitlines()[1:]
-    kept = ("key", "event", "description", "epsilon", "noise", "data")
-    return [{name: json.loads(line)[name] for name in kept} for line in lines]
+    """What a run's ledger holds beside the moment and the process of each charge."""
+    records = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()[1:]]
+    beside = {"time", "user", "host", "command", "previous"}
+    return [{name: value for name, value in record.items() if name not in beside} for record in records]
 
 
 class SilentMonitor:

@@ -17,6 +17,7 @@ from pate.accounting import ExactAccountant, GaussianEvent, Ledger, RdpAccountan
 from pate.aggregators import BoundaryTopK, CenteredVotes, ClippedVotes, GaussianVotes, Release
 from pate.pipeline import train
 from pate.run.plan import Plan
+from pate.run.randomness import Randomness
 from pate.student import LowRankStudent
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
@@ -264,6 +265,29 @@ def test_a_second_draw_that_was_cut_off_continues_and_a_ledger_of_one_draw_is_no
     (twice / "ledger.jsonl").write_bytes(once)
     with pytest.raises(InvalidValue, match=r"^ledger="):
         train(plan_of(name), twice, SilentMonitor())
+
+
+def test_a_draw_whose_noise_was_lost_on_the_way_is_charged_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a power cut, where the secret lay in memory: the prevalence is charged, and was perhaps drawn."""
+
+    def cut_off(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    plan = plan_of("centered")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CenteredVotes, "aggregate_summary", cut_off)
+        train(plan, tmp_path, SilentMonitor())
+    Randomness(tmp_path).forget_noise()
+    assert _charges(tmp_path) == 1
+    with pytest.raises(InvalidValue, match=r"^release=.*its noise is gone: .*redraw=true"):
+        train(plan, tmp_path, SilentMonitor())
+    report = train(replace(plan, redraw=True), tmp_path, SilentMonitor())
+    assert _charges(tmp_path) == 3
+    ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-5)
+    assert ledger.entries[0].event == ledger.entries[1].event != ledger.entries[2].event
+    assert report.privacy.epsilon == ledger.epsilon > 3.0
+    (tmp_path / "report.json").unlink()
+    assert train(plan, tmp_path, SilentMonitor()).privacy.epsilon == report.privacy.epsilon
 
 
 def test_a_seeded_release_that_is_gone_is_the_same_again_and_free(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.accounting import Ledger, RdpAccountant
+from pate.accounting import DamagedLedger, Ledger, RdpAccountant
 from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
@@ -106,9 +106,7 @@ def test_unseeded_run_continues_with_its_own_noise_then_destroys_its_secret(tmp_
     shutil.copytree(tmp_path, copy)
     for name in ("report.json", "release/release.npz"):
         (copy / name).unlink()
-    with pytest.raises(
-        InvalidValue, match=r"release=.*its noise is destroyed: restore it from a backup, or redraw=true"
-    ):
+    with pytest.raises(InvalidValue, match=r"release=.*its noise is gone: restore it from a backup, or redraw=true"):
         train(plan, copy, SilentMonitor())
     assert len(Ledger(copy / "ledger.jsonl", target_delta=1e-5).entries) == 1
     train(replace(plan, redraw=True), copy, SilentMonitor())
@@ -208,8 +206,10 @@ def test_folder_that_another_process_works_on_is_refused(tmp_path: Path) -> None
 def test_lost_ledger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(small_plan(), tmp_path, SilentMonitor(stop_at="training the student"))
-    for name in ("ledger.jsonl", ".ledger.jsonl.head"):
-        (tmp_path / name).unlink()
+    (tmp_path / "ledger.jsonl").unlink()
+    with pytest.raises(DamagedLedger, match=r"ledger=.*: expected line 1 as the first of 2 that were cut off"):
+        train(small_plan(), tmp_path, SilentMonitor())
+    (tmp_path / ".ledger.jsonl.head").unlink()
     with pytest.raises(
         InvalidValue, match=r"ledger=.*: expected exactly the charges of this release, 1 in all, not 0; restore"
     ):
