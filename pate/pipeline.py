@@ -58,8 +58,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         dataset = require_dataset(plan.load_dataset())
     priced = price(plan, dataset)
     private = dataset.private_digest()
-    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     payment = Payment.of(plan, priced, folder, data=private)
+    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     num_teachers = priced.shape.num_teachers
     for line in (*plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=num_teachers), *payment.lines()):
         monitor.say(line)

@@ -10,7 +10,8 @@ import numpy as np
 
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger, require_ledger
+from pate.accounting.ledger import Ledger
+from pate.accounting.ledger.ledger import require_ledger
 
 
 def noise_name(rng: np.random.Generator) -> str:

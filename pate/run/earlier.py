@@ -12,7 +12,7 @@ from pate.accounting import Event, Ledger, RdpAccountant
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
-from pate.run.total import run_id
+from pate.run.total import id_path, run_id
 from pate.validation import InvalidValue
 
 _MOST = 1000  # folders that are looked at
@@ -77,7 +77,9 @@ class Siblings:
 def _is_of(path: Path, data: str) -> bool:
     """Whether it is the folder of a run on these records that has a ledger."""
     try:
-        return (path / "private.sha256").read_text(encoding="ascii").strip() == data and (path / "run.id").is_file()
+        return (path / "private.sha256").read_text(encoding="ascii").strip() == data and id_path(
+            RunFolder(path)
+        ).is_file()
     except (OSError, ValueError):
         return False
 

@@ -78,7 +78,11 @@ class Payment:
 
     @classmethod
     def of(cls, plan: Plan, priced: PricedRelease, folder: RunFolder, *, data: str) -> Self:
-        """That of a run in a folder that is its own."""
+        """That of a run in a folder that is its own, or will be.
+
+        Raises:
+            InvalidValue: the ledger of all runs has no room for the run, or is none.
+        """
         total = None
         if plan.ledger is not None:
             total = Total(
@@ -89,6 +93,7 @@ class Payment:
                 folder=folder,
                 data=data,
             )
+            total.require_room(1)
         return cls(priced, plan.budget, folder, Randomness(folder.path, plan.seed), data, total)
 
     @cached_property

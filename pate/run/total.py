@@ -94,7 +94,9 @@ class Total:
                 raise InvalidValue(f"ledger={self.path}: expected {rule}") from error
 
     def holds(self, draws: int) -> bool:
-        """Whether all draws of this run are charged."""
+        """Whether all draws of this run are charged; a run without a name has charged nothing."""
+        if not id_path(self.folder).exists():
+            return False
         return {self._key(draw) for draw in range(1, draws + 1)} <= {entry.key for entry in self.account.entries}
 
     def runs(self) -> set[str]:
@@ -136,12 +138,17 @@ def run_id(folder: RunFolder) -> str:
     Raises:
         InvalidValue: the file was changed.
     """
-    path = folder.path / "run.id"
+    path = id_path(folder)
     if not path.exists():
         write_text(path, secrets.token_hex(16) + "\n", mode=0o600)
     text = path.read_text(encoding="ascii", errors="replace")
     require(_ID.fullmatch(text) is not None, "id", path, "32 hexadecimal digits; restore it from a backup")
     return text.strip()
+
+
+def id_path(folder: RunFolder) -> Path:
+    """Where a run keeps its name."""
+    return folder.path / "run.id"
 
 
 def require_entered(path: Path, folder: RunFolder) -> None:

@@ -71,6 +71,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Pa
     ):
         train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
     assert "training teachers" not in monitor.stages
+    assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
     assert not (tmp_path / "b" / "ledger.jsonl").exists()
     with pytest.raises(InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected at most"):

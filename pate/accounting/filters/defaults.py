@@ -34,6 +34,11 @@ def default_filter(accountant: Accountant) -> FilterMaker:
 def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> FilterRule:
     """The filter that `FilterRule.to_json` wrote.
 
+    Args:
+        data: what it returned, or the same read from JSON.
+        max_epsilon: the cap.
+        target_delta: in (0, 1).
+
     Raises:
         InvalidValue: a name that does not exist, or parameters that make no filter.
     """

@@ -37,7 +37,7 @@ class RenyiFilter(PrivacyFilter):
     >>> from pate.accounting.filters import Spent
     >>> made = RenyiFilter(4.0, 1e-6)
     >>> made.order, made.affords(Spent(), GaussianEvent(30.0))
-    (7.17, 559)
+    (7.171, 559)
     """
 
     order: float | None = None

@@ -3,8 +3,8 @@
 from pate.accounting.ledger.cap import BudgetExceeded
 from pate.accounting.ledger.chain import DamagedLedger
 from pate.accounting.ledger.entry import LedgerEntry
-from pate.accounting.ledger.ledger import Ledger, require_ledger
+from pate.accounting.ledger.ledger import Ledger
 from pate.accounting.ledger.origin import Origin
 from pate.accounting.ledger.shared import SharedLedger
 
-__all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "Origin", "SharedLedger", "require_ledger"]
+__all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "Origin", "SharedLedger"]

@@ -64,7 +64,7 @@ class Cap:
         if after.failure_prob > made.failures_allowed:
             rule = f"failures of {made.failures_allowed:.3g} at most, there would be {after.failure_prob:.3g}"
         else:
-            rule = f"at least {made.epsilon_of(after):.4g}, the total with this release"
+            rule = f"at least {made.epsilon_of(after):.6g}, the total with this release"
         raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected {rule}, by the {made.name} filter")
 
     def affords(self, event: Event, *, total: float) -> float:

@@ -45,6 +45,7 @@ class SharedLedger:
     >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
     >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
     [334, 559]
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class SharedLedger:
     def _open(self, settings: LedgerSettings, path: str | os.PathLike[str]) -> None:
         self._settings, self._file = settings, LedgerFile(path, settings.header())
         self.path = self._file.path
+        settings.rules(self._file.header, place=f"ledger={self.path}")
         if not self._file.header.is_chained:
             raise InvalidValue(f"ledger={self.path}: expected a new file, this one is of an earlier version")
 

@@ -1,0 +1,148 @@
+"""docs/proofs/filters.md: the best adaptive adversary, its exact delta, against filters and against totals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from pate.accounting import (
+    Accountant,
+    GaussianFilter,
+    NoOpEvent,
+    PrivacyFilter,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    RenyiFilter,
+    ZCdpFilter,
+    gaussian_delta,
+)
+from pate.accounting.conversion import conversion_penalty
+from pate.accounting.filters import Spent
+
+STEP, UNITS, MOST = 0.2, (1, 5, 15), (40, 6, 4)
+EPSILONS = tuple(unit * STEP for unit in UNITS)
+Counts = tuple[int, ...]
+
+
+def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
+    """The largest probability that the loss passes the cap, as delta counts it, over all ways to go on.
+
+    Every release is randomized response of one of three epsilons, the worst pair of that price. After every outcome
+    the adversary stops or picks the next, as long as the rule admits it; backwards over what was spent, with all
+    losses at once.
+    """
+    reach = sum(unit * most for unit, most in zip(UNITS, MOST, strict=True))
+    losses = np.arange(-reach, reach + 1) * STEP
+    values: dict[Counts, np.ndarray] = {}
+    for counts in sorted(itertools.product(*(range(most + 1) for most in MOST)), key=lambda counts: -sum(counts)):
+        if not admits(counts):
+            continue
+        value = np.maximum(0.0, -np.expm1(cap - losses))
+        for place, unit in enumerate(UNITS):
+            after = values.get(tuple(count + (other == place) for other, count in enumerate(counts)))
+            if after is not None:
+                truth = 1 / (1 + math.exp(-unit * STEP))
+                higher, lower = np.append(after[unit:], np.ones(unit)), np.append(np.zeros(unit), after[:-unit])
+                value = np.maximum(value, truth * higher + (1 - truth) * lower)
+        values[counts] = value
+    return float(values[0, 0, 0][reach])
+
+
+def by_total(make: Callable[[], Accountant], *, cap: float, delta: float) -> Callable[[Counts], bool]:
+    def admits(counts: Counts) -> bool:
+        accountant = make()
+        for epsilon, count in zip(EPSILONS, counts, strict=True):
+            accountant.compose(PureDpEvent(epsilon), count)
+        return accountant.get_epsilon(delta) <= cap
+
+    return admits
+
+
+def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
+    def admits(counts: Counts) -> bool:
+        spent = Spent()
+        for epsilon, count in zip(EPSILONS, counts, strict=True):
+            spent = spent.plus(made.price(PureDpEvent(epsilon)), count)
+        return made.admits(spent, NoOpEvent())
+
+    return admits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "cap", "delta", "excess"),
+    [(PureDpAccountant, 5.0, 1e-3, 2.2), (PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
+)
+def test_a_cap_on_the_total_is_broken_by_looking(
+    make: Callable[[], Accountant], cap: float, delta: float, excess: float
+) -> None:
+    """By the optimal total, and by the best order afterwards: every path keeps the cap, all of them together do not."""
+    assert worst_delta(by_total(make, cap=cap, delta=delta), cap) > excess * delta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", [RenyiFilter, ZCdpFilter, partial(RenyiFilter, order=5.0), partial(RenyiFilter, order=20.0)]
+)
+@pytest.mark.parametrize(("cap", "delta"), [(5.0, 1e-3), (4.0, 1e-2), (1.2, 1e-2)])
+def test_a_filter_is_not(kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float) -> None:
+    """The smallest cap is one that the sum of pure epsilons is the first to keep."""
+    made = kind(cap, delta)
+    found = worst_delta(by_filter(made), cap)
+    assert found <= delta
+    if cap > 2:
+        assert found > delta / 100, "the adversary could do something"
+
+
+class Doubled(RenyiFilter):
+    """A control: half of what every event costs."""
+
+    def amount(self, event: object) -> float:
+        return super().amount(event) / 2  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_filter_that_counts_half_fails() -> None:
+    assert worst_delta(by_filter(Doubled(4.0, 1e-2)), 4.0) > 1e-2
+
+
+def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget): what the stopped supermartingale is compared with."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        order, cap, delta = rng.uniform(1.1, 40), rng.uniform(0.2, 8), 10 ** rng.uniform(-9, -1)
+        budget = cap - float(conversion_penalty(np.array([order]), target_delta=delta)[0])
+        log_x = np.linspace(-5, cap + 20, 4001)
+        bound = np.log(delta) + order * log_x - (order - 1) * budget
+        with np.errstate(divide="ignore"):
+            stick = log_x + np.log(-np.expm1(np.minimum(cap - log_x, 0)))
+        assert (stick <= bound + 1e-9).all()
+        assert (stick - bound).max() > -0.02, "and touches it"
+
+
+def best_second_gaussian(first: float, total: float, cap: float) -> float:
+    """After a Gaussian of mu `first`, for each of its outcomes the best of many second ones within mu**2 = total."""
+    loss = first * np.linspace(-9, 9, 4001) + first * first / 2
+    weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
+    best = np.maximum(0.0, -np.expm1(cap - loss))
+    for second in np.sqrt(np.linspace(0, total - first * first, 12)[1:]):
+        near, far = (loss - cap) / second + second / 2, (loss - cap) / second - second / 2
+        best = np.maximum(best, norm.cdf(near) - np.exp(cap - loss) * norm.cdf(far))
+    return float(weights @ best)
+
+
+@pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
+def test_a_sum_of_mu_squared_bounds_gaussians_chosen_on_the_way(cap: float, delta: float) -> None:
+    budget = GaussianFilter(cap, delta).budget
+    for share in (0.1, 0.5, 0.9):
+        found = best_second_gaussian(math.sqrt(share * budget), budget, cap)
+        assert found <= delta * (1 + 1e-6)
+        assert found == pytest.approx(gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4), "nothing is lost"
+        assert best_second_gaussian(math.sqrt(share * budget), 1.1 * budget, cap) > 1.2 * delta

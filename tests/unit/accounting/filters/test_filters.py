@@ -1,0 +1,230 @@
+"""Privacy filters: what they admit, what they cost, and that they round down."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pate.accounting import (
+    Accountant,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    BudgetExceeded,
+    ComposedEvent,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    GaussianFilter,
+    Ledger,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    PldAccountant,
+    PrivacyFilter,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    RenyiFilter,
+    SelfComposedEvent,
+    ZCdpAccountant,
+    ZCdpEvent,
+    ZCdpFilter,
+)
+from pate.accounting.filters import FILTERS, GaussianOrRenyi, Spent, default_filter, filter_from_json
+from pate.aggregators import GaussianVotes
+from pate.validation import InvalidValue
+
+CAP, DELTA = 4.0, 1e-6
+BITS = GaussianVotes(noise_std=40.0).event_for(num_queries=1, num_labels=1, num_teachers=200)
+KINDS = (RenyiFilter, ZCdpFilter, GaussianFilter)
+
+
+def most(event: Event, make: Callable[[], Accountant]) -> int:
+    """How many an accountant allows whose prices are fixed beforehand."""
+    low, high = 0, 4096
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = make().compose(event, middle).get_epsilon(DELTA) <= CAP
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(
+    ("event", "count", "filtered"),
+    [
+        (GaussianEvent(30.0), 559, 559),
+        (BoundedRangeEvent(0.05), 996, 996),
+        (PureDpEvent(0.03), 695, 695),
+        (BITS, 1562, 1561),
+    ],
+    ids=["gaussian", "bounded range", "pure", "bits"],
+)
+def test_releases_that_choosing_on_the_way_costs(event: Event, count: int, filtered: int) -> None:
+    assert most(event, RdpAccountant) == count
+    assert RenyiFilter(CAP, DELTA).affords(Spent(), event) == filtered
+
+
+@pytest.mark.parametrize(("make", "event", "kind"), [
+    (ZCdpAccountant, BoundedRangeEvent(0.05), ZCdpFilter),
+    (ExactAccountant, GaussianEvent(30.0), GaussianFilter),
+])  # fmt: skip
+def test_a_filter_costs_nothing_beside_the_accountant_whose_unit_it_counts(
+    make: Callable[[], Accountant], event: Event, kind: Callable[..., PrivacyFilter]
+) -> None:
+    assert kind(CAP, DELTA, max_failure_prob=0.0).affords(Spent(), event) == most(event, make)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_many_are_admitted_one_by_one_as_it_affords(kind: type[PrivacyFilter]) -> None:
+    made, event, spent, count = kind(1.0, DELTA), GaussianEvent(15.0), Spent(), 0
+    expected = made.affords(Spent(), event)
+    while made.admits(spent, event):
+        assert made.affords(spent, event) == expected - count
+        spent, count = spent.plus(made.price(event)), count + 1
+    assert count == expected > 5
+    assert spent.amount <= made.budget < spent.amount + made.amount(event)
+    assert made.epsilon(made.budget) <= made.max_epsilon < made.epsilon(made.budget * (1 + 1e-9))
+
+
+def test_sums_are_rounded_up() -> None:
+    price, spent = Spent(0.1, 1e-9, 0.3), Spent()
+    for _ in range(1000):
+        spent = spent.plus(price)
+    assert spent.amount >= 1000 * 0.1
+    assert spent.failure_prob >= 1000 * 1e-9
+    assert spent.plus(price, 7).pure > spent.pure + 2.0999999
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_costs_nothing_always_fits_and_what_costs_everything_never(kind: type[PrivacyFilter]) -> None:
+    made = kind(CAP, DELTA)
+    assert made.affords(Spent(), NoOpEvent()) == math.inf
+    assert made.affords(Spent(), SelfComposedEvent(GaussianEvent(1.0), 0)) == math.inf
+    assert made.affords(Spent(), GaussianEvent(0.0)) == 0
+    if kind is not GaussianFilter:
+        assert made.affords(Spent(), NonPrivateEvent()) == 0
+
+
+def test_epsilons_of_pure_dp_that_add_up_to_the_cap_are_admitted() -> None:
+    made = RenyiFilter(0.2, DELTA)
+    assert made.affords(Spent(), PureDpEvent(0.0499)) == 4
+    assert made.affords(Spent(), ComposedEvent((PureDpEvent(0.04), BoundedRangeEvent(0.05)))) == 2
+    assert not made.admits(made.price(GaussianEvent(200.0)), PureDpEvent(0.19))
+
+
+def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
+    event = ApproximateEvent(GaussianEvent(100.0), 1e-8)
+    made = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
+    assert made.affords(Spent(), event) in (9, 10)
+    assert made.conversion_delta == pytest.approx(9e-7)
+    assert made.affords(Spent(), GaussianEvent(30.0)) < 559
+    for first, allowed in ((GaussianEvent(1.0), 1e-8), (event, 5e-7), (ApproximateEvent(event, 6e-7), 6.1e-7)):
+        for kind in (RenyiFilter, ZCdpFilter, GaussianOrRenyi):
+            fixed = kind(CAP, DELTA).fixed_by(first)
+            expected = 0.0 if isinstance(fixed, GaussianFilter) and first == GaussianEvent(1.0) else allowed
+            assert fixed.failures_allowed == pytest.approx(expected)
+            assert fixed.fixed_by(event) == fixed
+
+
+def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
+    """Not by what is charged later, when outputs have been seen."""
+    fails = ApproximateEvent(GaussianEvent(50.0), 1e-9)
+    first, second = (Ledger(target_delta=DELTA, max_epsilon=CAP) for _ in range(2))
+    for number in range(2):
+        first.charge(fails, adjacency=first.adjacency, key=str(number))
+        second.charge(GaussianEvent(50.0), adjacency=second.adjacency, key=str(number))
+    with pytest.raises(
+        BudgetExceeded, match=r"^max_epsilon=4\.0: expected failures of 1e-08 at most, there would be 2e"
+    ):
+        second.charge(ApproximateEvent(GaussianEvent(50.0), 2e-8), adjacency=second.adjacency, key="fails")
+    assert [ledger.filter and ledger.filter.failures_allowed for ledger in (first, second)] == [
+        pytest.approx(5e-7),
+        pytest.approx(1e-8),
+    ]
+
+
+def test_a_ledger_refuses_what_the_filter_does_though_the_accountant_s_total_is_under_the_cap() -> None:
+    """Few releases, for which another order would be better."""
+    ledger = Ledger(target_delta=1e-2, max_epsilon=4.0)
+    events = [PureDpEvent(3.0), *[PureDpEvent(0.23)] * 20]
+    with pytest.raises(
+        BudgetExceeded, match=r"^max_epsilon=4\.0: expected at least 4\.\d+, the total with this release"
+    ):
+        for number, event in enumerate(events):
+            ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
+    spent = [entry.event for entry in ledger.entries]
+    assert RdpAccountant().compose(ComposedEvent((*spent, PureDpEvent(0.23)))).get_epsilon(1e-2) <= 4.0
+
+
+@pytest.mark.parametrize("make", [ExactAccountant, PldAccountant, PureDpAccountant])
+def test_a_first_release_that_the_accountant_puts_under_the_cap_is_admitted_and_nothing_after_it(
+    make: Callable[[], Accountant],
+) -> None:
+    """Its price was fixed before anything was released."""
+    event = SelfComposedEvent(PureDpEvent(0.1), 100)
+    total = make().compose(event).get_epsilon(DELTA)
+    assert not RenyiFilter(total, DELTA).admits(Spent(), event)
+    ledger = Ledger(target_delta=DELTA, accountant=make, max_epsilon=total)
+    assert ledger.affords(event) == 1
+    ledger.charge(event, adjacency=ledger.adjacency, key="first")
+    assert ledger.left == 0
+    for small in (PureDpEvent(1e-9), NoOpEvent()):
+        assert ledger.affords(small) == 0
+        with pytest.raises(BudgetExceeded, match=r"^max_epsilon="):
+            ledger.charge(small, adjacency=ledger.adjacency, key="second")
+
+
+@pytest.mark.parametrize(
+    ("make", "first", "name"),
+    [
+        (RdpAccountant, GaussianEvent(30.0), "renyi"),
+        (PureDpAccountant, PureDpEvent(0.1), "renyi"),
+        (ZCdpAccountant, GaussianEvent(30.0), "zcdp"),
+        (ExactAccountant, SelfComposedEvent(GaussianEvent(30.0), 3), "gaussian"),
+        (ExactAccountant, ComposedEvent((GaussianEvent(30.0), PureDpEvent(0.1))), "renyi"),
+        (PldAccountant, GaussianEvent(30.0), "gaussian"),
+    ],
+)
+def test_the_default_filter_goes_with_the_accountant(make: Callable[[], Accountant], first: Event, name: str) -> None:
+    assert default_filter(make())(CAP, DELTA).fixed_by(first).name == name
+
+
+@pytest.mark.parametrize("kind", [*KINDS, GaussianOrRenyi, partial(RenyiFilter, order=8.0, max_failure_prob=1e-8)])
+def test_a_filter_is_read_back_as_it_was_written(kind: Any) -> None:
+    made = kind(CAP, DELTA)
+    again = filter_from_json(json.loads(json.dumps(made.to_json())), max_epsilon=CAP, target_delta=DELTA)
+    assert again == made
+    assert FILTERS[made.name] is type(made)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RenyiFilter(0.0, DELTA), "max_epsilon=0.0: expected a number > 0"),
+        (lambda: RenyiFilter(CAP, 1.0), "target_delta=1.0: expected a number in"),
+        (
+            lambda: ZCdpFilter(CAP, DELTA, max_failure_prob=DELTA),
+            "max_failure_prob=1e-06: expected less than target_del",
+        ),
+        (lambda: GaussianFilter(CAP, DELTA, max_failure_prob=-1.0), "max_failure_prob=-1.0: expected a number >= 0"),
+        (lambda: RenyiFilter(CAP, DELTA, order=1.0), "order=1.0: expected a finite number > 1"),
+        (lambda: RenyiFilter(CAP, DELTA, order=2.0), "order=2.0: expected an order at which max_epsilon is above"),
+        (
+            lambda: filter_from_json({"name": "none"}, max_epsilon=CAP, target_delta=DELTA),
+            "filter=none: expected one of",
+        ),
+        (lambda: GaussianFilter(CAP, DELTA).amount(ZCdpEvent(0.1)), "event=ZCdpEvent: expected GaussianEvent alone"),
+        (lambda: ZCdpFilter(CAP, DELTA).amount(OneBitEvent((0.0, math.inf), 1)), ""),
+    ],
+)
+def test_what_makes_no_filter_is_one_line(make: Callable[[], Any], message: str) -> None:
+    if not message:
+        assert make() == math.inf
+        return
+    with pytest.raises(InvalidValue, match=f"^{message}"):
+        make()
