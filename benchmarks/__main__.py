@@ -7,30 +7,38 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.generators import generator_jobs
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.sessions import session_jobs
 from benchmarks.teachers import product_rates, results
 
 
 def main() -> None:
-    """Prints the tables; with the argument `teachers` only those about teachers."""
+    """Prints the tables; with the argument `teachers` or `generators` only those about them."""
     console = Console(width=140)
     if sys.argv[1:] == ["teachers"]:
         print_teachers(console)
-        return
+    elif sys.argv[1:] == ["generators"]:
+        print_jobs(console, generator_jobs())
+    else:
+        print_jobs(console, [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs()])
+        print_teachers(console)
+
+
+def print_jobs(console: Console, jobs: Iterable[Job]) -> None:
+    """A row for each."""
     table = Table("job", "median", "floor", "ratio", "peak memory", title="Each job beside the least work it needs")
-    for job in [*quick_jobs(), *session_jobs(), *large_jobs()]:
+    for job in jobs:
         run, floor = _alternating_medians(job)
         least = f"{_duration(floor)} ({job.floor_name})"
         table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", _peak(job.run))
     console.print(table)
-    print_teachers(console)
 
 
 def print_teachers(console: Console) -> None:

@@ -51,7 +51,7 @@ class Job:
 def quick_jobs() -> list[Job]:
     """Jobs of milliseconds."""
     return [
-        *(_aggregation(name, aggregator, num_queries=600) for name, aggregator in _aggregators().items()),
+        *(_aggregation(name, aggregator, num_queries=600) for name, aggregator in aggregators().items()),
         *_compositions(),
         *_costs(),
         *_top_k(),
@@ -63,13 +63,14 @@ def large_jobs() -> list[Job]:
     return [
         *(
             _aggregation(name, aggregator, num_queries=1_000_000, rounds=1)
-            for name, aggregator in _aggregators().items()
+            for name, aggregator in aggregators().items()
         ),
         _dp_accounting(),
     ]
 
 
-def _aggregators() -> dict[str, Aggregator]:
+def aggregators() -> dict[str, Aggregator]:
+    """Those whose releases are timed."""
     return {
         "StableTopK gumbel": StableTopK(selection_scale=39.0, test_std=60.0),
         "StableTopK gaussian": StableTopK(selection_noise="gaussian", selection_scale=50.0, test_std=60.0),

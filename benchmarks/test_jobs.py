@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.generators import generator_jobs
 from benchmarks.jobs import Job, quick_jobs
 from benchmarks.sessions import session_jobs
 
-JOBS = [*quick_jobs(), *session_jobs()]
+JOBS = [*quick_jobs(), *session_jobs(), *generator_jobs()]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=[job.name for job in JOBS])

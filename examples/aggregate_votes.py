@@ -8,6 +8,7 @@ import numpy as np
 
 from pate.accounting import RdpAccountant
 from pate.aggregators import PowersetGNMax, StableTopK
+from pate.mechanisms import secret_generator
 
 NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 200, 150, 6
 SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
@@ -28,7 +29,7 @@ aggregator = aggregator.calibrated(**TARGET, **SHAPE)
 
 # 1. Batches: only counts are kept, integers [Q, L].
 counts = sum(batch.sum(axis=0) for batch in batches_of_votes())
-release = aggregator.aggregate(counts, num_teachers=NUM_TEACHERS, rng=np.random.default_rng())
+release = aggregator.aggregate(counts, num_teachers=NUM_TEACHERS, rng=secret_generator())
 epsilon = RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-6)
 print(f"batches: {release.num_answered} of {NUM_QUERIES} answered at epsilon {epsilon:.2f}")
 
@@ -39,10 +40,10 @@ except ImportError:
     print("tensor: torch is not installed")
 else:
     tensor = torch.from_numpy(counts)
-    release = aggregator.aggregate(tensor, num_teachers=NUM_TEACHERS, rng=np.random.default_rng())
+    release = aggregator.aggregate(tensor, num_teachers=NUM_TEACHERS, rng=secret_generator())
     print(f"tensor: labels for a student {tuple(torch.from_numpy(release.labels[release.answered]).shape[1:])}")
 
 # 3. Aggregators that read what each teacher says take the batches themselves, one after the other.
 powerset = PowersetGNMax(noise_std=1.0).calibrated(**TARGET, **SHAPE)
-release = powerset.aggregate(batches_of_votes(), num_teachers=NUM_TEACHERS, rng=np.random.default_rng())
+release = powerset.aggregate(batches_of_votes(), num_teachers=NUM_TEACHERS, rng=secret_generator())
 print(f"each teacher: {release.num_answered} of {NUM_QUERIES} answered")

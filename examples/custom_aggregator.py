@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import PerQueryAggregator
+from pate.mechanisms import secret_generator
 from pate.validation import require_count, require_positive, require_probability
 
 
@@ -47,5 +48,5 @@ if __name__ == "__main__":
     aggregator = LaplaceQuorum(noise_scale=1.0, quorum=0.6).calibrated(
         target_epsilon=4.0, target_delta=1e-6, num_queries=50, num_labels=4, num_teachers=200
     )
-    release = aggregator.aggregate(votes, num_teachers=200, rng=np.random.default_rng())
+    release = aggregator.aggregate(votes, num_teachers=200, rng=secret_generator())
     print(f"noise {aggregator.noise_scale:.1f}, {release.labels.mean():.0%} of the labels released")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +18,8 @@ from pate.accounting.ledger.ledger import require_ledger
 
 def noise_name(rng: np.random.Generator) -> str:
     """A digest of the generator's state; empty for a generator whose numbers may come from elsewhere."""
-    source = rng.bit_generator
-    if type(rng) is not np.random.Generator or not type(source).__module__.startswith("numpy.random."):
-        return ""
-    return hashlib.sha256(repr(source.state).encode()).hexdigest()
+    state = _state(rng)
+    return hashlib.sha256(state.encode()).hexdigest() if state else ""
 
 
 def key_salt(rng: np.random.Generator) -> str:
@@ -27,7 +27,23 @@ def key_salt(rng: np.random.Generator) -> str:
 
     Without it a reader of the ledger could guess votes and check the guess against the key.
     """
-    return hashlib.sha256(f"salt {rng.bit_generator.state!r}".encode()).hexdigest() if noise_name(rng) else ""
+    state = _state(rng)
+    return hashlib.sha256(f"salt {state}".encode()).hexdigest() if state else ""
+
+
+def _state(rng: np.random.Generator) -> str:
+    """All that the generator's numbers come from, in full; empty for one that is neither numpy's nor the cipher."""
+    source = rng.bit_generator
+    cipher = getattr(sys.modules.get("randomgen.chacha"), "ChaCha", None)  # loaded by whoever made such a generator
+    known = type(source).__module__.startswith("numpy.random.") or type(source) is cipher
+    return repr(_plain(source.state)) if type(rng) is np.random.Generator and known else ""
+
+
+def _plain(state: Any) -> Any:
+    """The same without arrays, of which `repr` shows as much as numpy's print options say."""
+    if isinstance(state, dict):
+        return {key: _plain(value) for key, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray | np.generic) else state
 
 
 def charge_draw(

@@ -1,6 +1,7 @@
 """Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
 
 from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
+from pate.mechanisms.noise.secret_generator import cipher_generator, secret_generator
 from pate.mechanisms.stable.certified_table import CertifiedTable
 from pate.mechanisms.stable.gap_selection import GapSelection
 from pate.mechanisms.stable.regularizer import FixedKRegularizer
@@ -61,5 +62,7 @@ __all__ = [
     "TopK",
     "TopStableTopK",
     "TwoRuns",
+    "cipher_generator",
     "optimal_stability_table",
+    "secret_generator",
 ]

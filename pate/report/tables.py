@@ -72,7 +72,7 @@ def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
     """The price and the public parameters behind it as (name, text) rows; all of it may be published."""
     adjacency = privacy.adjacency
     meaning = ADJACENCY_NAMES.get(adjacency)
-    noise = f"seeded: {SEEDED_WARNING}" if privacy.noise_seeded else "from the operating system's entropy"
+    noise = f"seeded: {SEEDED_WARNING}" if privacy.noise_seeded else "ChaCha20, from the operating system's entropy"
     rows = [
         (
             "epsilon",

@@ -44,6 +44,18 @@ def test_using_the_core_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.process
+def test_the_cipher_is_loaded_when_secret_noise_is_asked_for() -> None:
+    statement = (
+        "import numpy as np, sys; from pate.accounting import Ledger; from pate.aggregators import GaussianVotes; "
+        "from pate.mechanisms import secret_generator; draw = lambda rng: GaussianVotes(noise_std=9.0).aggregate("
+        "np.array([[9, 1, 0]]), num_teachers=9, rng=rng, ledger=Ledger(target_delta=1e-6)); "
+        "draw(np.random.default_rng(0)); assert not any(name.startswith('randomgen') for name in sys.modules)"
+    )
+    assert "randomgen" not in modules_after(statement)
+    assert "randomgen" in modules_after(f"{statement}; draw(secret_generator())")
+
+
+@pytest.mark.process
 def test_the_classifier_is_loaded_when_asked_for_and_needs_no_torch() -> None:
     loaded = modules_after("from pate import PATEClassifier")
     assert "sklearn" in loaded

@@ -31,7 +31,7 @@ def test_says_what_a_reader_needs(report: Report) -> None:
         "| mechanism | stable_top_k_table |",
         "| mechanism.selection_noise | gumbel |",
         "| mechanism.selection_scale | 39.5 |",
-        "| noise | from the operating system's entropy |",
+        "| noise | ChaCha20, from the operating system's entropy |",
         "| failure probability, within delta | 6e-7 |",
         "| teachers | 411 |",
     ):

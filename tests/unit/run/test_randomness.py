@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from pate.classifier.randomness import SeededNoise, streams_of
+from pate.mechanisms import cipher_generator
 from pate.run.randomness import Randomness, Streams
+
+PURPOSES = ("partition", "teachers", "noise", "student")
+SECRET = bytes(range(32))
 
 
 def test_streams_of_a_seed_are_those_of_a_run_with_it(tmp_path: Path) -> None:
@@ -17,7 +24,7 @@ def test_streams_of_a_seed_are_those_of_a_run_with_it(tmp_path: Path) -> None:
 
 
 def test_purposes_have_streams_of_their_own() -> None:
-    firsts = {Streams(5).seeds(purpose, 1)[0] for purpose in ("partition", "teachers", "noise", "student")}
+    firsts = {Streams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}
     assert len(firsts) == 4
 
 
@@ -27,23 +34,49 @@ def test_more_seeds_begin_with_the_same_ones() -> None:
 
 def test_a_secret_is_new_every_time_and_not_shown() -> None:
     one, other = Streams.secret(), Streams.secret()
-    assert one.entropy != other.entropy
-    assert one.entropy.bit_length() > 200
+    found = {one.entropy, one.noise_entropy, other.entropy, other.noise_entropy}
+    assert len(found) == 4
+    assert all(isinstance(secret, bytes) and len(secret) == 32 for secret in found)
     assert repr(one) == "Streams()"
 
 
+def test_a_seeds_numbers_stay_what_they_are() -> None:
+    """Seeded runs are reproducible: numpy's own generator, from its own mixing of the seed."""
+    for index, purpose in enumerate(PURPOSES):
+        sequence = np.random.SeedSequence(5, spawn_key=(index,))
+        rng = Streams(5).generator(purpose)
+        assert rng.bit_generator.state == np.random.PCG64(sequence).state
+        assert Streams(5).seeds(purpose, 3) == sequence.generate_state(3, np.uint32).tolist()
+
+
+def test_a_secrets_streams_are_of_the_cipher_under_keys_of_their_own() -> None:
+    for purpose in PURPOSES:
+        key = hmac.digest(SECRET, f"pate {purpose}".encode(), "sha256")
+        rng = Streams(SECRET).generator(purpose)
+        assert rng.bit_generator.state["state"]["keysetup"].astype("<u4").tobytes() == key
+        words = cipher_generator(key).bit_generator.random_raw(2).astype("<u8").tobytes()
+        assert Streams(SECRET).seeds(purpose, 4) == np.frombuffer(words, "<u4").tolist()
+        assert Streams(SECRET).seeds(purpose, 3) == Streams(SECRET).seeds(purpose, 9)[:3]
+    assert len({Streams(SECRET).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
+    assert Streams(SECRET, bytes(32)).seeds("teachers", 1) == Streams(SECRET).seeds("teachers", 1)
+    assert Streams(SECRET, bytes(32)).seeds("noise", 1) == Streams(bytes(32)).seeds("noise", 1)
+
+
+def test_the_classifier_draws_from_the_cipher_unless_it_has_a_seed() -> None:
+    kind = type(cipher_generator(SECRET).bit_generator)
+    assert type(streams_of(None).generator("noise").bit_generator) is kind
+    with pytest.warns(SeededNoise):
+        assert type(streams_of(5).generator("noise").bit_generator) is np.random.PCG64
+
+
 def test_a_students_seed_says_nothing_of_secret_noise() -> None:
-    """Streams of one number lead back to each other: every step of numpy's mixing can be undone, word by word."""
-    shared, secret = Streams(2**255 + 5), Streams.secret()
-    assert _noise_word_behind(shared.seeds("student", 1)[0]) == _noise_word(shared)
-    assert _noise_word_behind(secret.seeds("student", 1)[0]) != _noise_word(secret)
-    assert secret.generator("noise").random() == secret.generator("noise").random()
-
-
-def _noise_word(streams: Streams) -> int:
-    """The first of the four words that the generator of the noise is made of."""
-    source = streams.generator("noise").bit_generator.seed_seq
-    return int(source.pool[0])
+    """A seed's streams lead back to each other: every step of numpy's mixing can be undone, word by word."""
+    seed = Streams(2**255 + 5)
+    noise = seed.generator("noise").bit_generator.seed_seq
+    assert _noise_word_behind(seed.seeds("student", 1)[0]) == int(noise.pool[0])
+    secret = Streams(SECRET)
+    key = secret.generator("noise").bit_generator.state["state"]["keysetup"]
+    assert _noise_word_behind(secret.seeds("student", 1)[0]) not in key
 
 
 def _noise_word_behind(seed: int) -> int:

@@ -32,6 +32,7 @@ from pate.accounting import (
     calibrate,
 )
 from pate.accounting.charged_draw import charge_draw, key_salt, noise_name
+from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue
 
 LEDGERS = Path(__file__).parents[3] / "oracle" / "ledgers"
@@ -117,6 +118,34 @@ def test_noise_is_named_by_the_state_of_numpy_s_own_generators_alone() -> None:
     rng.random()
     assert noise_name(rng) not in ("", before)
     assert noise_name(OwnGenerator(np.random.PCG64(0))) == noise_name(np.random.Generator(OwnBits(0))) == ""
+
+
+def test_noise_of_the_cipher_is_named_by_all_of_its_state() -> None:
+    rng = cipher_generator(bytes(range(32)))
+    before, salt = noise_name(rng), key_salt(rng)
+    assert before == noise_name(cipher_generator(bytes(range(32)))) not in ("", salt)
+    others = [bytes(31) + b"\1", b"\1" + bytes(31), bytes(16) + b"\1" + bytes(15), bytes(32)]
+    assert len({before, *(noise_name(cipher_generator(key)) for key in others)}) == 5
+    rng.integers(2**32, dtype=np.uint32)
+    assert noise_name(rng) not in ("", before)
+    own = type("OwnCipher", (type(rng.bit_generator),), {})
+    assert noise_name(np.random.Generator(own(key=1))) == ""
+
+
+def test_a_name_does_not_depend_on_what_numpy_prints() -> None:
+    """Printed with three numbers of each array, generators of two keys would have one name."""
+    keys = [bytes(range(32)), bytes([*range(16), 99, *range(17, 32)])]
+    names = [noise_name(cipher_generator(key)) for key in keys]
+    twister = noise_name(np.random.Generator(np.random.MT19937(0)))
+    with np.printoptions(threshold=2, edgeitems=1):
+        assert [noise_name(cipher_generator(key)) for key in keys] == names
+        assert noise_name(np.random.Generator(np.random.MT19937(0))) == twister
+    assert names[0] != names[1]
+
+
+def test_a_seed_s_noise_keeps_the_name_it_had() -> None:
+    """Killed runs of earlier versions are charged under it."""
+    assert noise_name(np.random.default_rng(0)) == "bf33c53e2fd3064d2afb0dcedf236bb3c60ecb19989c42d27e0aea63bbc7d842"
 
 
 def test_the_salt_of_keys_is_another_digest_of_the_same_state() -> None:
