@@ -47,7 +47,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 require_entered(plan.ledger, folder)
             Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
             monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
-            return Report.from_json(folder.report.read_text())
+            return Report.read(folder.report)
         return _run(plan, folder, monitor)
 
 

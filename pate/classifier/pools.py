@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_probability
+from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Pools:
         kept = len(inputs) - max(int(share * len(inputs)), 1)
         shared = np.intersect1d(ids[:kept], ids[kept:])
         rule = "no group with private and public rows (public_fraction takes the last ones)"
-        require(not len(shared), "groups", shared[:1].tolist(), rule)
+        require(not len(shared), "groups", f"{len(shared)} in both", rule)
         return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
 
 
@@ -84,10 +84,10 @@ def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
     """A number for each record's group; without groups every record is one."""
     if groups is None:
         return np.arange(num_records)
-    named = np.asarray(groups)
+    named = require_array("groups", groups, kinds=None)
     require(named.shape == (num_records,), "groups.shape", named.shape, f"({num_records},), one group for each record")
     if named.dtype.kind == "O":
         named = named.astype(np.str_)
-    missing = named[np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)]
-    require(not len(missing), "groups", missing[:1].tolist(), "a group for each record, none missing")
+    missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
+    require_entries("groups", ~missing, "a group for each record, none missing")
     return np.unique(named, return_inverse=True)[1].astype(np.int64)

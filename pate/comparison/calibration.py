@@ -10,7 +10,7 @@ from typing import Any
 
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
 from pate.pricing import Budget
 from pate.validation import InvalidValue
 
@@ -44,6 +44,7 @@ class Calibration:
         """Keeps it, where all its parameters are plain values."""
         if all(_is_plain(value) for value in self.parameters.values()):
             values = {"parameters": dict(self.parameters), "reason": self.reason, "epsilon": self.epsilon}
+            make_folder(path.parent, within=path.parent.parent)
             write_text(path, json.dumps(values, indent=2) + "\n")
 
 

@@ -13,7 +13,7 @@ from pate.comparison.calibration import Calibration, calibrated
 from pate.comparison.method import Method, Reference, Trained
 from pate.comparison.run import Run
 from pate.data import Split
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
 from pate.pricing import Budget
 from pate.report import multilabel_metrics
 from pate.validation import InvalidValue
@@ -37,6 +37,7 @@ class CachedRun:
 
     def write(self, run: Run) -> Run:
         """Puts a result on disk and returns it."""
+        make_folder(self.path.parent, within=self.path.parent.parent)
         write_text(self.path, json.dumps(asdict(run)) + "\n")
         return run
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Split, first_repeated
+from pate.data.dataset import Split, require_distinct
 from pate.validation import InvalidValue, require, require_count
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
@@ -117,15 +117,14 @@ class Partition:
         num_teachers, digest, columns = _parse(text)
         records, groups, teachers = columns
         _require_one_teacher("record", records, teachers)
-        repeated = first_repeated(records)
-        require(repeated is None, "manifest.record_ids", repeated, "each record once")
+        require_distinct("manifest.record_ids", records)
         _require_same_records(records, split.record_ids)
-        require(digest == _digest(num_teachers, columns), "manifest.sha256", digest, "the digest of its content")
+        require(digest == _digest(num_teachers, columns), "manifest.sha256", "another", "the digest of its content")
         rows = np.argsort(records)[np.searchsorted(np.sort(records), split.record_ids)]
         moved = np.flatnonzero(groups[rows] != split.group_ids)
         if len(moved):
-            record, group = split.record_ids[moved[0]], split.group_ids[moved[0]]
-            raise InvalidValue(f"manifest.record={record}: expected group {group}, found {groups[rows][moved[0]]}")
+            rule = f"the groups of the private split, {len(moved)} records have others"
+            raise InvalidValue(f"manifest.group_ids: expected {rule}")
         partition = cls(teachers[rows], num_teachers)
         partition.verify(split)
         return partition
@@ -136,16 +135,16 @@ def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[
     same_unit = ids[order][1:] == ids[order][:-1]
     broken = np.flatnonzero(same_unit & (teacher_of[order][1:] != teacher_of[order][:-1]))
     if len(broken):
-        first, second = teacher_of[order][broken[0] : broken[0] + 2]
-        raise InvalidValue(f"{unit}={ids[order][broken[0]]}: expected one teacher, found {first} and {second}")
+        first, second = sorted(order[broken[0] : broken[0] + 2].tolist())
+        raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, found two, in rows {first} and {second}")
 
 
 def _require_same_records(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:
     missing, unknown = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
     if len(missing):
-        raise InvalidValue(f"manifest.record={missing[0]}: expected a teacher, found none")
+        raise InvalidValue(f"manifest.record_ids: expected a teacher for each private record, {len(missing)} have none")
     if len(unknown):
-        raise InvalidValue(f"manifest.record={unknown[0]}: expected a record of the private split")
+        raise InvalidValue(f"manifest.record_ids: expected private records, {len(unknown)} of them are not")
 
 
 def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
@@ -153,7 +152,7 @@ def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
         content: Any = json.loads(text)
         columns = [_integers(content[name]) for name in _COLUMNS]
         num_teachers, digest = require_count("num_teachers", content["num_teachers"]), str(content["sha256"])
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
     lengths = {len(column) for column in columns}
     require(len(lengths) == 1, "manifest", sorted(lengths), "columns of one length")

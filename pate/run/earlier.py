@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pate.accounting import Event, Ledger, RdpAccountant
+from pate.files.reading import read_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
@@ -75,13 +76,12 @@ class Siblings:
 
 
 def _is_of(path: Path, data: str) -> bool:
-    """Whether it is the folder of a run on these records that has a ledger."""
+    """Whether it is the folder of a run on these records that has a name."""
     try:
-        return (path / "private.sha256").read_text(encoding="ascii").strip() == data and id_path(
-            RunFolder(path)
-        ).is_file()
-    except (OSError, ValueError):
+        known = read_text(path / "private.sha256", rule="a digest", remedy="none").strip()
+    except (OSError, InvalidValue):
         return False
+    return known == data and id_path(RunFolder(path)).is_file()
 
 
 def _charged(folder: RunFolder, priced: PricedRelease, budget: Budget, data: str) -> list[Event]:

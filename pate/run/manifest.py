@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pate.files.atomic import write_text
+from pate.files.atomic import is_regular, write_text
+from pate.files.reading import DamagedFile, damaged, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
@@ -36,9 +38,24 @@ class Manifest:
         """That of some files as they are now."""
         return cls(1, {name: file_digest(folder / name) for name in sorted(names)})
 
-    def write(self, folder: Path, *, mode: int = 0o666) -> None:
+    def write(self, folder: Path) -> None:
         """Into its folder."""
-        write_text(folder / _NAME, to_json(self) + "\n", mode=mode)
+        write_text(folder / _NAME, to_json(self) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """That of a folder.
+
+        Raises:
+            DamagedFile: it is none.
+        """
+        path, rule, remedy = folder / _NAME, "the digests of a finished run", f"{_RESTORE}, {_AGAIN}"
+        try:
+            return from_json(cls, read_text(path, rule=rule, remedy=remedy), name="manifest")
+        except DamagedFile:
+            raise
+        except ValueError:
+            raise damaged(path, rule, "other JSON", remedy) from None
 
 
 def write_manifests(folder: RunFolder, report: str) -> None:
@@ -52,19 +69,19 @@ def write_manifests(folder: RunFolder, report: str) -> None:
     own = [folder.ledger.name, "report.html", *(f"{folder.release.name}/{name}" for name in _released(folder))]
     listed = Manifest.of(folder.path, own).sha256
     digest = hashlib.sha256(report.encode()).hexdigest()
-    Manifest(1, {**listed, folder.report.name: digest}).write(folder.path, mode=0o600)
+    Manifest(1, {**listed, folder.report.name: digest}).write(folder.path)
 
 
 def require_manifest(folder: RunFolder) -> None:
     """Raises unless every file of a finished run is what it was when the run ended, and `release/` holds no other."""
     path = folder.path / _NAME
-    if not path.exists():
+    if not os.path.lexists(path):
         rule = "the digests of a finished run, which earlier versions did not write; remove report.json and run again"
         raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
-    listed = from_json(Manifest, path.read_text(encoding="utf-8"), name="manifest").sha256
+    listed = Manifest.read(folder.path).sha256
     for name, known in listed.items():
         file, remedy = folder.path / name, _RESTORE if name in _KEPT else f"{_RESTORE}, {_AGAIN}"
-        require(file.is_file(), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
+        require(is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
         require(file_digest(file) == known, "manifest", file, f"the file as this finished run left it; {remedy}")
     for name in _released(folder):
         inside = f"{folder.release.name}/{name}"

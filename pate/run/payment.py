@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,8 @@ from typing import Self
 from pate.accounting import Event, Ledger
 from pate.accounting.charged_draw import noise_name
 from pate.aggregators import Release
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
+from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_epsilon
@@ -143,6 +145,7 @@ class Payment:
         if draw > self.num_draws:
             earlier = self._paid.earlier
             charges = len(self.ledger.entries) - sum(earlier.values())
+            make_folder(self.folder.path / "draws" / str(draw), within=self.folder.path)
             self._write(Draws({**earlier, str(len(earlier) + 1): charges}))
         return draw
 
@@ -246,7 +249,14 @@ class Payment:
 
     @property
     def _paid(self) -> Draws:
-        return from_json(Draws, self._file.read_text(encoding="utf-8"), name="paid") if self._file.exists() else Draws()
+        if not os.path.lexists(self._file):
+            return Draws()
+        rule = "how often the release was drawn"
+        text = read_text(self._file, rule=rule, remedy=_RESTORE)
+        try:
+            return from_json(Draws, text, name="paid")
+        except ValueError:
+            raise damaged(self._file, rule, "other JSON", _RESTORE) from None
 
     def _write(self, paid: Draws) -> None:
-        write_text(self._file, to_json(paid) + "\n", mode=0o600)
+        write_text(self._file, to_json(paid) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from pate.accounting import BudgetExceeded, Ledger, SharedLedger
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
+from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.pricing import Budget, PricedRelease
 from pate.pricing.account_left import spent_epsilon
 from pate.report import format_delta, format_epsilon
@@ -53,7 +55,7 @@ class Total:
     @cached_property
     def account(self) -> Ledger:
         """The charges on these records."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self.path.parent)
         with by_its_setting():
             shared = SharedLedger(
                 self.path,
@@ -139,10 +141,12 @@ def run_id(folder: RunFolder) -> str:
         InvalidValue: the file was changed.
     """
     path = id_path(folder)
-    if not path.exists():
-        write_text(path, secrets.token_hex(16) + "\n", mode=0o600)
-    text = path.read_text(encoding="ascii", errors="replace")
-    require(_ID.fullmatch(text) is not None, "id", path, "32 hexadecimal digits; restore it from a backup")
+    if not os.path.lexists(path):
+        write_text(path, secrets.token_hex(16) + "\n")
+    rule = "the name of a run, 32 hexadecimal digits"
+    text = read_text(path, rule=rule, remedy=FROM_BACKUP)
+    if _ID.fullmatch(text) is None:
+        raise damaged(path, rule, "it is none", FROM_BACKUP)
     return text.strip()
 
 
@@ -158,7 +162,8 @@ def require_entered(path: Path, folder: RunFolder) -> None:
         path: of the ledger.
         folder: the run's.
     """
-    data = (folder.path / "private.sha256").read_text(encoding="ascii", errors="replace").strip()
+    digest = folder.path / "private.sha256"
+    data = read_text(digest, rule="the digest of the private records", remedy=FROM_BACKUP).strip()
     keys = {entry.key for entry in Ledger.stored(path, data=data).entries} if path.exists() else set()
     rule = (
         "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"

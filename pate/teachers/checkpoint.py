@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
-from pate.files.atomic import replacing
+from pate.files.atomic import is_regular, make_folder, remove_partials, replacing
+from pate.files.reading import damaged, require_file
 from pate.teachers.teacher import State
-from pate.validation import InvalidValue, require_count
+from pate.validation import require_count
 
 _CHUNK = "chunk-"
 _WRITERS = 8
+_DIGEST = "sha256"
+_REMEDY = "remove it, and the same command trains it again from the same records"
 
 
 @dataclass(frozen=True)
@@ -26,20 +31,31 @@ class CheckpointStore:
         * `save` replaces a file in one step, after its bytes and before its name reach the disk: a killed
           run leaves the old file or the new one.
         * `save_chunk` does the same for several teachers at once: after a kill `recover` finds all of them or none.
-        * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run.
+        * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run. Each carries a
+          digest of its arrays, by which `load` refuses one that was altered.
+        * Files have mode 0600, the folder 0700.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
 
     Attributes:
-        folder: made by the first `save`.
+        folder: made by the first `save`, in a folder that is there.
     """
 
     folder: Path
 
     def has(self, teacher: int) -> bool:
-        """Whether there is a file that can be read."""
+        """Whether there is a file that can be read.
+
+        Raises:
+            InvalidValue: a folder has its name.
+        """
+        path = self._path(teacher)
+        if not is_regular(path):
+            if path.is_dir():
+                raise damaged(path, f"the checkpoint of teacher {teacher}", "it is a folder", _REMEDY)
+            return False
         try:
-            with safe_open(self._path(teacher), framework="numpy"):
+            with safe_open(path, framework="numpy"):
                 return True
         except (SafetensorError, OSError):
             return False
@@ -51,8 +67,7 @@ class CheckpointStore:
     def save(self, teacher: int, state: State) -> None:
         """Writes a teacher and waits until it is on the disk."""
         path = self._path(require_count("teacher", teacher, minimum=0))
-        with replacing(path) as file:
-            file.write(save(dict(sorted(state.items()))))
+        self._write(path, state)
 
     def save_chunk(self, states: Mapping[int, State]) -> None:
         """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
@@ -62,16 +77,15 @@ class CheckpointStore:
         elif states:
             path = Path(self.folder) / f"{_CHUNK}{min(states):06d}-{max(states):06d}.safetensors"
             named = {f"{teacher}/{name}": array for teacher, state in states.items() for name, array in state.items()}
-            with replacing(path) as file:
-                file.write(save(dict(sorted(named.items()))))
+            self._write(path, named)
             self._take_apart(path)
 
     def recover(self) -> None:
         """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here."""
-        for partial in Path(self.folder).glob(".*.partial"):
-            partial.unlink(missing_ok=True)
+        remove_partials(Path(self.folder), (r"(?:teacher|chunk)-[-\d]+\.safetensors",))
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
-            self._take_apart(path)
+            if is_regular(path):
+                self._take_apart(path)
 
     def load(self, teacher: int) -> State:
         """Reads a teacher.
@@ -79,18 +93,20 @@ class CheckpointStore:
         Raises:
             InvalidValue: there is no such file, or it cannot be read.
         """
+        path, rule = self._path(teacher), f"the checkpoint of teacher {teacher}"
+        require_file(path, rule=rule, remedy=_REMEDY)
         try:
-            state: State = load_file(self._path(teacher))
-        except (SafetensorError, OSError) as error:
-            found = f"{self._path(teacher)} ({error})".replace("\n", " ")
-            raise InvalidValue(f"teacher={teacher}: expected a checkpoint in {found}") from error
-        return state
+            return _read(path)
+        except (SafetensorError, OSError, ValueError) as error:
+            if isinstance(error, PermissionError):
+                raise
+            raise damaged(path, rule, str(error), _REMEDY) from None
 
     def _take_apart(self, path: Path) -> None:
         """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
         try:
-            arrays = load_file(path)
-        except (SafetensorError, OSError):
+            arrays = _read(path)
+        except (SafetensorError, OSError, ValueError):
             arrays = {}
         states: dict[int, State] = {}
         for name, array in arrays.items():
@@ -102,5 +118,28 @@ class CheckpointStore:
                 pass
         path.unlink(missing_ok=True)
 
+    def _write(self, path: Path, arrays: State) -> None:
+        make_folder(path.parent, within=path.parent.parent)
+        with replacing(path) as file:
+            file.write(save(dict(sorted(arrays.items())), metadata={_DIGEST: _digest(arrays)}))
+
     def _path(self, teacher: int) -> Path:
         return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"
+
+
+def _read(path: Path) -> State:
+    """The arrays of a file, if they are those that were written."""
+    state: State = load_file(path)
+    with safe_open(path, framework="numpy") as file:
+        found = (file.metadata() or {}).get(_DIGEST)
+    if found != _digest(state):
+        raise ValueError("its digest is another")
+    return state
+
+
+def _digest(arrays: State) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

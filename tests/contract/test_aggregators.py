@@ -108,11 +108,11 @@ def test_a_seed_is_no_generator(case: Case, seed: Any) -> None:
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        ([[1, 2, 3, 41]], r"votes=41: expected counts in 0\.\.40"),
-        ([[1, 2, 3, -1]], r"votes=-1: expected counts in 0\.\.40"),
-        ([[1.0, 2.0, 3.0, 4.0]], r"votes\.dtype=float64: expected integer vote counts, found 1\.0"),
-        ([[float("nan"), 2, 3, 4]], r"votes\.dtype=float64: expected integer vote counts, found nan"),
-        ([[True, False, True, False]], r"votes\.dtype=bool: expected integer vote counts, found True"),
+        ([[1, 2, 3, 41]], r"votes\[0, 3\]: expected counts in 0\.\.40"),
+        ([[1, 2, 3, -1]], r"votes\[0, 3\]: expected counts in 0\.\.40"),
+        ([[1.0, 2.0, 3.0, 4.0]], r"votes\.dtype=float64: expected integer vote counts$"),
+        ([[float("nan"), 2, 3, 4]], r"votes\.dtype=float64: expected integer vote counts$"),
+        ([[True, False, True, False]], r"votes\.dtype=bool: expected integer vote counts$"),
         ([1, 2, 3, 4], r"votes\.shape=\(4,\): expected \[num_queries, num_labels\]"),
         ([[[1, 2, 3, 4]]], r"votes\.shape=\(1, 1, 4\): expected \[num_queries, num_labels\]"),
         (np.zeros((0, 4), dtype=int), r"votes\.shape=\(0, 4\): expected at least one query and one label"),
@@ -135,8 +135,8 @@ def test_impossible_votes_are_refused_before_anything_is_spent(case: Case, votes
     ("votes", "message"),
     [
         (np.zeros((40, 2, 4), dtype=int), r"votes\.dtype=int64: expected bool"),
-        (np.full((40, 2, 4), np.nan), r"votes=.*(nan.*: expected .* \[0, 1\]|NaN.*: expected finite)"),
-        (np.full((40, 2, 4), 1.01), r"votes=.*1\.01.*: expected .* \[0, 1\]"),
+        (np.full((40, 2, 4), np.nan), r"votes(\[\d+, \d+, \d+\]: expected .* \[0, 1\]|=NaN.*: expected finite)"),
+        (np.full((40, 2, 4), 1.01), r"votes\[\d+, \d+, \d+\]: expected .* \[0, 1\]"),
         (np.zeros((2, 4), dtype=bool), r"votes\.shape=\(2, 4\): expected \["),
         (np.zeros((40, 0, 4), dtype=bool), r"votes\.shape=\(40, 0, 4\): expected at least one"),
         (np.zeros((39, 2, 4), dtype=bool), r"num_teachers=.*: expected"),
