@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 _LARGEST_COUNT = 2**63 - 1
 _SHOWN = 40
+_LARGEST_INPUT = 1e12
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
@@ -49,7 +50,7 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
     """
     kind = type(values).__name__
     require(not np.ma.is_masked(values), name, kind, "an array without masked entries: .filled(…) says what they are")
-    require(not hasattr(values, "nnz"), name, kind, "a dense array: .toarray()")
+    require(not hasattr(type(values), "nnz"), name, kind, "a dense array: .toarray()")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -60,6 +61,28 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
     if kinds is not None and array.dtype.kind not in kinds:
         rule = " or ".join(_KINDS[letter] for letter in kinds)
         raise InvalidValue(f"{name}.dtype={str(array.dtype)[:_SHOWN]}: expected {rule}")
+    return array
+
+
+def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
+    """Raises unless all numbers are finite and their squares have a sum in float32: none beyond 1e12.
+
+    Args:
+        name: of the argument.
+        inputs: numbers of any shape.
+        missing: whether NaN is a value.
+    """
+    with np.errstate(invalid="ignore"):
+        inside = np.abs(inputs) <= _LARGEST_INPUT
+    require_entries(name, inside | np.isnan(inputs) if missing else inside, f"finite numbers up to {_LARGEST_INPUT:g}")
+
+
+def require_features(name: str, inputs: Any) -> NDArray[Any]:
+    """Returns inputs `[n, …]` as an array of moderate numbers, at least one for each record, or raises."""
+    array = require_array(name, inputs)
+    require(array.ndim >= 2, f"{name}.shape", array.shape, "[n, …]")
+    require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one feature a record")
+    require_moderate(name, array)
     return array
 
 

@@ -23,7 +23,7 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import FittedVotes
 from pate.classifier.fits import ledger_of_fits
-from pate.classifier.pools import Pools, warn_of_shared_rows
+from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
@@ -34,7 +34,7 @@ from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import warning_of_one_label
 from pate.teachers.fitted_labels import takes_nan
-from pate.validation import require, require_count, require_positive
+from pate.validation import require, require_array, require_count, require_moderate, require_positive
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -196,6 +196,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _inputs(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self, "student_")
+        require_readable("X", X)
         return np.asarray(validate_data(self, X, reset=False, **self._form))
 
     @property
@@ -211,7 +212,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             able = all(hasattr(chosen, method) for method in ("fit", "predict", "get_params"))
             rule = "a scikit-learn estimator, such as LogisticRegression()"
             require(able and not isinstance(chosen, type), name, chosen, rule)
+        for name, given in (("X", X), ("X_public", X_public)):
+            require_readable(name, given)
+        if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
+            require_array("y", y, kinds=None)
         inputs, labels = validate_data(self, X, y, multi_output=True, **self._form)
+        require_moderate("X", inputs, missing=True)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
         task, targets = task_of(dense, self.classes)
         if isinstance(task, OneClass):
@@ -219,6 +225,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
         public = None if X_public is None else validate_data(self, X_public, reset=False, **self._form)
         if public is not None:
+            require_moderate("X_public", public, missing=True)
             warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
         if self.n_queries is None:

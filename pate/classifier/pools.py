@@ -61,6 +61,20 @@ class Pools:
         return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
 
 
+def require_readable(name: str, values: Any) -> None:
+    """Raises where values cannot be read as numbers, before somebody says of an entry what it is."""
+    masked = np.ma.is_masked(values)
+    require(not masked, name, type(values).__name__, "an array without masked entries: .filled(…) says what they are")
+    try:
+        array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
+        if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
+            np.asarray(array, dtype=np.float32)
+    except RuntimeError as error:
+        raise InvalidValue(f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor") from error
+    except ValueError:
+        raise InvalidValue(f"{name}: expected numbers") from None
+
+
 class SharedRows(UserWarning):
     """Public samples are private records."""
 

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
-from pate.validation import InvalidValue, require, require_choice, require_entries, require_text
+from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
 
 Kind = Literal["features", "images"]
 _KINDS = ("features", "images")
 _RANKS = {"features": 2, "images": 4}
-_LARGEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,18 +171,6 @@ def require_distinct(name: str, ids: NDArray[np.int64]) -> None:
     if len(repeated):
         first, second = order[repeated[0] : repeated[0] + 2].tolist()
         raise InvalidValue(f"{name}: expected each record once, rows {first} and {second} are one")
-
-
-def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
-    """Raises unless all numbers are finite and their squares have a sum in float32.
-
-    Args:
-        name: of the argument.
-        inputs: numbers of any shape.
-        missing: whether NaN is a value.
-    """
-    inside = np.abs(inputs) <= _LARGEST
-    require_entries(name, inside | np.isnan(inputs) if missing else inside, f"finite numbers up to {_LARGEST:g}")
 
 
 def _require_label_names(names: Any) -> None:

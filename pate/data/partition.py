@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Split, require_distinct
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_array, require_count, require_generator
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
 
@@ -45,6 +45,7 @@ class Partition:
     def __post_init__(self) -> None:
         require_count("num_teachers", self.num_teachers)
         array = self.teacher_of
+        require(type(array) is np.ndarray, "teacher_of", type(array).__name__, "a numpy array")
         require(array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]")
         require(array.dtype == np.int64, "teacher_of.dtype", array.dtype, "int64")
         rule = f"teachers in 0..{self.num_teachers - 1}"
@@ -64,7 +65,9 @@ class Partition:
             InvalidValue: fewer groups than teachers.
         """
         require_count("num_teachers", num_teachers)
-        groups, group_of = np.unique(group_ids, return_inverse=True)  # [G], [num_private]
+        require_generator(rng)
+        ids = require_array("group_ids", group_ids, kinds="iu")
+        groups, group_of = np.unique(ids, return_inverse=True)  # [G], [num_private]
         rule = f"at most {len(groups)}, the number of private groups"
         require(num_teachers <= len(groups), "num_teachers", num_teachers, rule)
         teacher_of_group = rng.permutation(np.arange(len(groups), dtype=np.int64) % num_teachers)

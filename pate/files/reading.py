@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def require_file(path: Path, *, rule: str, remedy: str) -> None:
     """Raises `DamagedFile` where there is no file of that name, or a folder, a pipe or a loose link in its place."""
     if not is_regular(path):
         found = "it is a folder" if path.is_dir() else "it is no regular file" if path.exists() else "it is gone"
+        if not os.path.lexists(path):
+            remedy = remedy.removeprefix("remove it, and ")
         raise damaged(path, rule, found, remedy)
 
 

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save
 
 from pate.files.atomic import make_folder, replacing, write_text
 from pate.files.reading import damaged, read_json, require_file, unreadable
-from pate.validation import require, require_choice, require_count
+from pate.validation import require, require_choice, require_count, require_features
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
@@ -60,9 +60,9 @@ class StudentModel(ABC):
         """Probability of each label, float32 `[m, num_labels]`, in [0, 1].
 
         Raises:
-            InvalidValue: inputs of another shape than the student was trained on.
+            InvalidValue: inputs of another shape than the student was trained on, or that are not finite.
         """
-        inputs = np.asarray(inputs, np.float32)
+        inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"
         require(inputs.shape[1:] == self.input_shape, "inputs.shape", inputs.shape, rule)
         return self._probabilities(inputs.reshape(len(inputs), int(np.prod(self.input_shape))))

@@ -1,13 +1,12 @@
 """Privacy filters: a cap that holds where the next price is chosen by looking at what was released."""
 
-from pate.accounting.filters.defaults import FILTERS, FilterMaker, default_filter, filter_from_json
+from pate.accounting.filters.defaults import FilterMaker, default_filter, filter_from_json
 from pate.accounting.filters.gaussian import GaussianFilter, GaussianOrRenyi
 from pate.accounting.filters.privacy_filter import FilterRule, PrivacyFilter, Spent
 from pate.accounting.filters.renyi import RenyiFilter
 from pate.accounting.filters.zcdp import ZCdpFilter
 
 __all__ = [
-    "FILTERS",
     "FilterMaker",
     "FilterRule",
     "GaussianFilter",

@@ -10,7 +10,7 @@ from pate.accounting.filters.gaussian import GaussianFilter, GaussianOrRenyi
 from pate.accounting.filters.privacy_filter import FilterRule
 from pate.accounting.filters.renyi import RenyiFilter
 from pate.accounting.filters.zcdp import ZCdpFilter
-from pate.validation import require_choice
+from pate.validation import InvalidValue, require_choice
 
 FilterMaker = Callable[[float, float], FilterRule]
 """Makes a filter for (max_epsilon, target_delta): a class such as `RenyiFilter`, or a partial of one."""
@@ -44,4 +44,9 @@ def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delt
     """
     values = dict(data)
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
-    return kind(max_epsilon, target_delta, **values)
+    try:
+        return kind(max_epsilon, target_delta, **values)
+    except TypeError as error:
+        raise InvalidValue(
+            f"filter={kind.name}: expected parameters of this version, found {', '.join(values)}"
+        ) from error

@@ -64,14 +64,12 @@ class Header:
 
         A cap may be asked for that is as tight as this one or tighter, or none; a filter, or none.
         """
-        pairs = [
-            ("adjacency", self.adjacency, asked.adjacency),
-            ("target_delta", self.target_delta, asked.target_delta),
-        ]
-        if self.accountant is not None:
-            pairs.append(("accountant", _words(self.accountant), _words(asked.accountant)))
-        for name, here, there in pairs:
+        for name in ("adjacency", "target_delta"):
+            here, there = getattr(self, name), getattr(asked, name)
             require(here == there, name, there, f"{here}, as {place} counts")
+        if self.accountant is not None:
+            same, there = asked.accountant == self.accountant, _words(asked.accountant)
+            require(same, "accountant", there, f"{_words(self.accountant)}, as {place} counts")
         if self.max_epsilon is not None and asked.max_epsilon is not None:
             loose = asked.max_epsilon > self.max_epsilon
             require(not loose, "max_epsilon", asked.max_epsilon, f"at most {self.max_epsilon}, the cap of {place}")

@@ -27,6 +27,7 @@ def locked(path: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # for a process, too, that was forked meanwhile and has it still open
         os.close(descriptor)
 
 

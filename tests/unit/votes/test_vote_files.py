@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes import VoteStore
+from pate.votes import VoteStore, vote_files
 from pate.votes.vote_files import ImportedVotes
 
 BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
@@ -132,3 +132,67 @@ def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> No
         InvalidValue, match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one called"
     ):
         ImportedVotes.read(path)
+
+
+def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(vote_files, "_MOST_BYTES", 10_000)
+    np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
+    with pytest.raises(InvalidValue, match=r"80,128 bytes once it is expanded, at most 10,000"):
+        ImportedVotes.read(tmp_path / "bomb.npz")
+    np.savez_compressed(tmp_path / "small.npz", votes=np.zeros((10, 20, 4), np.uint8))
+    assert ImportedVotes.read(tmp_path / "small.npz").num_teachers == 10
+
+
+def test_a_header_of_a_million_million_votes_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "votes.npy"
+    with path.open("wb") as file:
+        header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(b"few")
+    with pytest.raises(InvalidValue, match=r"bytes where the header promises \(1000000, 1000000\) of int64"):
+        ImportedVotes.read(path)
+
+
+@pytest.mark.parametrize("layout", ["auto", "teacher_votes", "histogram", "classes", "pairs"])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[1, None]], dtype=object),
+        np.zeros((2, 3), dtype=[("a", int)]),
+        np.ones((2, 3), complex),
+        np.array(3),
+        np.zeros((2, 2, 2, 2), int),
+        -np.ones((3, 4), int),
+        -np.ones((3, 4, 2), int),
+        np.full((2, 3, 2), np.inf),
+        np.zeros((0, 3)),
+        np.full((3, 2), 2**62),
+        np.full((3, 4), -(2**63)),
+        np.full((2, 3), 1e38),
+        np.zeros((2, 3), "M8[s]"),
+    ],
+    ids=str,
+)
+def test_strange_arrays_are_one_short_line(tmp_path: Path, array: Any, layout: str) -> None:
+    np.save(tmp_path / "votes.npy", array, allow_pickle=True)
+    with pytest.raises(InvalidValue, match=r"^votes") as caught:
+        ImportedVotes.read(tmp_path / "votes.npy", layout=layout, num_teachers=10)
+    assert "\n" not in str(caught.value)
+    assert "pickle" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "content", ["1,2\n3,4\n".encode("utf-16"), b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00" + b"(" * 118]
+)
+def test_other_files_are_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "votes.csv").write_bytes(content)
+    with pytest.raises(InvalidValue, match=r"^votes=\S+votes\.csv: expected an \.npy or \.npz file of numbers \(.+\)$"):
+        ImportedVotes.read(tmp_path / "votes.csv")
+
+
+def test_orders_of_bytes_and_axes_make_no_difference(tmp_path: Path) -> None:
+    votes = np.random.default_rng(0).random((4, 5, 6)) > 0.5
+    for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
+        np.save(tmp_path / "votes.npy", array)
+        assert ImportedVotes.read(tmp_path / "votes.npy").counts.tolist() == votes.sum(axis=0).tolist()

@@ -35,7 +35,8 @@ from pate.accounting import (
     ZCdpEvent,
     ZCdpFilter,
 )
-from pate.accounting.filters import FILTERS, GaussianOrRenyi, Spent, default_filter, filter_from_json
+from pate.accounting.filters import GaussianOrRenyi, Spent, default_filter, filter_from_json
+from pate.accounting.filters.defaults import FILTERS
 from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 
@@ -217,6 +218,10 @@ def test_a_filter_is_read_back_as_it_was_written(kind: Any) -> None:
         (
             lambda: filter_from_json({"name": "none"}, max_epsilon=CAP, target_delta=DELTA),
             "filter=none: expected one of",
+        ),
+        (
+            lambda: filter_from_json({"name": "zcdp", "order": 2}, max_epsilon=CAP, target_delta=DELTA),
+            "filter=zcdp: expected parameters of this version, found order",
         ),
         (lambda: GaussianFilter(CAP, DELTA).amount(ZCdpEvent(0.1)), "event=ZCdpEvent: expected GaussianEvent alone"),
         (lambda: ZCdpFilter(CAP, DELTA).amount(OneBitEvent((0.0, math.inf), 1)), ""),

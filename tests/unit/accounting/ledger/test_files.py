@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +138,20 @@ def test_the_words_of_a_command_are_kept_as_a_shell_takes_them(tmp_path: Path, m
         charge(Ledger(path, target_delta=DELTA), str(number))
         assert Ledger(path, target_delta=DELTA).entries[-1].origin.command == expected
     origin._process.cache_clear()
+
+
+@pytest.mark.process
+def test_a_process_that_is_forked_under_the_lock_does_not_keep_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    with locked(path):
+        child = os.fork()
+        if child == 0:
+            time.sleep(20)
+            os._exit(0)
+    try:
+        started = time.monotonic()
+        charge(Ledger(path, target_delta=DELTA))
+        assert time.monotonic() - started < 10
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

@@ -156,6 +156,13 @@ def test_a_file_of_other_settings_is_refused_by_the_name_of_the_difference(
         assert "\n" not in str(caught.value)
 
 
+def test_orders_that_differ_after_many_are_of_another_accountant(path: Path) -> None:
+    orders = [float(order) for order in range(2, 40)]
+    Ledger(path, target_delta=DELTA, accountant=partial(RdpAccountant, orders=orders))
+    with pytest.raises(InvalidValue, match=r"^accountant=rdp\(orders=\[2\.0"):
+        Ledger(path, target_delta=DELTA, accountant=partial(RdpAccountant, orders=orders[:-1]))
+
+
 def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(path: Path) -> None:
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
     plain, tight = Ledger(path, target_delta=DELTA), Ledger(path, target_delta=DELTA, max_epsilon=3.0)
