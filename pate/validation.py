@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST_COUNT = 2**63 - 1
+_SHOWN = 40
+_LARGEST_INPUT = 1e12
+_KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
 class InvalidValue(ValueError):
@@ -27,6 +30,67 @@ def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule
     """Raises, with the first value of which the rule does not hold, unless it holds of each."""
     if not holds.all():
         require(False, name, values[~holds].flat[0], rule)
+
+
+def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
+    """Raises, with the place of the first entry of which the rule does not hold; private values stay unsaid."""
+    if not holds.all():
+        place = np.unravel_index(int(np.argmin(holds)), holds.shape)
+        raise InvalidValue(f"{name}[{', '.join(map(str, place))}]: expected {rule}")
+
+
+def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
+    """Returns numbers or truth values as an array, a copy only where it has to be one, or raises.
+
+    Args:
+        name: of the argument.
+        values: anything that `numpy.asarray` takes. Masked entries, a tensor that records gradients or lies on another
+            device, and sparse matrices are refused: what would be read of them is not what they say.
+        kinds: numpy's letters of the dtypes that are allowed; None allows all.
+    """
+    kind = type(values).__name__
+    require(not np.ma.is_masked(values), name, kind, "an array without masked entries: .filled(…) says what they are")
+    require(not hasattr(type(values), "nnz"), name, kind, "a dense array: .toarray()")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidValue(f"{name}: expected rows of equal length") from error
+    except (TypeError, RuntimeError) as error:  # what torch says of tensors that numpy cannot read
+        rule = "an array of numbers; of a tensor, .detach().cpu().numpy()"
+        raise InvalidValue(f"{name}={kind}: expected {rule}") from error
+    if kinds is not None and array.dtype.kind not in kinds:
+        rule = " or ".join(_KINDS[letter] for letter in kinds)
+        raise InvalidValue(f"{name}.dtype={str(array.dtype)[:_SHOWN]}: expected {rule}")
+    return array
+
+
+def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
+    """Raises unless all numbers are finite and their squares have a sum in float32: none beyond 1e12.
+
+    Args:
+        name: of the argument.
+        inputs: numbers of any shape.
+        missing: whether NaN is a value.
+    """
+    with np.errstate(invalid="ignore"):
+        inside = np.abs(inputs) <= _LARGEST_INPUT
+    require_entries(name, inside | np.isnan(inputs) if missing else inside, f"finite numbers up to {_LARGEST_INPUT:g}")
+
+
+def require_features(name: str, inputs: Any) -> NDArray[Any]:
+    """Returns inputs `[n, …]` as an array of moderate numbers, at least one for each record, or raises."""
+    array = require_array(name, inputs)
+    require(array.ndim >= 2, f"{name}.shape", array.shape, "[n, …]")
+    require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one feature a record")
+    require_moderate(name, array)
+    return array
+
+
+def require_text(name: str, value: Any) -> str:
+    """Returns a name that fits on a line: text that is not empty and has no line break or control character."""
+    require(isinstance(value, str), name, type(value).__name__, "text")
+    require(bool(value.strip()) and value.isprintable(), name, repr(value[:_SHOWN]), "printable text, not empty")
+    return str(value)
 
 
 def require_rising(name: str, values: Sequence[float]) -> None:
@@ -72,21 +136,15 @@ def require_histogram(name: str, counts: Any, *, num_teachers: int, rank: int | 
         InvalidValue: counts that are not integers (a float array is refused, NaN or not), empty,
             of another rank, or outside 0..num_teachers.
     """
-    try:
-        array = np.asarray(counts)
-    except ValueError as error:
-        raise InvalidValue(f"{name}: expected rows of equal length") from error
+    array = require_array(name, counts, kinds=None)
     shapes = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
     allowed = shapes if rank is None else {rank: shapes[rank]}
     summed = "" if array.ndim != 3 else ", counts: votes of single teachers are summed first"
     require(array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed)
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
-    if not np.issubdtype(array.dtype, np.integer):
-        bad = array.ravel()[0]
-        raise InvalidValue(f"{name}.dtype={array.dtype}: expected integer vote counts, found {bad}")
-    low, high = int(array.min()), int(array.max())
-    require(low >= 0, name, low, f"counts in 0..{num_teachers}")
-    require(high <= num_teachers, name, high, f"counts in 0..{num_teachers}")
+    require(array.dtype.kind in "iu", f"{name}.dtype", str(array.dtype)[:_SHOWN], "integer vote counts")
+    if int(array.min()) < 0 or int(array.max()) > num_teachers:
+        require_entries(name, (array >= 0) & (array <= num_teachers), f"counts in 0..{num_teachers}")
     return array
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
+from pate.files.arrays import ArrayForm
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,12 @@ class CenteredRelease(Release):
     noise_std: float
     center: Array
     num_directions: int | None = None
+
+    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
+        "scores": ArrayForm("f", (None, None)),
+        "center": ArrayForm("f", (None, None)),
+        "noise_std": ArrayForm("f", ()),
+    }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
         """See `Release.training_set`; with the scores."""

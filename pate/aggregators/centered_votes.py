@@ -20,7 +20,15 @@ from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import InvalidValue, require, require_count, require_each, require_generator, require_positive
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_entries,
+    require_generator,
+    require_positive,
+)
 from pate.votes.clipping import ClippedSum
 from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.shrinkage import shrink_singular_values
@@ -99,6 +107,12 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.prevalence_share == 0:
             return GaussianEvent(self.noise_multiplier)
         return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
+
+    def charges_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> tuple[Event, ...]:
+        """The prevalence, where there is a share for it, then the votes."""
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        votes = self.centered_at(self.center).event_for(**shape)
+        return (votes,) if self.prevalence_share == 0 else (self.prevalence.event, votes)
 
     def scaled(self, factor: float) -> CenteredVotes:
         """noise_multiplier multiplied by `factor`."""
@@ -273,14 +287,11 @@ def _matched(scores: Array, residual: Array, center: Array) -> NDArray[np.bool_]
 
 def _dense(votes: Any, rule: str) -> NDArray[Any]:
     """An array of votes that is read twice, all of it checked before its first reading is charged."""
-    try:
-        array = np.asarray(votes)
-    except ValueError as error:
-        raise InvalidValue("votes: expected rows of equal length") from error
+    array = require_array("votes", votes, kinds=None)
     require(array.ndim == 3 and array.size > 0, "votes.shape", array.shape, rule)
     require(array.dtype.kind in "bf", "votes.dtype", array.dtype, "bool votes or floats")
     if array.dtype.kind == "f":
-        require_each("votes", array, (array >= 0) & (array <= 1), "numbers in [0, 1]")
+        require_entries("votes", (array >= 0) & (array <= 1), "numbers in [0, 1]")
     return array
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate.accounting import Event, Ledger
 from pate.aggregators.aggregator import Aggregator, InputForm
 from pate.aggregators.release import Release
-from pate.validation import require, require_count, require_generator, require_histogram
+from pate.validation import require_count, require_entries, require_generator, require_histogram
 
 Bits = NDArray[np.bool_]
 
@@ -44,9 +44,9 @@ class HistogramAggregator(Aggregator):
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
         if (most := self.max_votes_per_teacher) is not None:
-            total = int(counts.sum(axis=1, dtype=np.int64).max())
-            rule = f"at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
-            require(total <= most * num_teachers, "votes.sum", total, rule)
+            within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
+            rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
+            require_entries("votes", within, rule)
         num_queries, num_labels = counts.shape
         event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         self._pay(event, ledger, rng, lambda salt: self._release_key(counts, num_teachers, salt, beside))

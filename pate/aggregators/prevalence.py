@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.charged_draw import charge_draw
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import require, require_each, require_generator, require_positive
+from pate.validation import require, require_array, require_entries, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 
 Array = NDArray[np.float64]
@@ -139,8 +139,8 @@ class Prevalence:
 
 
 def _require_shares(label_shares: Any) -> Array:
-    shares = np.asarray(label_shares)
+    shares = require_array("label_shares", label_shares, kinds=None)
     good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
     require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
-    require_each("label_shares", shares, (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
+    require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
     return shares.astype(np.float64)

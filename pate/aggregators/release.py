@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
-from pate.files.atomic import write_arrays
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import make_folder, write_arrays
+from pate.files.reading import FROM_BACKUP, damaged
 
 if TYPE_CHECKING:
     from pate.aggregators.target_charging.aggregator import ChargedRelease
+
+
+_REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +69,11 @@ class Release:
     event: Event
     adjacency: Adjacency
 
+    _FORMS: ClassVar[dict[str, ArrayForm]] = {
+        "labels": ArrayForm("b", (None, None)),
+        "answered": ArrayForm("b", (None,)),
+    }
+
     @property
     def num_queries(self) -> int:
         """Q, refused queries included."""
@@ -85,6 +95,7 @@ class Release:
 
     def save(self, path: Path) -> None:
         """Writes all that was released to an .npz file; equal releases give equal bytes."""
+        make_folder(path.parent, within=path.parent.parent)
         write_arrays(path, **self._arrays())
 
     @classmethod
@@ -96,9 +107,17 @@ class Release:
             event: what it cost, which the file does not say.
             adjacency: what the event is priced for.
             **beside: other fields that the file does not hold.
+
+        Raises:
+            DamagedFile: the file is not what `save` wrote.
         """
-        with np.load(path) as arrays:
-            values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
+        given = {"event", "adjacency", *beside}
+        saved = [item.name for item in fields(cls) if item.name not in given and item.default is MISSING]
+        forms = {name: cls._FORMS.get(name, ArrayForm("biuf")) for name in saved}
+        arrays = read_arrays(path, forms, remedy=_REMEDY)
+        if len(lengths := {len(array) for array in arrays.values() if array.ndim}) != 1:
+            raise damaged(path, "arrays of one length", f"{sorted(lengths)}", _REMEDY)
+        values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
         return cls(event=event, adjacency=adjacency, **values, **beside)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import Adjacency
-from pate.validation import require
+from pate.validation import require, require_array, require_entries
 from pate.votes.vote_limit import Block
 
 _VOTES_AT_ONCE = 2**22  # so that working copies stay small
@@ -35,15 +35,11 @@ def vote_blocks(votes: Any, *, num_teachers: int, adjacency: Adjacency) -> Itera
 
 
 def _checked(given: Any) -> Block:
-    try:
-        block = np.asarray(given)
-    except ValueError:
-        block = np.empty(0, dtype=object)
+    block = require_array("votes", given, kinds=None)
     require(block.ndim == 3, "votes.shape", block.shape, "[num_teachers, num_queries, num_labels]")
     require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
     real = block.dtype == np.bool_ or np.issubdtype(block.dtype, np.floating)
     require(bool(real), "votes.dtype", block.dtype, "bool votes or confidences in [0, 1]")
     if block.dtype != np.bool_:
-        outside = ~((block >= 0) & (block <= 1))
-        require(not outside.any(), "votes", block[outside][:1], "confidences in [0, 1]")
+        require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
     return block

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_probability
+from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,22 @@ class Pools:
         kept = len(inputs) - max(int(share * len(inputs)), 1)
         shared = np.intersect1d(ids[:kept], ids[kept:])
         rule = "no group with private and public rows (public_fraction takes the last ones)"
-        require(not len(shared), "groups", shared[:1].tolist(), rule)
+        require(not len(shared), "groups", f"{len(shared)} in both", rule)
         return cls(inputs[:kept], targets[:kept], ids[:kept], inputs[kept:])
+
+
+def require_readable(name: str, values: Any) -> None:
+    """Raises where values cannot be read as numbers, before somebody says of an entry what it is."""
+    masked = np.ma.is_masked(values)
+    require(not masked, name, type(values).__name__, "an array without masked entries: .filled(…) says what they are")
+    try:
+        array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
+        if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
+            np.asarray(array, dtype=np.float32)
+    except RuntimeError as error:
+        raise InvalidValue(f"{name}={type(values).__name__}: expected .detach().cpu().numpy() of a tensor") from error
+    except ValueError:
+        raise InvalidValue(f"{name}: expected numbers") from None
 
 
 class SharedRows(UserWarning):
@@ -84,10 +98,10 @@ def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
     """A number for each record's group; without groups every record is one."""
     if groups is None:
         return np.arange(num_records)
-    named = np.asarray(groups)
+    named = require_array("groups", groups, kinds=None)
     require(named.shape == (num_records,), "groups.shape", named.shape, f"({num_records},), one group for each record")
     if named.dtype.kind == "O":
         named = named.astype(np.str_)
-    missing = named[np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)]
-    require(not len(missing), "groups", missing[:1].tolist(), "a group for each record, none missing")
+    missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
+    require_entries("groups", ~missing, "a group for each record, none missing")
     return np.unique(named, return_inverse=True)[1].astype(np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
 from pate.teachers.fitted_labels import FittedLabels, seeded, stretched
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, require_entries
 
 Bits = NDArray[np.bool_]
 Rows = NDArray[np.float32]
@@ -179,14 +179,12 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
     kind = type_of_target(y, input_name="y")
     if kind == "multilabel-indicator":
         require(classes is None, "classes", classes, "None where y has a column for each label")
-        strange = np.setdiff1d(y, (0, 1))
-        require(not len(strange), "y", strange[:1].tolist(), "0 and 1 where y has a column for each label")
+        require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
         return ManyLabels(y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
         raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]")
     vector = column_or_1d(y, warn=True)
     known = np.unique(vector if classes is None else np.asarray(classes))
-    require(len(known) > 1, "classes", known.tolist(), f"at least two, found {len(known)} class")
-    strange = np.setdiff1d(vector, known)
-    require(not len(strange), "y", strange[:1].tolist(), f"one of the classes {known.tolist()}")
+    require(len(known) > 1, "len(classes)", len(known), f"at least two, found {len(known)} class")
+    require_entries("y", np.isin(vector, known), "one of the classes that were given")
     return OneClass(known), vector[:, None] == known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import select
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -15,15 +15,17 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from pate.cli.signals import Stopped, ended_by_signals
+from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.config.loader import guarded_files
 from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_pickle, shortened
 from pate.config.schema import COMMANDS
+from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
 
 USER_MISTAKE = 2
 _FAILED = 1
-_INTERRUPTED = 130
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
 
@@ -31,9 +33,22 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
-    exit code 1; Ctrl-C is one line and exit code 130; output that nobody reads any more, as behind `| head`, is the end
-    without a word. Anything else is a fault of ours and keeps its traceback.
+    exit code 1; Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`);
+    output that nobody reads any more, as behind `| head`, is the end without a word. Anything else is a fault of ours
+    and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
     """
+    mend_streams()
+    with owners_umask():
+        try:
+            with ended_by_signals():
+                _run(task, config_name)
+        except KeyboardInterrupt as error:
+            stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
+            _stop(str(stopped), stopped.code)
+
+
+def _run(task: Callable[[DictConfig], None], config_name: str) -> None:
+    """Composes the configuration, runs the task, and says what ended it."""
     register_configs(training=config_name not in ("account", "audit"), words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
@@ -44,6 +59,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
         require_no_pickle(sys.argv[1:])
         with guarded_files():
             _heard(app)
+        sys.stdout.flush()
     except (HydraException, OmegaConfBaseException) as error:
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
@@ -52,10 +68,8 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
         if not str(error).startswith("Config group override") or (line := explain_choice(sys.argv[1:])) is None:
             raise
         _stop(line, USER_MISTAKE)
-    except KeyboardInterrupt:
-        _stop("interrupted; the same command continues where it stopped", _INTERRUPTED)
     except (OSError, MemoryError) as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
+        if isinstance(error, BrokenPipeError) and nobody_reads():
             sys.exit(_UNREAD)
         _stop(f"{type(error).__name__}: {error}; the same command continues once that is mended", _FAILED)
     except RuntimeError as error:
@@ -103,16 +117,6 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
     """Says nothing of a full disk in TensorBoard's thread, which raises it where events are written as well."""
     if not (isinstance(failed.exc_value, OSError) and type(failed.thread).__module__.startswith("tensorboard.")):
         threading.__excepthook__(failed)
-
-
-def _nobody_reads() -> bool:
-    """Whether standard output is a closed pipe; what is left for it is dropped."""
-    pipe = select.poll()
-    pipe.register(sys.stdout.fileno(), 0)  # errors alone
-    if not any(flags & select.POLLERR for _, flags in pipe.poll(0)):
-        return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return True
 
 
 def _stop(message: str, code: int) -> None:

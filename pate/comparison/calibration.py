@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
+from pate.files.reading import damaged, read_json
 from pate.pricing import Budget
 from pate.validation import InvalidValue
 
+_RULE = "the parameters that were solved for"
+_REMEDY = "remove it, and the same command solves for them again"
 _PLAIN = (int, float, str, bool, type(None))
 
 
@@ -34,16 +38,23 @@ class Calibration:
     @classmethod
     def read(cls, path: Path) -> Calibration | None:
         """What was kept, for show: it is not priced again. None where nothing was."""
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
-        kept = json.loads(path.read_text())
-        parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
-        return cls(parameters, kept["epsilon"], kept["reason"])
+        kept = read_json(path, rule=_RULE, remedy=_REMEDY)
+        try:
+            parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
+            epsilon, reason = kept["epsilon"], kept["reason"]
+        except (KeyError, TypeError, AttributeError):
+            raise damaged(path, _RULE, "other keys", _REMEDY) from None
+        if not isinstance(epsilon, (int, float, type(None))) or not isinstance(reason, str):
+            raise damaged(path, _RULE, "values of another type", _REMEDY)
+        return cls(parameters, epsilon, reason)
 
     def write(self, path: Path) -> None:
         """Keeps it, where all its parameters are plain values."""
         if all(_is_plain(value) for value in self.parameters.values()):
             values = {"parameters": dict(self.parameters), "reason": self.reason, "epsilon": self.epsilon}
+            make_folder(path.parent, within=path.parent.parent)
             write_text(path, json.dumps(values, indent=2) + "\n")
 
 
@@ -58,7 +69,10 @@ def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Cont
     if (kept := Calibration.read(path)) is not None:
         if kept.reason:
             raise InvalidValue(kept.reason)
-        return method.at(budget, bench, kept.parameters)
+        try:
+            return method.at(budget, bench, kept.parameters)
+        except TypeError:
+            raise damaged(path, _RULE, "other parameters", _REMEDY) from None
     try:
         contender = method.at(budget, bench)
     except InvalidValue as error:

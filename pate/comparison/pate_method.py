@@ -12,6 +12,7 @@ from pate.comparison.bench import Bench
 from pate.comparison.kind import kind
 from pate.comparison.method import Contender, Method, Reference, Trained
 from pate.comparison.students import trained, trained_on_labels
+from pate.files.atomic import make_folder
 from pate.files.fingerprint import digest, full_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
 from pate.run.ensemble import Ensemble, deal, num_groups
@@ -110,7 +111,7 @@ class PATEMethod(Method):
 
     def ensemble(self, bench: Bench, monitor: Monitor | None = None) -> Ensemble:
         """The teachers, in the comparison's folder."""
-        folder = bench.folder / "ensembles" / self._ensemble_name(bench)
+        folder = make_folder(bench.folder / "ensembles" / self._ensemble_name(bench), within=bench.folder)
         randomness = Randomness(folder, bench.ensemble_seed)
         return Ensemble(
             teacher=self.teacher,

@@ -96,12 +96,13 @@ def read_runs(path: Path) -> list[Run]:
         return [Run(**{name: _value(name, text) for name, text in line.items()}) for line in reader]
 
 
-_HINTS: dict[str, Any] = get_type_hints(Run)
+HINTS: dict[str, Any] = get_type_hints(Run)
+"""The type of each column."""
 
 
 def _value(name: str, text: str) -> Any:
     """A cell as the type of its column."""
-    hint = _HINTS[name]
+    hint = HINTS[name]
     optional = isinstance(hint, UnionType)
     if optional and text == "":
         return None

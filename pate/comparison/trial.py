@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+import os
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from pate.comparison.bench import Bench
 from pate.comparison.calibration import Calibration, calibrated
 from pate.comparison.method import Method, Reference, Trained
-from pate.comparison.run import Run
+from pate.comparison.run import HINTS, Run
 from pate.data import Split
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
+from pate.files.reading import damaged, read_json
 from pate.pricing import Budget
 from pate.report import multilabel_metrics
 from pate.validation import InvalidValue
+
+_RESULT = "a result of this comparison"
+_REMEDY = "remove it, and the same command makes it again"
+_TYPES = {name: (float, int, *get_args(hint)) if float in get_args(hint) else hint for name, hint in HINTS.items()}
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,26 @@ class CachedRun:
     path: Path
 
     def read(self) -> Run | None:
-        """The result, or None."""
-        return Run(**json.loads(self.path.read_text())) if self.path.exists() else None
+        """The result, or None.
+
+        Raises:
+            DamagedFile: it is not what was written.
+        """
+        if not os.path.lexists(self.path):
+            return None
+        found = read_json(self.path, rule=_RESULT, remedy=_REMEDY)
+        try:
+            run = Run(**found)
+        except TypeError:
+            raise damaged(self.path, _RESULT, "other keys", _REMEDY) from None
+        for item in fields(Run):
+            if not isinstance(getattr(run, item.name), _TYPES[item.name]):
+                raise damaged(self.path, _RESULT, f"{item.name} of another type", _REMEDY)
+        return run
 
     def write(self, run: Run) -> Run:
         """Puts a result on disk and returns it."""
+        make_folder(self.path.parent, within=self.path.parent.parent)
         write_text(self.path, json.dumps(asdict(run)) + "\n")
         return run
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
-from pate.validation import InvalidValue, require, require_choice
+from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
 
 Kind = Literal["features", "images"]
 _KINDS = ("features", "images")
@@ -30,7 +30,8 @@ class Split:
         group_ids: int64 `[n]`, what must stay together: records of one person, one text, one source image.
 
     Raises:
-        InvalidValue: an array of another dtype, rank or length.
+        InvalidValue: an array of another dtype, rank or length, a masked one, or one without features or labels; inputs
+            that are not finite or beyond 1e12, whose squares have no sum in float32.
     """
 
     inputs: NDArray[np.float32]
@@ -46,6 +47,11 @@ class Split:
         for name in ("labels", "record_ids", "group_ids"):
             found = len(getattr(self, name))
             require(found == len(self), f"len({name})", found, f"{len(self)}, one row for each input")
+        for name in ("inputs", "labels"):
+            shape = getattr(self, name).shape
+            require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value a record")
+        if isinstance(self.inputs, np.ndarray):
+            require_moderate("inputs", self.inputs)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -53,6 +59,14 @@ class Split:
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns the given rows, in the given order, as a split of their own."""
         return Split(self.inputs[rows], self.labels[rows], self.record_ids[rows], self.group_ids[rows])
+
+    def digest(self) -> str:
+        """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
+        digest, order = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable")
+        _enter(
+            digest, self.record_ids[order], self.group_ids[order], self.labels[order], _reordered(self.inputs, order)
+        )
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +91,8 @@ class Dataset:
         test: held out from everything until the report.
 
     Raises:
-        InvalidValue: an unknown kind, an empty split, shapes that disagree, a record or group in two splits.
+        InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
+            shapes that disagree, a record or group in two splits.
     """
 
     name: str
@@ -89,9 +104,11 @@ class Dataset:
     test: Split
 
     def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require(isinstance(self.real, bool), "real", type(self.real).__name__, "True, or False for synthetic data")
+        require(isinstance(self.kind, str), "kind", type(self.kind).__name__, " or ".join(_KINDS))
         require_choice("kind", self.kind, _KINDS)
-        distinct = len(set(self.label_names)) == len(self.label_names) > 0
-        require(distinct, "label_names", self.label_names, "at least one name, each once")
+        _require_label_names(self.label_names)
         for name, split in self._splits():
             self._check_shapes(name, split)
         for unit in ("record", "group"):
@@ -111,16 +128,22 @@ class Dataset:
         """SHA-256 of all inputs, labels and ids, in hexadecimal: equal for equal data only. Covered by no epsilon."""
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
-            for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
-                digest.update(repr(array.shape).encode())
-                for block in array.blocks() if isinstance(array, Pixels) else (np.ascontiguousarray(array),):
-                    digest.update(block.data)
+            _enter(digest, split.inputs, split.labels, split.record_ids, split.group_ids)
         return digest.hexdigest()
+
+    def private_digest(self) -> str:
+        """`Split.digest` of the private records alone: what a budget over several runs is kept for.
+
+        Their order, the public pool and the test set change nothing of it. Other inputs of the same people, a subset of
+        them or records with other ids are other data to it.
+        """
+        return self.private.digest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
         return ("private", self.private), ("public", self.public), ("test", self.test)
 
     def _check_shapes(self, name: str, split: Split) -> None:
+        require(isinstance(split, Split), name, type(split).__name__, "a pate.data.Split")
         require(len(split) > 0, f"len({name})", len(split), "at least one record")
         rank = _RANKS[self.kind]
         require(split.inputs.ndim == rank, f"{name}.inputs.ndim", split.inputs.ndim, f"{rank} for {self.kind}")
@@ -128,8 +151,10 @@ class Dataset:
         require(shape == wanted, f"{name}.inputs.shape[1:]", shape, f"{wanted} as in the private split")
         found = split.labels.shape[1]
         require(found == self.num_labels, f"{name}.labels.shape[1]", found, f"{self.num_labels} label names")
-        repeated = first_repeated(split.record_ids)
-        require(repeated is None, f"{name}.record_ids", repeated, "each record once")
+        require_distinct(f"{name}.record_ids", split.record_ids)
+        if self.kind == "images" and isinstance(split.inputs, np.ndarray):
+            inside = (split.inputs >= 0) & (split.inputs <= 1)
+            require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
 
 
 def require_dataset(loaded: Any) -> Dataset:
@@ -139,16 +164,44 @@ def require_dataset(loaded: Any) -> Dataset:
     return loaded
 
 
-def first_repeated(values: NDArray[np.int64]) -> int | None:
-    """Returns the smallest value that occurs more than once, or None where all are distinct."""
-    unique, counts = np.unique(values, return_counts=True)
-    repeated = unique[counts > 1]
-    return int(repeated[0]) if len(repeated) else None
+def require_distinct(name: str, ids: NDArray[np.int64]) -> None:
+    """Raises, with two of the rows, where an id occurs more than once."""
+    order = np.argsort(ids, kind="stable")
+    repeated = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    if len(repeated):
+        first, second = order[repeated[0] : repeated[0] + 2].tolist()
+        raise InvalidValue(f"{name}: expected each record once, rows {first} and {second} are one")
+
+
+def _require_label_names(names: Any) -> None:
+    """Raises unless it is a tuple of at least one name, each once, each of them text that fits on a line."""
+    require(isinstance(names, tuple) and len(names) > 0, "label_names", type(names).__name__, "a tuple of names")
+    for index, name in enumerate(names):
+        require_text(f"label_names[{index}]", name)
+    repeated = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    require(repeated is None, "label_names", f"{repeated}, twice", "each name once")
+
+
+def _enter(digest: Any, *arrays: Any) -> None:
+    """Adds shapes and values to a digest."""
+    for array in arrays:
+        digest.update(repr(array.shape).encode())
+        for block in array.blocks() if isinstance(array, Pixels) else (np.ascontiguousarray(array),):
+            digest.update(block.data)
+
+
+def _reordered(inputs: Any, order: NDArray[np.int64]) -> Any:
+    """The rows in another order, without a copy where it is theirs; of `Pixels` without holding them."""
+    if np.array_equal(order, np.arange(len(order))):
+        return inputs
+    return Pixels(inputs.levels, inputs.rows[order]) if isinstance(inputs, Pixels) else inputs[order]
 
 
 def _require_array(name: str, array: object, dtype: type, *, ranks: tuple[int, ...]) -> None:
     if not isinstance(array, (np.ndarray, Pixels)):
         raise InvalidValue(f"{name}={type(array).__name__}: expected a numpy array")
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidValue(f"{name}=MaskedArray: expected a plain array, .filled(…) says what masked entries are")
     require(array.dtype == dtype, f"{name}.dtype", array.dtype, np.dtype(dtype).name)
     require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
 
@@ -158,4 +211,5 @@ def _require_disjoint(unit: str, ids: list[tuple[str, NDArray[np.int64]]]) -> No
         for second, second_ids in ids[position + 1 :]:
             shared = np.intersect1d(first_ids, second_ids)
             if len(shared):
-                raise InvalidValue(f"{unit}_id={shared[0]}: expected in one split, found in {first} and {second}")
+                found = f"found {len(shared)} in {first} and {second}"
+                raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Split, first_repeated
-from pate.validation import InvalidValue, require, require_count
+from pate.data.dataset import Split, require_distinct
+from pate.validation import InvalidValue, require, require_array, require_count, require_generator
 
 _COLUMNS = ("record_ids", "group_ids", "teachers")
 
@@ -45,6 +45,7 @@ class Partition:
     def __post_init__(self) -> None:
         require_count("num_teachers", self.num_teachers)
         array = self.teacher_of
+        require(type(array) is np.ndarray, "teacher_of", type(array).__name__, "a numpy array")
         require(array.ndim == 1 and array.size > 0, "teacher_of.shape", array.shape, "[num_private]")
         require(array.dtype == np.int64, "teacher_of.dtype", array.dtype, "int64")
         rule = f"teachers in 0..{self.num_teachers - 1}"
@@ -64,7 +65,9 @@ class Partition:
             InvalidValue: fewer groups than teachers.
         """
         require_count("num_teachers", num_teachers)
-        groups, group_of = np.unique(group_ids, return_inverse=True)  # [G], [num_private]
+        require_generator(rng)
+        ids = require_array("group_ids", group_ids, kinds="iu")
+        groups, group_of = np.unique(ids, return_inverse=True)  # [G], [num_private]
         rule = f"at most {len(groups)}, the number of private groups"
         require(num_teachers <= len(groups), "num_teachers", num_teachers, rule)
         teacher_of_group = rng.permutation(np.arange(len(groups), dtype=np.int64) % num_teachers)
@@ -117,15 +120,14 @@ class Partition:
         num_teachers, digest, columns = _parse(text)
         records, groups, teachers = columns
         _require_one_teacher("record", records, teachers)
-        repeated = first_repeated(records)
-        require(repeated is None, "manifest.record_ids", repeated, "each record once")
+        require_distinct("manifest.record_ids", records)
         _require_same_records(records, split.record_ids)
-        require(digest == _digest(num_teachers, columns), "manifest.sha256", digest, "the digest of its content")
+        require(digest == _digest(num_teachers, columns), "manifest.sha256", "another", "the digest of its content")
         rows = np.argsort(records)[np.searchsorted(np.sort(records), split.record_ids)]
         moved = np.flatnonzero(groups[rows] != split.group_ids)
         if len(moved):
-            record, group = split.record_ids[moved[0]], split.group_ids[moved[0]]
-            raise InvalidValue(f"manifest.record={record}: expected group {group}, found {groups[rows][moved[0]]}")
+            rule = f"the groups of the private split, {len(moved)} records have others"
+            raise InvalidValue(f"manifest.group_ids: expected {rule}")
         partition = cls(teachers[rows], num_teachers)
         partition.verify(split)
         return partition
@@ -136,16 +138,16 @@ def _require_one_teacher(unit: str, ids: NDArray[np.int64], teacher_of: NDArray[
     same_unit = ids[order][1:] == ids[order][:-1]
     broken = np.flatnonzero(same_unit & (teacher_of[order][1:] != teacher_of[order][:-1]))
     if len(broken):
-        first, second = teacher_of[order][broken[0] : broken[0] + 2]
-        raise InvalidValue(f"{unit}={ids[order][broken[0]]}: expected one teacher, found {first} and {second}")
+        first, second = sorted(order[broken[0] : broken[0] + 2].tolist())
+        raise InvalidValue(f"{unit}_ids: expected one teacher a {unit}, found two, in rows {first} and {second}")
 
 
 def _require_same_records(found: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:
     missing, unknown = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
     if len(missing):
-        raise InvalidValue(f"manifest.record={missing[0]}: expected a teacher, found none")
+        raise InvalidValue(f"manifest.record_ids: expected a teacher for each private record, {len(missing)} have none")
     if len(unknown):
-        raise InvalidValue(f"manifest.record={unknown[0]}: expected a record of the private split")
+        raise InvalidValue(f"manifest.record_ids: expected private records, {len(unknown)} of them are not")
 
 
 def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
@@ -153,7 +155,7 @@ def _parse(text: str) -> tuple[int, str, list[NDArray[np.int64]]]:
         content: Any = json.loads(text)
         columns = [_integers(content[name]) for name in _COLUMNS]
         num_teachers, digest = require_count("num_teachers", content["num_teachers"]), str(content["sha256"])
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidValue(f"manifest={type(error).__name__}: expected the JSON that to_json writes") from error
     lengths = {len(column) for column in columns}
     require(len(lengths) == 1, "manifest", sorted(lengths), "columns of one length")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import require
+from pate.validation import require, require_entries
 
 _WHITE = np.float32(255)
 _BLOCK = 4096
@@ -39,6 +39,9 @@ class Pixels:
     def __post_init__(self) -> None:
         require(self.levels.dtype == np.uint8, "levels.dtype", self.levels.dtype, "uint8")
         require(self.levels.ndim == 4, "levels.ndim", self.levels.ndim, "4: [m, channels, height, width]")
+        require(self.rows.ndim == 1 and self.rows.dtype == np.int64, "rows", self.rows.dtype, "int64 [n]")
+        inside = (self.rows >= 0) & (self.rows < len(self.levels))
+        require_entries("rows", inside, f"rows in 0..{len(self.levels) - 1}")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ def number(data: object, *, name: str = "number") -> float:
         InvalidValue: something else.
     """
     read = _INFINITIES.get(data, data) if isinstance(data, str) else data
-    require(isinstance(read, (int, float)) and not isinstance(read, bool), name, data, "a number")
+    require(isinstance(read, (int, float)) and not isinstance(read, bool), name, type(data).__name__, "a number")
     return float(read)  # type: ignore[arg-type]  # the line above
 
 
@@ -66,7 +66,9 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
     try:
         data = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise InvalidValue(f"{name}={text[:40]!r}: expected a JSON object ({error})") from None
+        raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
+    except RecursionError:
+        raise InvalidValue(f"{name}: expected a JSON object, not brackets without end") from None
     value: T = _read(cls, data, name)
     return value
 
@@ -100,18 +102,18 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         return _read_union(get_args(kind), data, name)
     if origin is Mapping:
-        require(isinstance(data, dict), name, data, "a JSON object")
+        require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         return {key: _read(get_args(kind)[1], item, f"{name}.{key}") for key, item in data.items()}
     if kind is float:
         return number(data, name=name)
     exact = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
-    require(exact, name, repr(data), f"a value of type {kind.__name__}")
+    require(exact, name, type(data).__name__, f"a value of type {kind.__name__}")
     return data
 
 
 def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
     """A dataclass from an object with its fields as keys; a field with a default may be missing."""
-    require(isinstance(data, dict), name, repr(data), "a JSON object")
+    require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
     known = {item.name: item for item in fields(kind)}
     unknown = sorted(data.keys() - known.keys())
     require(not unknown, name, unknown, f"only the keys {', '.join(known)}")
@@ -135,7 +137,7 @@ def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
     others = tuple(kind for kind in kinds if kind is not type(None))
     if len(others) == 1:
         return _read(others[0], data, name)
-    raise InvalidValue(f"{name}={data!r}: expected {' or '.join(kind.__name__ for kind in kinds)}")
+    raise InvalidValue(f"{name}={type(data).__name__}: expected {' or '.join(kind.__name__ for kind in kinds)}")
 
 
 def _refuse_constant(text: str) -> float:

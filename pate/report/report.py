@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pate.files.atomic import write_text
+from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.report.privacy_coverage import NOT_COVERED
 from pate.validation import require, require_count
+
+_FILE = "the report of a finished run"
+_REMEDY = "remove it, and the same command writes it again from the release, at no further price"
 
 Scalar = str | int | float | bool | None
 
@@ -216,6 +220,19 @@ class Report:
             InvalidValue: text that is no JSON object, a missing or unknown key, or a value of another type.
         """
         return from_json(cls, text, name="report")
+
+    @classmethod
+    def read(cls, path: Path) -> Report:
+        """Reads what `write` wrote.
+
+        Raises:
+            DamagedFile: no such file, or it is no report.
+        """
+        text = read_text(path, rule=_FILE, remedy=_REMEDY)
+        try:
+            return cls.from_json(text)
+        except ValueError as error:
+            raise damaged(path, _FILE, str(error), _REMEDY) from None
 
     def write(self, path: Path) -> None:
         """Writes `report.json` atomically."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pate.files.atomic import is_regular, make_folder, owners_umask
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
@@ -26,13 +28,14 @@ class RunWriter:
     killed run, and comes back only if the stage is repeated.
 
     Args:
-        folder: where the events lie, made if it is missing.
+        folder: where the events lie, made with mode 0700 if it is missing; files have mode 0600.
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._written = _events_in(folder)
-        self._writer = _summary_writer(folder)
+        with owners_umask():  # the file is made here
+            self._writer = _summary_writer(folder)
 
     def teacher(self, teacher: int, loss: float) -> None:
         """One trained teacher's loss, at the step of its index."""
@@ -131,14 +134,13 @@ def _summary_writer(folder: Path) -> Any:
 
 
 def _events_in(folder: Path) -> set[tuple[str, int]]:
-    """(tag, step) of every event in the folder's files; a file's torn end is skipped."""
+    """(tag, step) of every event in the folder's files; a file's torn end is skipped, and so is what cannot be read."""
     from tensorboard.backend.event_processing import event_file_loader
 
     load = event_file_loader.LegacyEventFileLoader
-
-    return {
-        (value.tag, event.step)
-        for path in sorted(folder.glob("events.out.tfevents.*"))
-        for event in load(str(path)).Load()
-        for value in event.summary.value
-    }
+    found = set()
+    for path in filter(is_regular, sorted(folder.glob("events.out.tfevents.*"))):
+        with suppress(Exception):  # of tensorboard and protobuf alike: curves that are drawn twice harm nobody
+            for event in load(str(path)).Load():
+                found |= {(value.tag, event.step) for value in event.summary.value}
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,14 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from pate.data import Dataset, Partition, Split
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, write_text
+from pate.files.reading import damaged, read_text
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.trained_votes import TrainedVotes
 from pate.teachers import CheckpointStore, Engine, Shard, Teacher, TrainingJob, Voter
 from pate.teachers.isolated import isolated
-from pate.validation import require
+from pate.validation import InvalidValue, require
 from pate.votes.source import VoteSource
+
+_MANIFEST = "the partition of this run's private records"
+_DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
 OnLoss = Callable[[int, float], None]
 """Told each teacher that was trained, and its loss."""
@@ -78,6 +83,7 @@ class Ensemble:
         done = total - len(store.missing(total))
         if done == total:
             return store
+        make_folder(store.folder, within=self.folder)
 
         def shard(teacher: int) -> Shard:
             rows = private.take(self.partition.indices(teacher))
@@ -103,13 +109,17 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
     """The partition of the private records: dealt once, kept as a manifest, and checked against the data every time.
 
     Raises:
-        InvalidValue: fewer groups than teachers; a manifest of other records or of another number of teachers.
+        InvalidValue: fewer groups than teachers; a manifest that is damaged, or of another number of teachers.
     """
     path = randomness.folder / "partition.json"
-    if not path.exists():
+    if not os.path.lexists(path):
         drawn = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))
         write_text(path, drawn.to_json(private))
-    partition = Partition.from_json(path.read_text(), private)
+    text = read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)
+    try:
+        partition = Partition.from_json(text, private)
+    except InvalidValue as error:
+        raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
     found = partition.num_teachers
     require(found == num_teachers, "partition.num_teachers", found, f"{num_teachers}, as configured")
     return partition

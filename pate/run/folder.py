@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
-from pate.files.atomic import write_text
+from pate.files.atomic import OWNERS_FOLDER, make_folder, remove_partials, write_text
+from pate.files.lock import locked
+from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
 from pate.validation import InvalidValue, require
 
-_LOCK = "run.lock"
+_LOCK, _SETTINGS = "run.lock", "run.json"
+_MOST_SHOWN = 400
+_OWN = {
+    ".": (
+        r"(?:run|partition|report|manifest|paid)\.json",
+        r"(?:data|private|release)\.sha256|run\.id",
+        r"(?:training|noise)\.secret",
+        r"(?:votes|summary|prevalence)\.npz",
+        r"report\.html|comparison\.csv|frontier\.(?:html|png)",
+    ),
+    "release": (r"release\.npz|privacy_card\.md|config\.yaml|manifest\.json",),
+    "release/student": (r"student\.(?:safetensors|json)",),
+    "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),
+    "rounds": (r"round-\d+\.npz",),
+    "casting": (r"confidences-[-\d]+\.npz",),
+    "runs": (r"[-\w.@+]+\.json",),
+    "calibrations": (r"[-\w.@+]+\.json",),
+}
+"""What runs and comparisons write, by folder: names under which a killed one may have left half a file."""
+_REMEDY = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
 
 
 @dataclass(frozen=True)
@@ -44,7 +65,9 @@ class RunFolder:
 
     @contextmanager
     def opened(self, settings: dict[str, Any]) -> Iterator[None]:
-        """Makes the folder, holds its lock, checks that it is this run's, and clears what a killed run half-wrote.
+        """Holds the folder's lock, checks that it is this run's or new, and clears what a killed run half-wrote.
+
+        A folder that is not claimed is left as it was, and one that was made for this is removed again.
 
         Args:
             settings: all that the run depends on, as plain values.
@@ -52,57 +75,116 @@ class RunFolder:
         Raises:
             InvalidValue: another process works on the folder, or it holds something else.
         """
+        above = next(parent for parent in (self.path, *self.path.parents) if parent.exists())
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except (FileExistsError, NotADirectoryError) as error:
             raise InvalidValue(f"output_dir={self.path}: expected a folder, found a file") from error
-        strange = [e.name for e in self.path.iterdir() if e.name != _LOCK and not e.name.endswith(".partial")]
-        if strange and not self._settings.exists():
-            rule = f"expected a new folder or a run's own, found {min(strange)} in it"
-            raise InvalidValue(f"output_dir={self.path}: {rule}")
-        os.chmod(self.path, 0o700)
-        with open(self.path / _LOCK, "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InvalidValue(f"output_dir={self.path}: expected a folder that no other run works on") from error
-            if self._settings.exists():
-                self._check_settings(settings)
-            for partial in self.path.rglob(".*.partial"):
-                partial.unlink()
-            yield
+        try:
+            self._require_new_or_own()
+            with self._locked():
+                if self._is_claimed:
+                    self._check_settings(settings)
+                    self._clear()
+                yield
+        finally:
+            if above != self.path and not self._is_claimed:
+                _remove_empty(self.path, above)
 
     def claim(self, settings: dict[str, Any], **began_with: str) -> None:
-        """Makes the folder this run's, once it is clear that the run can work.
+        """Makes the folder this run's and its owner's alone, once it is clear that the run can work.
 
         Args:
             settings: as in `opened`.
             **began_with: digests of what the settings cannot show, the owner's alone: the data, the release.
 
         Raises:
-            InvalidValue: the run began with something else.
+            InvalidValue: the run began with something else, or what it began with is gone.
         """
-        if not self._settings.exists():
+        os.chmod(self.path, OWNERS_FOLDER)
+        if not self._is_claimed:
             write_text(self._settings, json.dumps(settings, indent=2) + "\n")
+        known = {_LOCK, _SETTINGS, *(f"{name}.sha256" for name in began_with)}
+        begun = any(entry.name not in known for entry in self.path.iterdir())
         for name, digest in began_with.items():
             path = self.path / f"{name}.sha256"
-            if not path.exists():
-                write_text(path, digest + "\n", mode=0o600)
-            rule = f"the {name} that this run began with; a new output_dir for another"
-            require(path.read_text().strip() == digest, name, digest[:12], rule)
+            if not begun and not os.path.lexists(path):
+                write_text(path, digest + "\n")
+            found = read_text(path, rule=f"the digest of the {name}", remedy=_REMEDY).strip()
+            if len(found) != len(digest) or not set(found) <= set("0123456789abcdef"):
+                raise damaged(path, f"the digest of the {name}", "it is none", _REMEDY)
+            rule = f"the {name} that this run began with, by {path}; a new output_dir for another"
+            require(found == digest, name, "another", rule)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Holds the lock; a folder that stays unclaimed is left without it."""
+        path = self.path / _LOCK
+        new = not os.path.lexists(path)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(path, wait=False))
+            except BlockingIOError as error:
+                rule = "expected a folder that no other run works on"
+                raise InvalidValue(f"output_dir={self.path}: {rule}") from error
+            try:
+                yield
+            finally:
+                if new and not self._is_claimed:
+                    path.unlink(missing_ok=True)
+
+    def _require_new_or_own(self) -> None:
+        """Refuses a folder with something in it that has no settings of a run."""
+        names = sorted(entry.name for entry in self.path.iterdir())
+        strange = [name for name in names if name != _LOCK and not _is_partial_of(_SETTINGS, name)]
+        if strange and not self._is_claimed:
+            rule = f"expected a new folder or a run's own, found {strange[0]} in it, and no {_SETTINGS}"
+            raise InvalidValue(f"output_dir={self.path}: {rule}")
+
+    def _clear(self) -> None:
+        """Removes half-written files of this run, under its own names and in its own folders."""
+        for folder, names in _OWN.items():
+            remove_partials(self.path / folder, names)
+        for above in (self.path / "ensembles", self.path / "draws"):
+            for each in above.iterdir() if above.is_dir() and not above.is_symlink() else ():
+                for folder, names in _OWN.items():
+                    remove_partials(each / folder, names)
 
     @property
     def _settings(self) -> Path:
-        return self.path / "run.json"
+        return self.path / _SETTINGS
+
+    @property
+    def _is_claimed(self) -> bool:
+        return os.path.lexists(self._settings)
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(settings))
-        found = json.loads(self._settings.read_text())
+        found = read_json(self._settings, rule="the settings of the run", remedy=_REMEDY)
+        if not isinstance(found, dict):
+            raise damaged(self._settings, "the settings of the run", "no JSON object", _REMEDY)
         if found != wanted:
             asked = dict(_leaves(wanted))
             there = ", ".join(f"{key}={value}" for key, value in sorted(_leaves(found)) if asked.get(key) != value)
-            rule = f"expected a new folder or this run's own, found a run with {there or 'other settings'}"
+            shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings"
+            rule = f"expected a new folder or this run's own, found a run with {shown}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
+
+
+def _is_partial_of(name: str, found: str) -> bool:
+    """Whether it is what a call leaves that was killed while it wrote a file of that name."""
+    number = found.removeprefix(f".{name}.").removesuffix(".partial")
+    return found == f".{name}.{number}.partial" and number.isdecimal()
+
+
+def _remove_empty(path: Path, above: Path) -> None:
+    """Removes a folder and those above it as long as they are empty, up to one that was there before."""
+    while path != above:
+        try:
+            path.rmdir()
+        except OSError:
+            return
+        path = path.parent
 
 
 def _leaves(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

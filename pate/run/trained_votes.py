@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from shutil import rmtree
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.teachers import Teacher, cast_votes
+from pate.validation import require
 from pate.votes import VoteStore
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
@@ -58,8 +60,12 @@ class TrainedVotes(VoteSource):
     def _store(self) -> VoteStore:
         """The votes as bits, cast first where they are missing."""
         path = self.ensemble.folder / "votes.npz"
-        if path.exists():
-            return VoteStore.open(path, num_teachers=self.num_teachers)
-        bits = (block >= 0.5 for block in self.confidences())
         shape = {"num_queries": self.num_queries, "num_labels": self.num_labels}
+        if os.path.lexists(path):
+            found = VoteStore.open(path, num_teachers=self.num_teachers)
+            for name, wanted in shape.items():
+                there = getattr(found, name)
+                require(there == wanted, name, there, f"{wanted} in {path}; remove it, and teachers are asked again")
+            return found
+        bits = (block >= 0.5 for block in self.confidences())
         return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)

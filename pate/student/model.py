@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pate.files.atomic import replacing, write_text
-from pate.validation import InvalidValue, require, require_choice
+from pate.files.atomic import make_folder, replacing, write_text
+from pate.files.reading import damaged, read_json, require_file, unreadable
+from pate.validation import require, require_choice, require_count, require_features
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
+_REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
+_MOST_AXES, _LARGEST_INPUT = 8, 2**28
+_MOST_PROBABLE = 1 + 1e-5  # means of float32 round
 _NEED_TORCH = ("pate.student.cnn", "pate.student.mlp", "pate.student.resnet50")  # loaded for their kinds alone
 
 
@@ -55,9 +60,9 @@ class StudentModel(ABC):
         """Probability of each label, float32 `[m, num_labels]`, in [0, 1].
 
         Raises:
-            InvalidValue: inputs of another shape than the student was trained on.
+            InvalidValue: inputs of another shape than the student was trained on, or that are not finite.
         """
-        inputs = np.asarray(inputs, np.float32)
+        inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"
         require(inputs.shape[1:] == self.input_shape, "inputs.shape", inputs.shape, rule)
         return self._probabilities(inputs.reshape(len(inputs), int(np.prod(self.input_shape))))
@@ -69,7 +74,10 @@ class StudentModel(ABC):
 
     @final
     def save(self, folder: Path | str) -> None:
-        """Writes the two files; each appears whole or not at all. Equal models give equal bytes."""
+        """Writes the two files; each appears whole or not at all. Equal models give equal bytes.
+
+        The folder, and the one above it, are made where they are missing, with mode 0700; files have mode 0600.
+        """
         folder = Path(folder)
         card = {
             "kind": self.kind,
@@ -78,6 +86,7 @@ class StudentModel(ABC):
             "num_rows": self.num_rows,
             "choices": dict(self.choices),
         }
+        make_folder(folder, within=folder.parent.parent)
         with replacing(folder / _WEIGHTS) as file:
             file.write(save({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}))
         write_text(folder / _CARD, json.dumps(card, indent=2) + "\n")
@@ -90,21 +99,71 @@ class StudentModel(ABC):
             InvalidValue: no such folder, files that cannot be read, or an unknown kind.
         """
         folder = Path(folder)
-        try:
-            card: dict[str, Any] = json.loads((folder / _CARD).read_text())
-            arrays: dict[str, NDArray[np.float32]] = load_file(folder / _WEIGHTS)
-            kind, choices = str(card["kind"]), dict(card["choices"])
-            threshold, num_rows = float(card["threshold"]), int(card["num_rows"])
-            input_shape = tuple(int(size) for size in card["input_shape"])
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            found = f"{type(error).__name__}: {error}".replace("\n", " ")
-            raise InvalidValue(f"folder={folder}: expected a published student ({found})") from error
-        if kind not in StudentModel._kinds:
+        card = _read_card(folder / _CARD)
+        if card.kind not in StudentModel._kinds:
             for module in _NEED_TORCH:
                 import_module(module)
-        require_choice("kind", kind, tuple(sorted(StudentModel._kinds)))
-        return StudentModel._kinds[kind](arrays, threshold, input_shape, num_rows, choices)
+        require_choice("kind", card.kind, tuple(sorted(StudentModel._kinds)))
+        model = StudentModel._kinds[card.kind]
+        arrays = _read_weights(folder / _WEIGHTS)
+        made = model(arrays, card.threshold, card.input_shape, card.num_rows, card.choices)
+        made._require_usable(folder / _WEIGHTS)
+        return made
+
+    @final
+    def _require_usable(self, path: Path) -> None:
+        """Raises where the arrays do not make a model of this kind: asked for one prediction, it has to give one."""
+        try:
+            with np.errstate(all="ignore"):
+                said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
+            good = said.ndim == 2 and said.size > 0 and bool(((said >= 0) & (said <= _MOST_PROBABLE)).all())
+            found = "probabilities outside [0, 1]"
+        except (KeyError, ValueError, IndexError, RuntimeError, TypeError, MemoryError) as error:
+            good, found = False, f"{type(error).__name__} when it predicts"
+        if not good:
+            rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
+            raise damaged(path, rule, found, _REMEDY)
 
     @abstractmethod
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
+
+
+@dataclass(frozen=True)
+class _Card:
+    """What student.json holds."""
+
+    kind: str
+    threshold: float
+    input_shape: tuple[int, ...]
+    num_rows: int
+    choices: Mapping[str, float]
+
+
+def _read_card(path: Path) -> _Card:
+    rule = "the card of a published student"
+    found = read_json(path, rule=rule, remedy=_REMEDY)
+    try:
+        shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
+        threshold = float(found["threshold"])
+        require(0 < threshold <= 1, "threshold", threshold, "a number in (0, 1]")
+        require(0 < len(shape) <= _MOST_AXES and math.prod(shape) <= _LARGEST_INPUT, "input_shape", shape, "fewer")
+        num_rows = require_count("num_rows", found["num_rows"], minimum=0)
+        return _Card(str(found["kind"]), threshold, shape, num_rows, dict(found["choices"]))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
+
+
+def _read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
+    rule = "the weights of a published student"
+    require_file(path, rule=rule, remedy=_REMEDY)
+    try:
+        arrays: dict[str, NDArray[np.float32]] = load_file(path)
+    except OSError as error:
+        raise unreadable(path, error, rule=rule, remedy=_REMEDY) from error
+    except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
+        raise damaged(path, rule, str(error), _REMEDY) from None
+    for name, array in arrays.items():
+        if array.dtype != np.float32 or np.isnan(array).any():
+            raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
+    return arrays

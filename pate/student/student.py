@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
 from pate.student.model import StudentModel
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import require, require_array, require_count, require_features
 
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Called with an epoch's number and its losses."""
@@ -100,12 +100,9 @@ class Student(ABC):
 def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Returns the inputs flattened to float32 `[n, d]` and the labels, or raises `InvalidValue`."""
     require_count("seed", seed, minimum=0)
-    inputs, labels = np.asarray(inputs), np.asarray(labels)
+    inputs, labels = require_features("inputs", inputs), require_array("labels", labels, kinds=None)
     require(labels.dtype == np.bool_, "labels.dtype", labels.dtype, "bool")
-    require(inputs.ndim >= 2, "inputs.shape", inputs.shape, "[n, …]")
     good = labels.ndim == 2 and len(labels) == len(inputs) and labels.shape[1] > 0
     require(good, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")
-    if not np.isfinite(inputs).all():
-        raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
     width = int(np.prod(inputs.shape[1:]))  # not -1, which fails without rows
     return inputs.astype(np.float32, copy=False).reshape(len(inputs), width), labels

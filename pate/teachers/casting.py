@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.atomic import write_arrays
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import make_folder, write_arrays
 from pate.networks.device import device_memory, one_thread
 from pate.teachers.checkpoint import CheckpointStore
 from pate.teachers.teacher import Teacher
 from pate.validation import require_count
+
+_ASK_AGAIN = "remove it, and the same command asks these teachers again"
 
 
 def cast_votes(
@@ -45,13 +49,14 @@ def cast_votes(
     for first in range(0, num_teachers, chunk_size):
         last = min(first + chunk_size, num_teachers)
         path = None if scratch is None else scratch / f"confidences-{first:06d}-{last:06d}.npz"
-        if path is not None and path.exists():
-            with np.load(path) as kept:
-                yield first, kept["confidences"]
+        if path is not None and os.path.lexists(path):
+            form = ArrayForm("f", (last - first, len(inputs), None))
+            yield first, read_arrays(path, {"confidences": form}, remedy=_ASK_AGAIN)["confidences"]
             continue
         states = [store.load(index) for index in range(first, last)]
         with one_thread(), device_memory("CUDA_VISIBLE_DEVICES= before the command asks them on the processor"):
             confidences = teacher.predict_many(states, inputs)
         if path is not None:
+            make_folder(path.parent, within=path.parent.parent)
             write_arrays(path, confidences=confidences)
         yield first, confidences

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.teachers.voter import Voter
-from pate.validation import InvalidValue, require
+from pate.validation import require, require_array, require_features
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
@@ -40,13 +40,12 @@ class Shard:
     labels: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        require(self.inputs.ndim >= 2, "inputs.shape", self.inputs.shape, "[n, …]")
+        require_features("inputs", self.inputs)
+        require_array("labels", self.labels, kinds=None)
         require(len(self) > 0, "len(inputs)", len(self), "at least one record a teacher")
         require(self.labels.dtype == np.bool_, "labels.dtype", self.labels.dtype, "bool")
         good = self.labels.ndim == 2 and len(self.labels) == len(self) and self.labels.shape[1] > 0
         require(good, "labels.shape", self.labels.shape, f"[{len(self)}, num_labels]")
-        if not np.isfinite(self.inputs).all():
-            raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
 
     def __len__(self) -> int:
         return len(self.inputs)

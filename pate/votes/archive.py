@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.files.arrays import read_array
 from pate.files.atomic import replacing
 
 _Header = dict[str, object]
@@ -39,20 +41,23 @@ def write_archive(
 
 
 def read_scalar(archive: zipfile.ZipFile, name: str) -> int:
-    """Reads a whole number that `write_archive` was given."""
+    """Reads a whole number that `write_archive` was given; raises one of `UNREADABLE` where there is another thing."""
     with archive.open(f"{name}.npy") as member:
-        return int(np.lib.format.read_array(member, allow_pickle=False))
+        value = read_array(member, archive.getinfo(f"{name}.npy").file_size)
+    if value.shape != () or value.dtype.kind not in "iu":
+        raise ValueError(f"{name} is no whole number")
+    return int(value)
 
 
 def read_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
     """Reads the shape of the main array and checks that all of its bytes are in the file.
 
     Raises:
-        ValueError: not a uint8 array in C order, or of another length than its header says.
+        ValueError: not a uint8 array in C order, or of another length than its header says; others of `UNREADABLE`.
     """
     with archive.open(f"{name}.npy") as member:
         shape = _read_header(member)
-        length = member.tell() + int(np.prod(shape))
+        length = member.tell() + math.prod(shape)
     found = archive.getinfo(f"{name}.npy").file_size
     if found != length:
         raise ValueError(f"{name} has {found} bytes where its header promises {length}")
@@ -65,13 +70,17 @@ def read_blocks(path: Path, name: str, rows: int) -> Iterator[NDArray[np.uint8]]
         shape = _read_header(member)
         for first in range(0, shape[0], rows):
             count = min(rows, shape[0] - first)
-            data = member.read(count * int(np.prod(shape[1:])))
+            size = count * math.prod(shape[1:])
+            data = member.read(size)
+            if len(data) != size:
+                raise ValueError("the file ends early")
             yield np.frombuffer(data, np.uint8).reshape(count, *shape[1:])
 
 
 def _read_header(member: IO[bytes]) -> tuple[int, ...]:
-    np.lib.format.read_magic(member)
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise ValueError("another version of numpy's format")
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
     if dtype != np.uint8 or fortran_order:
-        raise ValueError(f"expected uint8 in C order, found {dtype}")
+        raise ValueError(f"expected uint8 in C order, found {str(dtype)[:40]}")
     return shape

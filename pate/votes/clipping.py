@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.validation import InvalidValue, require, require_array, require_count, require_positive
 from pate.votes.low_rank_votes import LowRankVotes
 
 Array = NDArray[np.float64]
@@ -135,10 +135,7 @@ def _blocks(votes: Any, entries: int) -> Iterator[NDArray[Any] | LowRankVotes]:
         if isinstance(block, LowRankVotes):
             yield block
             continue
-        try:
-            array = np.asarray(block)
-        except ValueError as error:
-            raise InvalidValue("votes: expected rows of equal length") from error
+        array = require_array("votes", block, kinds=None)
         require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
         for start in range(0, len(array), rows):
             yield array[start : start + rows]

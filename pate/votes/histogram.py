@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import require
+from pate.validation import require, require_array
 
 _BYTE_MAX = 255
 
@@ -41,7 +41,7 @@ def histogram(teacher_votes: Any) -> NDArray[np.int64]:
 
 def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
     """Returns bool `[num_teachers, num_queries, num_labels]` with at least one entry, or raises."""
-    votes = np.asarray(teacher_votes)
+    votes = require_array(name, teacher_votes, kinds=None)
     require(votes.dtype == np.bool_, f"{name}.dtype", votes.dtype, "bool votes")
     require(votes.ndim == 3, f"{name}.shape", votes.shape, "[num_teachers, num_queries, num_labels]")
     require(votes.size > 0, f"{name}.shape", votes.shape, "at least one teacher, query and label")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_count
+from pate.files.arrays import UNREADABLE, check_members, one_line
+from pate.files.reading import damaged, require_file, unreadable
+from pate.validation import require, require_count
 from pate.votes.archive import read_blocks, read_scalar, read_shape, write_archive
 from pate.votes.histogram import histogram, require_teacher_votes
 
 _BLOCK_BYTES = 32 * 2**20  # of unpacked votes held at once
+_RULE = "a whole vote file"
+_REMEDY = "of a run, remove it, and the same command asks the teachers again; of others, save it anew"
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class VoteStore:
         """Writes the votes of teachers 0, 1, … in order; the file appears when it is complete.
 
         Args:
-            path: where; its folder is made, a file there is replaced.
+            path: where, in a folder that is there; a file of that name is replaced.
             blocks: bool `[c, num_queries, num_labels]` each, together num_teachers teachers.
             num_teachers: N.
             num_queries: Q.
@@ -76,7 +81,7 @@ class VoteStore:
 
     @classmethod
     def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
-        """Opens a vote file and checks that it is whole.
+        """Opens a vote file and checks what it says of itself; `blocks` checks its content.
 
         Args:
             path: the file.
@@ -86,14 +91,13 @@ class VoteStore:
             InvalidValue: no such file, a torn or foreign file, or another number of teachers.
         """
         path = Path(path)
-        require(path.is_file(), "votes", path, "an existing vote file")
-        try:
-            with zipfile.ZipFile(path) as archive:
-                num_labels, shape = read_scalar(archive, "num_labels"), read_shape(archive, "packed")
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
-            raise InvalidValue(f"votes={path}: expected a vote file ({_one_line(error)})") from error
+        require_file(path, rule=_RULE, remedy=_REMEDY)
+        with _refusing_damage(path), zipfile.ZipFile(path) as archive:
+            check_members(archive, None)
+            num_labels, shape = read_scalar(archive, "num_labels"), read_shape(archive, "packed")
         consistent = len(shape) == 3 and min(shape) > 0 and num_labels > 0 and shape[2] == -(-num_labels // 8)
-        require(consistent, "packed.shape", shape, f"[N, Q, ceil({num_labels} / 8)], none of them 0")
+        if not consistent:
+            raise damaged(path, f"packed [N, Q, ceil({num_labels} / 8)], none of them 0", f"shape {shape}", _REMEDY)
         if num_teachers is not None:
             require(shape[0] == num_teachers, "num_teachers", shape[0], f"{num_teachers} teachers in {path}")
         return cls(path, shape[0], shape[1], num_labels)
@@ -105,14 +109,16 @@ class VoteStore:
             InvalidValue: bits set behind the last label, or bytes that fail the file's checksum.
         """
         rows = max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))
-        try:
-            for packed in read_blocks(self.path, "packed", rows):
-                bits = np.unpackbits(packed, axis=-1)
-                stray = bits[..., self.num_labels :].any()
-                require(not stray, "packed", self.path, f"no bits behind label {self.num_labels - 1}")
-                yield bits[..., : self.num_labels].view(np.bool_)
-        except zipfile.BadZipFile as error:
-            raise InvalidValue(f"votes={self.path}: expected a whole file ({_one_line(error)})") from error
+        blocks = read_blocks(self.path, "packed", rows)
+        while True:
+            with _refusing_damage(self.path):  # but not what the caller does with a block
+                packed = next(blocks, None)
+            if packed is None:
+                return
+            bits = np.unpackbits(packed, axis=-1)
+            if bits[..., self.num_labels :].any():
+                raise damaged(self.path, _RULE, f"bits behind label {self.num_labels - 1}", _REMEDY)
+            yield bits[..., : self.num_labels].view(np.bool_)
 
     def teacher_votes(self) -> NDArray[np.bool_]:
         """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
@@ -137,5 +143,11 @@ def _pack(blocks: Iterable[NDArray[np.bool_]], shape: tuple[int, ...]) -> Iterat
     require(written == shape[0], "num_teachers", shape[0], f"the {written} teachers given")
 
 
-def _one_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+@contextmanager
+def _refusing_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise unreadable(path, error, rule=_RULE, remedy=_REMEDY) from error
+    except UNREADABLE as error:
+        raise damaged(path, _RULE, one_line(error), _REMEDY) from None

@@ -10,12 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_choice, require_count, require_histogram
+from pate.files.arrays import UNREADABLE, check_members, is_array_file, one_line, read_array
+from pate.files.atomic import is_regular
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_entries,
+    require_histogram,
+)
 from pate.votes.histogram import histogram
 from pate.votes.store import VoteStore
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
 _NAMES = ("votes", "teacher_votes", "counts")
+_SHOWN = 20
+_LARGEST = 2**40
+_MOST_BYTES = 2**32
+"""What a vote file may expand to: an array is read whole, and so are packed votes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +60,8 @@ class ImportedVotes:
                 given, must be that) as classes, and other integers `[Q, L]` as histogram.
             num_teachers: needed for a histogram; elsewhere checked.
 
+        A file that expands to more than 4 GiB is refused: counts [Q, L] of the same votes take less.
+
         Raises:
             InvalidValue: no such file, another format, or impossible votes.
         """
@@ -71,28 +86,49 @@ def read_sets(path: Path | str) -> NDArray[np.bool_]:
     array = _load(Path(path), name="prior")
     require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
     bits = (array == 0) | (array == 1)
-    require(bool(bits.all()), "prior", array[~bits][:1], "bits")
+    require_entries("prior", bits, "bits")
     return array.astype(np.bool_)
 
 
 def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
-    require(path.is_file(), name, path, "an existing .npy or .npz file")
+    """The one array that is meant, of finite numbers; nothing that a header promises takes memory unchecked."""
+    require(is_regular(path), name, path, "an existing .npy or .npz file")
     try:
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            if {"packed", "num_labels"} <= set(loaded):
-                return VoteStore.open(path).teacher_votes()
-            found = list(loaded)
-            named = [known for known in (name, *_NAMES) if known in found]
-            rule = f"a file with one array, or with one called {' or '.join(dict.fromkeys((name, *_NAMES)))}"
-            require(bool(named) or len(found) == 1, name, f"{path} [{', '.join(found)}]", rule)
-            return np.asarray(loaded[(named or found)[0]])
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
-        if isinstance(error, (InvalidValue, PermissionError)):
+        array = _array_of(path, name)
+    except OSError as error:
+        if isinstance(error, PermissionError):
             raise
-        raise InvalidValue(f"{name}={path}: expected an .npy or .npz file of numbers") from error
+        raise InvalidValue(f"{name}={path}: expected a file that can be read ({error.strerror})") from error
+    except UNREADABLE as error:
+        if isinstance(error, InvalidValue):
+            raise
+        raise InvalidValue(f"{name}={path}: expected an .npy or .npz file of numbers ({one_line(error)})") from error
+    if array.dtype.kind == "f":
+        require_entries(name, np.isfinite(array), "finite numbers")
+    return array
+
+
+def _array_of(path: Path, name: str) -> NDArray[Any]:
+    with path.open("rb") as file:
+        if is_array_file(file.read(6)):
+            file.seek(0)
+            return read_array(file, path.stat().st_size)
+    with zipfile.ZipFile(path) as archive:
+        check_members(archive, _MOST_BYTES)
+        found = [member.removesuffix(".npy") for member in archive.namelist()]
+        if {"packed", "num_labels"} <= set(found):
+            store = VoteStore.open(path)
+            size = store.num_teachers * store.num_queries * store.num_labels
+            rule = f"at most {_MOST_BYTES:,} votes in a file"
+            require(size <= _MOST_BYTES, name, f"{size:,} votes", rule)
+            return store.teacher_votes()
+        named = [known for known in (name, *_NAMES) if known in found]
+        rule = f"a file with one array, or with one called {' or '.join(dict.fromkeys((name, *_NAMES)))}"
+        shown = ", ".join(member[:_SHOWN] for member in found[:_SHOWN])
+        require(bool(named) or len(found) == 1, name, f"{path} [{shown}]", rule)
+        member = archive.getinfo(f"{(named or found)[0]}.npy")
+        with archive.open(member) as content:
+            return read_array(content, member.file_size)
 
 
 def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
@@ -123,7 +159,7 @@ def _of_teachers(array: NDArray[Any]) -> ImportedVotes:
         whole = np.issubdtype(array.dtype, np.integer)
         inside = (array == 0) | (array == 1) if whole else (array >= 0) & (array <= 1)
         rule = "votes 0 or 1" if whole else "confidences in [0, 1]"
-        require(bool(inside.all()), "votes", array[~inside][:1], rule)
+        require_entries("votes", inside, rule)
         array = np.asarray(array >= 0.5)
     return ImportedVotes("teacher_votes", histogram(array), len(array), int(array.sum(axis=2).max()))
 
@@ -156,10 +192,11 @@ def _checked(counts: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64
 
 
 def _whole(array: NDArray[Any]) -> NDArray[np.integer]:
-    """Counts that were saved as floats, as integers."""
-    if np.issubdtype(array.dtype, np.floating):
-        broken = ~(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))
-        require(not broken.any(), "votes", array[broken][:1], "whole numbers")
-        return np.asarray(array.astype(np.int64))
-    require(bool(np.issubdtype(array.dtype, np.integer)), "votes.dtype", array.dtype, "counts of votes")
-    return array
+    """Counts that were saved as floats, as integers; sums of them are exact."""
+    require(array.size > 0, "votes.shape", array.shape, "at least one query and label")
+    require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+        require_entries("votes", array == np.floor(array), "whole numbers")
+    require_entries("votes", (array >= 0) & (array < _LARGEST), f"counts in 0..{_LARGEST - 1}")
+    return array.astype(np.int64) if array.dtype.kind == "f" else array

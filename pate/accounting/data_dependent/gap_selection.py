@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pate.accounting.data_dependent.cost import DataDependentCost, order_array, rank_of
 from pate.accounting.events import BoundedRangeEvent
 from pate.accounting.renyi import bounded_range_rdp
-from pate.validation import require, require_each
+from pate.validation import require, require_entries
 
 Array = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def top_log_odds(utilities: Array) -> Array:
     """
     values = np.array(utilities, dtype=np.float64)
     require(values.ndim == 2 and values.shape[1] >= 2, "utilities.shape", values.shape, "[num_queries, at least 2]")
-    require_each("utilities", values, np.isfinite(values), "finite numbers")
+    require_entries("utilities", np.isfinite(values), "finite numbers")
     rows, best = np.arange(len(values)), values.argmax(axis=1)
     largest = values[rows, best]
     values[rows, best] = -np.inf

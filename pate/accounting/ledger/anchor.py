@@ -90,7 +90,7 @@ def read_anchor(path: Path) -> Anchor | None:
 def begin_anchor(path: Path, anchor: Anchor) -> None:
     """Makes the anchor of a ledger that has one line."""
     before = Anchor(anchor.num_lines - 1, hashlib.sha256().hexdigest())
-    with replacing(anchor_path(path), mode=0o600) as file:
+    with replacing(anchor_path(path)) as file:
         os.fchmod(file.fileno(), 0o600)  # whatever the umask took away
         file.write(before.to_bytes() + anchor.to_bytes())
 

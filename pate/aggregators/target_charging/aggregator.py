@@ -17,6 +17,7 @@ from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import PriorRule, ReleaseContext
 from pate.aggregators.target_charging.rounds import KeptRounds, Round
+from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.source import VoteSource
@@ -38,6 +39,11 @@ class ChargedRelease(Release):
     hits: Bits
     num_asked: int
     target_hits: int
+
+    _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
+        "hits": ArrayForm("b", (None,)),
+        "num_asked": ArrayForm("iu", ()),
+    }
 
     @property
     def session(self) -> ChargedRelease:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.release_context import Watch
+from pate.files.arrays import ArrayForm
 from pate.files.kept_arrays import KeptArrays
 
 Bits = NDArray[np.bool_]
@@ -26,6 +27,13 @@ class Round:
     labels: Bits
     answered: Bits
     hits: Bits
+
+
+_FORMS = {
+    "labels": ArrayForm("b", (None, None)),
+    "answered": ArrayForm("b", (None,)),
+    "hits": ArrayForm("b", (None,)),
+}
 
 
 @dataclass
@@ -49,7 +57,7 @@ class KeptRounds:
     def done(self) -> list[Round]:
         """The first rounds, up to the first that is missing."""
         rounds: list[Round] = []
-        while (arrays := self.kept.read(_name(len(rounds)))) is not None:
+        while (arrays := self.kept.read(_name(len(rounds)), _FORMS)) is not None:
             rounds.append(Round(**arrays))
         for outcome in rounds:
             self._tell(outcome)

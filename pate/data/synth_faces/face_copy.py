@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from pate.data.stages import Stage, unwatched
 from pate.data.synth_faces.attributes import BLOCK, draw_attributes
 from pate.data.synth_faces.drawing import draw_faces, place_points
 from pate.data.synth_faces.population import NAMES, NUM_PHOTOGRAPHS
-from pate.files.atomic import write_text
+from pate.files.atomic import make_folder, remove_partials, write_text
+from pate.files.reading import read_json
 from pate.validation import InvalidValue, require, require_choice, require_count
 
 _OFFICIAL = (162_770, 19_867, 19_962)  # train, validation, test
@@ -75,7 +77,7 @@ class FaceCopy:
         """
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         done = self._claim(folder)
-        images.mkdir(parents=True, exist_ok=True)
+        make_folder(images, within=folder)
         with stage("drawing faces", self.count) as advance:
             for block in range(done, self._num_blocks):
                 self._write_block(images, block)
@@ -96,14 +98,14 @@ class FaceCopy:
             strange = sorted(name for name in names if not name.endswith(".partial"))
             if strange:
                 raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {strange[0]}")
+            make_folder(folder)
             self._note(folder, 0)
-        content = json.loads(marker.read_text())
+        content = read_json(marker, rule="the marker of a copy", remedy="remove the folder and make it anew")
         wanted = {"synthetic": True, **asdict(self)}
         found = ", ".join(f"{key}={content.get(key)}" for key in wanted if content.get(key) != wanted[key])
         if found:
             raise InvalidValue(f"output={folder}: expected a new folder or a part of this copy, found {found}")
-        for partial in folder.glob(".*.partial"):
-            partial.unlink()  # of a call that was killed
+        remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
         return int(content["blocks_written"])
 
     def _note(self, folder: Path, blocks_written: int) -> None:

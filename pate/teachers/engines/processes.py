@@ -94,9 +94,9 @@ class ProcessesEngine(Engine):
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Workers that start meanwhile leave Ctrl-C to this process, which answers it a moment later and stops them."""
+    """Workers that start meanwhile leave signals to this process, which answers them a moment later and stops them."""
     ensure_running()  # a tracker that starts with the first worker would let Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
     finally:

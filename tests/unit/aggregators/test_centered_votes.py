@@ -65,8 +65,8 @@ def test_the_prevalence_stays_within_bounds_whatever_the_noise() -> None:
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        (np.full((2, 3), 1.5), r"label_shares=1\.5: expected numbers in \[0, 1\]"),
-        (np.full((2, 3), np.nan), r"label_shares=nan: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), 1.5), r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
+        (np.full((2, 3), np.nan), r"label_shares\[0, 0\]: expected numbers in \[0, 1\]"),
         (np.zeros(3), r"label_shares\.shape=float64 \(3,\): expected numbers \[num_teachers, num_labels\]"),
         (np.zeros((3, 2)), r"num_teachers=2: expected 3, the shares' rows"),
     ],
@@ -207,8 +207,8 @@ def test_a_center_must_fit_and_a_stream_is_read_once() -> None:
     ("votes", "message"),
     [
         (np.ones((5, 20, 3), dtype=np.int64), r"votes\.dtype=int64: expected bool votes or floats"),
-        (np.full((5, 20, 3), np.nan), r"votes=nan: expected numbers in \[0, 1\]"),
-        (np.full((5, 20, 3), 1.5), r"votes=1\.5: expected numbers in \[0, 1\]"),
+        (np.full((5, 20, 3), np.nan), r"votes\[0, 0, 0\]: expected numbers in \[0, 1\]"),
+        (np.full((5, 20, 3), 1.5), r"votes\[0, 0, 0\]: expected numbers in \[0, 1\]"),
         (np.ones((20, 3)), r"votes\.shape=\(20, 3\): expected an array \[num_teachers, num_queries, num_labels\]"),
         ([[[1.0], [1.0, 1.0]]], r"votes: expected rows of equal length"),
     ],

@@ -44,10 +44,10 @@ def test_groups_are_numbered() -> None:
     [
         (None, None, "X_public=None: expected public samples, or public_fraction"),
         (None, 1.0, r"public_fraction=1.0: expected a number in \(0, 1\)"),
-        (list("aabbccddee"), 0.3, r"groups=\[3\]: expected no group with private and public rows"),
-        ([*"aabbccdd", None, None], 0.3, r"groups=\['None'\]: expected a group for each record, none missing"),
-        ([*"aabbccdd", np.nan, "e"], 0.3, r"groups=\['nan'\]: expected a group for each record, none missing"),
-        ([*range(9), np.nan], 0.3, r"groups=\[nan\]: expected a group for each record, none missing"),
+        (list("aabbccddee"), 0.3, r"groups=1 in both: expected no group with private and public rows"),
+        ([*"aabbccdd", None, None], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
+        ([*"aabbccdd", np.nan, "e"], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
+        ([*range(9), np.nan], 0.3, r"groups\[\d\]: expected a group for each record, none missing"),
         (list("aabb"), 0.3, r"groups.shape=\(4,\): expected \(10,\), one group for each record"),
     ],
 )

@@ -119,11 +119,11 @@ def test_scores_refuse_what_is_no_share() -> None:
     [
         ('"delta"', '"delta_"', r"report.privacy=\['delta_'\]: expected only the keys epsilon, delta"),
         ('"delta": 1e-06,', "", r"report.privacy=.*: expected also the keys delta"),
-        ('"real": true', '"real": 1', r"report.data.real=1: expected a value of type bool"),
+        ('"real": true', '"real": 1', r"report.data.real=int: expected a value of type bool"),
         ('"epsilon": 7.9912', '"epsilon": NaN', r"number=NaN: expected strict JSON"),
-        ('"epsilon": 7.9912', '"epsilon": "8"', r"report.privacy.epsilon=8: expected a number"),
-        ('"num_labels": 4', '"num_labels": true', r"report.data.num_labels=True: expected .* int"),
-        ('"num_teachers": 411', '"num_teachers": [1]', r"report.teachers.num_teachers=\[1\]: expected .* int"),
+        ('"epsilon": 7.9912', '"epsilon": "8"', r"report.privacy.epsilon=str: expected a number"),
+        ('"num_labels": 4', '"num_labels": true', r"report.data.num_labels=bool: expected .* int"),
+        ('"num_teachers": 411', '"num_teachers": [1]', r"report.teachers.num_teachers=list: expected .* int"),
     ],
 )
 def test_reading_names_the_key_that_is_wrong(report: Report, old: str, new: str, message: str) -> None:
@@ -135,12 +135,12 @@ def test_reading_names_the_key_that_is_wrong(report: Report, old: str, new: str,
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3"])
 def test_reading_refuses_what_is_no_object(text: str) -> None:
-    with pytest.raises(InvalidValue, match=r"report=.*: expected a JSON object"):
+    with pytest.raises(InvalidValue, match=r"^report(=\w+)?: expected a JSON object"):
         Report.from_json(text)
 
 
 def test_write_replaces_the_file_and_leaves_nothing_else(report: Report, tmp_path: Path) -> None:
-    path = tmp_path / "run" / "report.json"
+    path = tmp_path / "report.json"
     report.write(path)
     replace(report, seed=7).write(path)
     assert Report.from_json(path.read_text()).seed == 7

@@ -24,7 +24,7 @@ def test_votes_come_in_order_whatever_the_chunk(trained, queries, chunk_size):
 
 
 def test_votes_need_every_teacher(trained, queries):
-    with pytest.raises(InvalidValue, match="teacher=7: expected a checkpoint"):
+    with pytest.raises(InvalidValue, match="expected the checkpoint of teacher 7"):
         list(cast_votes(TEACHER, trained, 8, queries))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes import VoteStore
+from pate.votes import VoteStore, vote_files
 from pate.votes.vote_files import ImportedVotes
 
 BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
@@ -72,18 +72,22 @@ def test_archives_are_searched_by_name(tmp_path: Path) -> None:
     ("array", "options", "message"),
     [
         (COUNTS, {}, "num_teachers=None: expected a number, counts of votes do not say how many teachers there were"),
-        (COUNTS, {"num_teachers": 2}, r"votes=\d: expected counts in 0\.\.2"),
+        (COUNTS, {"num_teachers": 2}, r"votes\[\d, \d\]: expected counts in 0\.\.2"),
         (BITS, {"num_teachers": 8}, "num_teachers=8: expected 9, in votes"),
         (BITS, {"num_teachers": 0}, "num_teachers=0: expected a whole number >= 1"),
         (BITS, {"layout": "table"}, "layout=table: expected one of auto, teacher_votes, histogram, classes, pairs"),
         (BITS, {"layout": "classes"}, r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_classes\]"),
         (BITS, {"layout": "pairs"}, r"votes\.shape=\(9, 5, 4\): expected \[num_queries, num_labels, 2\]"),
         (CLASSES, {"layout": "teacher_votes"}, r"votes\.shape=\(2, 3\): expected \[num_teachers, num_queries"),
-        (BITS * 2.5, {}, r"votes=\[2\.5\]: expected confidences in \[0, 1\]"),
-        (BITS * 3, {}, r"votes=\[3\]: expected votes 0 or 1"),
-        (np.where(BITS, np.nan, 0.2), {}, r"votes=\[nan\]: expected confidences in \[0, 1\]"),
-        (COUNTS + 0.5, {"num_teachers": 20}, r"votes=\[\d\.5\]: expected whole numbers"),
-        (COUNTS.astype(str), {"num_teachers": 20, "layout": "histogram"}, r"votes\.dtype=<U.*: expected counts of"),
+        (BITS * 2.5, {}, r"votes\[0, 0, 1\]: expected confidences in \[0, 1\]"),
+        (BITS * 3, {}, r"votes\[0, 0, 1\]: expected votes 0 or 1"),
+        (np.where(BITS, np.nan, 0.2), {}, r"votes\[0, 0, 1\]: expected finite numbers"),
+        (COUNTS + 0.5, {"num_teachers": 20}, r"votes\[0, \d\]: expected whole numbers"),
+        (
+            COUNTS.astype(str),
+            {"num_teachers": 20, "layout": "histogram"},
+            r"votes=.*: expected an \.npy or \.npz file of numbers \(dtype <U",
+        ),
         (
             CLASSES * [[1], [2]],
             {"layout": "classes"},
@@ -128,3 +132,67 @@ def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> No
         InvalidValue, match=r"votes=.*\[arr_0, arr_1\]: expected a file with one array, or with one called"
     ):
         ImportedVotes.read(path)
+
+
+def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(vote_files, "_MOST_BYTES", 10_000)
+    np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
+    with pytest.raises(InvalidValue, match=r"80,128 bytes once it is expanded, at most 10,000"):
+        ImportedVotes.read(tmp_path / "bomb.npz")
+    np.savez_compressed(tmp_path / "small.npz", votes=np.zeros((10, 20, 4), np.uint8))
+    assert ImportedVotes.read(tmp_path / "small.npz").num_teachers == 10
+
+
+def test_a_header_of_a_million_million_votes_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "votes.npy"
+    with path.open("wb") as file:
+        header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(b"few")
+    with pytest.raises(InvalidValue, match=r"bytes where the header promises \(1000000, 1000000\) of int64"):
+        ImportedVotes.read(path)
+
+
+@pytest.mark.parametrize("layout", ["auto", "teacher_votes", "histogram", "classes", "pairs"])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[1, None]], dtype=object),
+        np.zeros((2, 3), dtype=[("a", int)]),
+        np.ones((2, 3), complex),
+        np.array(3),
+        np.zeros((2, 2, 2, 2), int),
+        -np.ones((3, 4), int),
+        -np.ones((3, 4, 2), int),
+        np.full((2, 3, 2), np.inf),
+        np.zeros((0, 3)),
+        np.full((3, 2), 2**62),
+        np.full((3, 4), -(2**63)),
+        np.full((2, 3), 1e38),
+        np.zeros((2, 3), "M8[s]"),
+    ],
+    ids=str,
+)
+def test_strange_arrays_are_one_short_line(tmp_path: Path, array: Any, layout: str) -> None:
+    np.save(tmp_path / "votes.npy", array, allow_pickle=True)
+    with pytest.raises(InvalidValue, match=r"^votes") as caught:
+        ImportedVotes.read(tmp_path / "votes.npy", layout=layout, num_teachers=10)
+    assert "\n" not in str(caught.value)
+    assert "pickle" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "content", ["1,2\n3,4\n".encode("utf-16"), b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00" + b"(" * 118]
+)
+def test_other_files_are_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "votes.csv").write_bytes(content)
+    with pytest.raises(InvalidValue, match=r"^votes=\S+votes\.csv: expected an \.npy or \.npz file of numbers \(.+\)$"):
+        ImportedVotes.read(tmp_path / "votes.csv")
+
+
+def test_orders_of_bytes_and_axes_make_no_difference(tmp_path: Path) -> None:
+    votes = np.random.default_rng(0).random((4, 5, 6)) > 0.5
+    for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
+        np.save(tmp_path / "votes.npy", array)
+        assert ImportedVotes.read(tmp_path / "votes.npy").counts.tolist() == votes.sum(axis=0).tolist()

@@ -222,7 +222,9 @@ def test_identities_are_needed_only_where_people_are_the_groups(csv_copy: Path) 
 def test_a_person_in_two_splits_is_refused(text_copy: Path, edit: Edit) -> None:
     edit("identity_CelebA.txt", "000005.jpg 8", "000005.jpg 7")
     assert len(CelebA(root=text_copy, image_size=4).load().public) == 2
-    with pytest.raises(InvalidValue, match=r"^group_id=7: expected in one split, found in private and public$"):
+    with pytest.raises(
+        InvalidValue, match=r"^group_ids: expected each group in one split, found 1 in private and public$"
+    ):
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 

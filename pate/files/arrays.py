@@ -1,0 +1,180 @@
+"""Arrays read back from .npy and .npz files: numbers alone, as long as their header says, whole by their checksum."""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.files.reading import FROM_BACKUP, damaged, require_file, unreadable
+
+Arrays = dict[str, NDArray[Any]]
+
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+)
+"""What zipfile and numpy raise on bytes that are no archive of arrays."""
+
+_MAGIC = np.lib.format.MAGIC_PREFIX
+_BLOCK = 2**24
+_KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats"}
+
+
+@dataclass(frozen=True)
+class ArrayForm:
+    """What an array in a file has to be.
+
+    Attributes:
+        kind: numpy's letters of the dtypes that are allowed, such as "b" or "iu".
+        shape: with None for a length that may be anything; None for any shape.
+    """
+
+    kind: str
+    shape: tuple[int | None, ...] | None = None
+
+    def mismatch(self, array: NDArray[Any]) -> str:
+        """What is wrong with an array, in words; empty where nothing is."""
+        if array.dtype.kind not in self.kind:
+            return f"dtype {array.dtype}"
+        fits = self.shape is None or (
+            len(self.shape) == array.ndim
+            and all(want in (None, found) for want, found in zip(self.shape, array.shape, strict=True))
+        )
+        return "" if fits else f"shape {array.shape}"
+
+    def __str__(self) -> str:
+        sizes = ("n" if size is None else str(size) for size in self.shape or ())
+        shape = "" if self.shape is None else f" [{', '.join(sizes)}]"
+        return " or ".join(_KINDS[letter] for letter in self.kind) + shape
+
+
+def read_arrays(
+    path: Path, forms: Mapping[str, ArrayForm] | None = None, *, remedy: str = FROM_BACKUP, most: int | None = None
+) -> Arrays:
+    """The arrays of an .npz file.
+
+    Nothing is unpickled, and nothing grows: a header that promises more than the file holds is refused before memory is
+    taken for it.
+
+    Args:
+        path: the file.
+        forms: the arrays that it has to hold, these and no others; None takes whatever there is.
+        remedy: what to do where it is damaged.
+        most: bytes that compressed arrays may grow to, all together; None refuses compressed ones, which this package
+            does not write.
+
+    Raises:
+        DamagedFile: no such file, a checksum that fails, arrays that are no numbers or of another form.
+        PermissionError: this user may not read it.
+    """
+    rule = "an .npz file as it was written"
+    require_file(path, rule=rule, remedy=remedy)
+    try:
+        arrays = _read(path, most)
+    except OSError as error:
+        raise unreadable(path, error, rule=rule, remedy=remedy) from error
+    except UNREADABLE as error:
+        raise damaged(path, rule, one_line(error), remedy) from None
+    if forms is not None:
+        if strange := sorted(arrays.keys() ^ forms.keys()):
+            raise damaged(path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy)
+        for name, form in forms.items():
+            if wrong := form.mismatch(arrays[name]):
+                raise damaged(path, f"{name} as {form}", wrong, remedy)
+    return arrays
+
+
+def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
+    """One array in numpy's format, of which header and data are `size` bytes.
+
+    Raises:
+        ValueError: not so, or the array is not of numbers. Others of `UNREADABLE` are numpy's.
+    """
+    version = np.lib.format.read_magic(file)
+    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in read_header:
+        raise ValueError(f"format version {version}")
+    shape, fortran_order, dtype = read_header[version](file)
+    if dtype.kind not in "biuf":
+        raise ValueError(f"dtype {_short(dtype)} where numbers are expected")
+    count = 1
+    for length in shape:
+        if length < 0:
+            raise ValueError("a length below 0")
+        count *= length
+    if file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"{size} bytes where the header promises {_short(shape)} of {dtype}")
+    data = bytearray()
+    while block := file.read(_BLOCK):  # to the end, where a checksum is compared
+        data += block
+    if len(data) != count * dtype.itemsize:
+        raise ValueError("the file ends early")
+    if dtype.kind == "b" and count and max(data) > 1:
+        raise ValueError("bits other than 0 and 1")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
+
+
+def is_array_file(start: bytes) -> bool:
+    """Whether a file that starts like this is an .npy."""
+    return start.startswith(_MAGIC)
+
+
+def one_line(error: BaseException) -> str:
+    """An error of a library in a few words, without its advice."""
+    return (str(error).splitlines() or [""])[0].partition("\x00")[0][:120] or type(error).__name__
+
+
+def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
+    """Raises ValueError where a member appears twice, or takes more memory than it should.
+
+    Args:
+        archive: opened.
+        most: see `read_arrays`.
+    """
+    members = archive.infolist()
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("an array twice")
+    if most is None and any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("a compressed array")
+    total = sum(member.file_size for member in members)
+    if most is not None and total > most:
+        raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
+
+
+def _read(path: Path, most: int | None) -> Arrays:
+    with zipfile.ZipFile(path) as archive:
+        check_members(archive, most)
+        arrays = {}
+        for member in archive.infolist():
+            name, ending = member.filename[:-4], member.filename[-4:]
+            if ending != ".npy" or not name.isidentifier():
+                raise ValueError("a member that is no array")
+            with archive.open(member) as file:
+                arrays[name] = read_array(file, member.file_size)
+        return arrays
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -1,0 +1,120 @@
+"""Every file of a run's folder, damaged in every way: the run goes on to the same release, or says so in one line."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.accounting import Ledger
+from pate.pipeline import train
+from pate.run.plan import Plan
+from pate.student import LinearStudent
+from pate.validation import InvalidValue
+from tests.e2e.damage import WAYS, damaged_copy, files_of, flipped, flipped_once
+from tests.e2e.small_run import SilentMonitor, small_plan
+
+STATES = ("casting", "releasing", "writing", None)
+OTHERS = ("ledger.jsonl", "training.secret", "noise.secret")  # of the ledger's and the randomness's own tests
+_APART = 5  # of so many ways one is tried on a file in a state
+SHOWN_AGAIN = ("report.json", "run.json", "run.lock")  # all that a finished run reads of what is its own here
+
+
+def plan() -> Plan:
+    return small_plan(num_teachers=3, num_queries=12, student=LinearStudent(penalties=(1.0,)), seed=None)
+
+
+@pytest.fixture(scope="module", params=STATES, ids=str)
+def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("state") / "run"
+    monitor = SilentMonitor(stop_at=request.param)
+    if request.param is None:
+        train(plan(), folder, monitor)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            train(plan(), folder, monitor)
+    return folder
+
+
+def damaged(folder: Path, copy: Path) -> Iterator[tuple[str, Path]]:
+    """Each way once for each file, turn by turn, so that all states together try all of them."""
+    names = [name for name in files_of(folder) if name.name not in OTHERS]
+    turn = len(names)
+    for index, name in enumerate(names):
+        for way in WAYS[(index + turn) % _APART :: _APART]:
+            if name.suffix == ".lock" and way in (flipped, flipped_once):
+                continue  # it is empty
+            shutil.rmtree(copy, ignore_errors=True)
+            damaged_copy(folder, copy, name, way)
+            yield f"{name}, {way.__name__}", name
+
+
+@pytest.mark.slow
+def test_damage_is_one_line_or_mended(stopped: Path, tmp_path: Path) -> None:
+    finished = (stopped / "report.json").exists()
+    release = stopped / "release" / "release.npz"
+    drawn = release.read_bytes() if release.exists() else None
+    tried, refused = 0, 0
+    for case, name in damaged(stopped, tmp_path / "copy"):
+        if finished and name.name not in SHOWN_AGAIN:
+            continue  # read by whoever checks a finished run as a whole
+        if drawn is not None and name.name == "release.npz":
+            continue  # below
+        tried += 1
+        try:
+            train(plan(), tmp_path / "copy", SilentMonitor())
+        except (InvalidValue, OSError) as error:
+            refused += 1
+            said = str(error)
+            assert "\n" not in said, case
+            assert len(said) < 600, case
+            assert name.name in said, f"{case}: {said}"
+            assert "pickle" not in said, case
+            continue
+        if drawn is not None:
+            assert (tmp_path / "copy" / "release" / "release.npz").read_bytes() == drawn, case
+        assert len(Ledger(tmp_path / "copy" / "ledger.jsonl", target_delta=1e-5).entries) == 1, case
+    assert tried >= 5
+    assert refused >= 3
+
+
+@pytest.mark.slow
+def test_a_damaged_release_is_refused_and_nothing_is_drawn_or_charged(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(plan(), tmp_path / "run", SilentMonitor(stop_at="training the student"))
+    charged = (tmp_path / "run" / "ledger.jsonl").read_bytes()
+    name = Path("release/release.npz")
+    for way in WAYS:
+        if way.__name__ in ("gone", "a_loose_link", "flipped_once"):
+            continue  # drawn again at its price; no other numbers
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        damaged_copy(tmp_path / "run", copy, name, way)
+        with pytest.raises(InvalidValue, match=r"^file=\S+/release\.npz: .*; restore it from a backup: it was"):
+            train(plan(), copy, SilentMonitor())
+        assert (copy / "ledger.jsonl").read_bytes() == charged
+
+
+def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(plan(), tmp_path, SilentMonitor(stop_at="releasing"))
+    with np.load(tmp_path / "votes.npz") as votes:
+        packed, num_labels = votes["packed"], votes["num_labels"]
+    np.savez(tmp_path / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
+    with pytest.raises(InvalidValue, match=r"^num_queries=5: expected 12 in \S+votes\.npz; remove it"):
+        train(plan(), tmp_path, SilentMonitor())
+
+
+def test_a_folder_that_vanishes_is_not_made_anew(tmp_path: Path) -> None:
+    class Vanishing(SilentMonitor):
+        def stage(self, name: str, total: int | None = None):
+            if name == "casting votes":
+                shutil.rmtree(tmp_path / "run")
+            return super().stage(name, total)
+
+    with pytest.raises((InvalidValue, OSError), match="run"):
+        train(plan(), tmp_path / "run", Vanishing())
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,92 @@
+"""Commands end by signals: soon, with a line and an exit code, and with all that they started."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+BLOCK = """
+import subprocess, sys, time
+from pate.cli.signals import Stopped, ended_by_signals
+try:
+    with ended_by_signals():
+        {setup}
+        print("ready", flush=True)
+        while True:
+            {work}
+except Stopped as stopped:
+    {ending}
+    print(stopped, file=sys.stderr)
+    sys.exit(stopped.code)
+"""
+ENDS = (
+    (signal.SIGINT, 130, "interrupted"),
+    (signal.SIGTERM, 143, "ended by SIGTERM"),
+    (signal.SIGHUP, 129, "ended by SIG"),
+)
+
+
+def started(setup: str = "pass", work: str = "time.sleep(0.1)", ending: str = "pass") -> subprocess.Popen[str]:
+    script = BLOCK.format(setup=setup, work=work, ending=ending)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("ready")
+    return process
+
+
+@pytest.mark.parametrize(("number", "code", "said"), ENDS)
+def test_each_signal_is_one_line_and_a_code(number: signal.Signals, code: int, said: str) -> None:
+    process = started()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert errors == f"{said}{'HUP' if number == signal.SIGHUP else ''}; the same command continues where it stopped\n"
+
+
+def test_a_second_signal_kills() -> None:
+    process = started(ending="print('ending', flush=True); time.sleep(60)")
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ending\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode in (-signal.SIGTERM, 143)  # by the signal, or by the watch that was due
+
+
+def test_work_that_hears_nothing_is_ended_with_all_that_it_started() -> None:
+    """A computation outside Python, stood for by one that swallows what is raised."""
+    setup = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    work = "\n            ".join(("try:", "    time.sleep(0.05)", "except KeyboardInterrupt: pass"))
+    process = started(f"{setup}; print('ready', child.pid, flush=True)", work)
+    assert process.stdout is not None
+    process.stdout.readline()
+    sent = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)  # its child would hold the pipe for ten minutes
+    assert time.monotonic() - sent < 60
+    assert process.returncode == 143
+    assert errors == "ended by SIGTERM; the same command continues where it stopped\n"
+
+
+def test_what_was_ignored_stays_ignored() -> None:
+    process = started("import signal")
+    process.kill()
+    process.communicate()
+    script = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from pate.cli.signals import ended_by_signals\n"
+        "with ended_by_signals():\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

@@ -1,0 +1,88 @@
+"""The folder of a run is touched once it is clear that the run can work, and only where it is the run's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pate.run.folder import RunFolder
+from pate.validation import InvalidValue
+
+SETTINGS = {"seed": 3, "data": {"name": "x"}}
+BEGAN = {"data": "ab" * 32, "release": "cd" * 32}
+
+
+def begun(path: Path) -> RunFolder:
+    folder = RunFolder(path)
+    with folder.opened(SETTINGS):
+        folder.claim(SETTINGS, **BEGAN)
+    return folder
+
+
+def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None:
+    wide = tmp_path / "wide"
+    wide.mkdir()
+    wide.chmod(0o777)
+    for path in (wide, tmp_path / "new" / "run"):
+        with pytest.raises(InvalidValue, match="refused"), RunFolder(path).opened(SETTINGS):
+            raise InvalidValue("refused")
+    assert wide.stat().st_mode & 0o777 == 0o777
+    assert list(wide.iterdir()) == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["wide"]
+
+
+def test_a_claimed_folder_is_the_owners_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    begun(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("run.json", "run.lock", "data.sha256", "release.sha256"), 0o600
+    )
+
+
+def test_partial_files_of_others_stay(tmp_path: Path) -> None:
+    begun(tmp_path)
+    (tmp_path / "teachers").mkdir()
+    own = ("teachers/.teacher-000001.safetensors.7.partial", ".votes.npz.7.partial")
+    others = (".thesis.tex.7.partial", "film.partial", "teachers/.film.mp4.1.partial")
+    for name in (*own, *others):
+        (tmp_path / name).touch()
+    with RunFolder(tmp_path).opened(SETTINGS):
+        pass
+    assert all((tmp_path / name).exists() for name in others)
+    assert not any((tmp_path / name).exists() for name in own)
+
+
+@pytest.mark.parametrize("name", ["data", "release"])
+def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(tmp_path: Path, name: str) -> None:
+    folder = begun(tmp_path)
+    path = tmp_path / f"{name}.sha256"
+    path.unlink()
+    with folder.opened(SETTINGS):
+        folder.claim(SETTINGS, **BEGAN)  # as after a kill right at the start
+    path.unlink()
+    (tmp_path / "partition.json").touch()
+    with (
+        folder.opened(SETTINGS),
+        pytest.raises(InvalidValue, match=rf"^file={path}: expected .*\(it is gone\); restore"),
+    ):
+        folder.claim(SETTINGS, **BEGAN)
+
+
+def test_no_message_holds_a_digest(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    with folder.opened(SETTINGS), pytest.raises(InvalidValue, match=r"^data=another: expected the data") as caught:
+        folder.claim(SETTINGS, **(BEGAN | {"data": "ef" * 32}))
+    assert "efef" not in str(caught.value)
+    assert "abab" not in str(caught.value)
+
+
+def test_other_settings_are_named_in_a_short_line(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    long = {f"name_{index}": "x" * 100 for index in range(100)}
+    with folder.opened(long):
+        folder.claim(long, **BEGAN)
+    with pytest.raises(InvalidValue, match="found a run with name_0=x") as caught, folder.opened(SETTINGS):
+        pass
+    assert len(str(caught.value)) < 700

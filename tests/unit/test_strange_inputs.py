@@ -1,0 +1,161 @@
+"""What is no array of moderate numbers is refused in a line that names the argument, and none of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from pate import PATEClassifier
+from pate.aggregators import CenteredVotes, ClippedVotes, GaussianVotes
+from pate.data import Dataset, Partition, Split
+from pate.student import LinearStudent, StudentModel
+from pate.teachers import Shard
+from pate.validation import InvalidValue
+from pate.votes import histogram
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.standard_normal((30, 4)).astype(np.float32)
+LABELS = RNG.random((30, 3)) < 0.4
+IDS = np.arange(30)
+TENSOR = torch.tensor(ROWS, requires_grad=True)
+MASKED = np.ma.masked_all((30, 4), np.float32)
+MODEL = LinearStudent().fit(ROWS, LABELS, seed=0)
+
+
+def large(value: float) -> Any:
+    rows = ROWS.copy()
+    rows[7, 2] = value
+    return rows
+
+
+STRANGE = {
+    "huge": large(1e38),
+    "infinite": large(np.inf),
+    "nan": large(np.nan),
+    "masked": MASKED,
+    "gradients": TENSOR,
+    "no_features": np.zeros((30, 0), np.float32),
+    "text": np.array([["alice"] * 4] * 30),
+}
+TAKES: dict[str, Callable[[Any], Any]] = {
+    "split": lambda rows: Split(rows, LABELS, IDS, IDS),
+    "student": lambda rows: LinearStudent().fit(rows, LABELS, seed=0),
+    "model": MODEL.predict,
+    "teacher": lambda rows: Shard(rows, LABELS),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.parametrize("place", TAKES)
+def test_inputs(place: str, kind: str) -> None:
+    with pytest.raises(InvalidValue, match=r"^inputs(=\w+|\.\w+=\S+.*|\[7, 2\])?: expected ") as caught:
+        TAKES[place](STRANGE[kind])
+    assert "\n" not in str(caught.value)
+    assert "alice" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["huge", "masked", "gradients", "text"])
+def test_inputs_of_the_classifier(kind: str) -> None:
+    model, y = PATEClassifier(n_teachers=3), (ROWS[:, 0] > 0).astype(int)
+    for arguments, name in ((((STRANGE[kind], y), ROWS + 1), "X"), (((ROWS, y), STRANGE[kind]), "X_public")):
+        with pytest.raises(InvalidValue, match=rf"^{name}[=:.\[].*expected ") as caught:
+            model.fit(*arguments[0], X_public=arguments[1])
+        assert "alice" not in str(caught.value)
+    with pytest.raises(InvalidValue, match=r"^y=MaskedArray: expected"):
+        model.fit(ROWS, np.ma.masked_all(30, int), X_public=ROWS + 1)
+
+
+def test_a_group_is_not_named() -> None:
+    groups = np.array([f"patient-{row // 2}" for row in range(30)])
+    with pytest.raises(InvalidValue, match="groups=1 in both: expected no group") as caught:
+        PATEClassifier(n_teachers=3, public_fraction=0.5).fit(ROWS, ROWS[:, 0] > 0, groups=groups)
+    assert "patient" not in str(caught.value)
+
+
+VOTES = RNG.integers(0, 10, (5, 3))
+BITS = RNG.random((10, 5, 3)) < 0.5
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        np.ma.masked_array(VOTES, mask=VOTES > 2),
+        torch.tensor(VOTES.astype(float), requires_grad=True),
+        sparse.csr_matrix(VOTES),
+        {},
+        "votes",
+    ],
+)
+def test_counts(votes: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
+        GaussianVotes(noise_std=3.0).aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("votes", [np.ma.masked_array(BITS, mask=BITS), torch.ones(10, 5, 3, requires_grad=True)])
+def test_votes_of_teachers(votes: Any) -> None:
+    for aggregator in (ClippedVotes(noise_std=3.0, vote_clip=2), CenteredVotes(noise_multiplier=3.0)):
+        with pytest.raises(InvalidValue, match=r"^votes=\w+: expected "):
+            aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match=r"^teacher_votes=\w+: expected "):
+        histogram(votes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": 3}, "^name=int: expected text$"),
+        ({"name": "a\nb"}, r"^name='a\\nb': expected printable text"),
+        ({"real": "yes"}, "^real=str: expected True, or False"),
+        ({"kind": ["features"]}, "^kind=list: expected features or images$"),
+        ({"label_names": (1, 2, 3)}, r"^label_names\[0\]=int: expected text$"),
+        ({"label_names": ("a", "", "c")}, r"^label_names\[1\]='': expected printable text, not empty$"),
+        ({"label_names": ("a", "b", "a")}, "^label_names=a, twice: expected each name once$"),
+        ({"label_names": "abc"}, "^label_names=str: expected a tuple of names$"),
+        ({"private": None}, r"^private=NoneType: expected a pate\.data\.Split$"),
+    ],
+)
+def test_data_sets(change: dict[str, Any], message: str) -> None:
+    whole = Split(ROWS, LABELS, IDS, IDS)
+    parts = {"private": whole.take(slice(10)), "public": whole.take(slice(10, 20)), "test": whole.take(slice(20, 30))}
+    fields: dict[str, Any] = {"name": "a", "real": False, "kind": "features", "label_names": ("a", "b", "c")}
+    with pytest.raises(InvalidValue, match=message):
+        Dataset(**(fields | parts | change))
+
+
+def test_images_are_within_their_range() -> None:
+    images = np.full((3, 1, 2, 2), 0.5, np.float32)
+    images[1, 0, 1, 1] = 1.5
+    parts = [Split(images, LABELS[:3], IDS[:3] + 3 * part, IDS[:3] + 3 * part) for part in range(3)]
+    with pytest.raises(InvalidValue, match=r"^private\.inputs\[1, 0, 1, 1\]: expected images with values in \[0, 1\]$"):
+        Dataset("a", False, "images", ("a", "b", "c"), *parts)
+
+
+def test_partitions() -> None:
+    for teacher_of in ([0, 1], torch.arange(2)):
+        with pytest.raises(InvalidValue, match=r"^teacher_of=\w+: expected a numpy array$"):
+            Partition(teacher_of, 2)
+    with pytest.raises(InvalidValue, match=r"^rng=0: expected a numpy\.random\.Generator"):
+        Partition.draw(IDS, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"weights": MODEL.arrays["weights"]},
+        {"weights": MODEL.arrays["weights"][:2], "bias": MODEL.arrays["bias"]},
+        {"weights": MODEL.arrays["weights"], "bias": np.full(3, np.nan, np.float32)},
+        {"weights": MODEL.arrays["weights"].astype(np.float64), "bias": MODEL.arrays["bias"]},
+    ],
+)
+def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
+    type(MODEL)(arrays, 0.5, MODEL.input_shape, 30, {}).save(tmp_path)
+    with pytest.raises(
+        InvalidValue, match=r"^file=\S+student\.safetensors: expected the weights of .*; copy the folder"
+    ):
+        StudentModel.load(tmp_path)
