@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.stages import Stage
+from pate.files.atomic import OWNERS_FILE, make_folder
 from pate.validation import InvalidValue
 
 Make = Callable[[NDArray[np.int64]], NDArray[np.uint8]]
@@ -84,9 +85,10 @@ class PixelCache:
         """Whether nothing is missing; asked without the lock, for the sake of folders that are read-only."""
         try:
             known = np.fromfile(self._kept, np.int64)
+            whole = self._images.stat().st_size == int(np.prod(self.shape))
         except OSError:
             return False
-        return len(known) == len(stamps) and np.array_equal(known[rows], stamps[rows])
+        return whole and len(known) == len(stamps) and np.array_equal(known[rows], stamps[rows])
 
     def _mapped(self) -> NDArray[np.uint8]:
         return np.memmap(self._images, np.uint8, mode="r", shape=self.shape)
@@ -97,9 +99,11 @@ class PixelCache:
         sizes = {self._images: int(np.prod(self.shape)), self._kept: 8 * self.shape[0]}
         with ExitStack() as stack:
             try:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(self.folder)
                 lock, images, kept = (_open(path, stack) for path in (self.folder / "lock", *sizes))
                 fcntl.flock(lock, fcntl.LOCK_EX)
+                if os.fstat(images).st_size != sizes[self._images]:
+                    os.ftruncate(kept, 0)  # new, or cut short: stamps then say nothing of the images
                 os.ftruncate(images, sizes[self._images])
                 os.ftruncate(kept, sizes[self._kept])
             except OSError as error:
@@ -126,7 +130,7 @@ class PixelCache:
 
 
 def _open(path: Path, stack: ExitStack) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, OWNERS_FILE)
     stack.callback(os.close, descriptor)
     return descriptor
 

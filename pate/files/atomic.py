@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -77,14 +78,16 @@ def make_folder(folder: Path, *, within: Path | None = None) -> Path:
         if each.is_dir():
             break
         if each == within:
-            raise FileNotFoundError(2, "the folder is gone", str(within))
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(within))
         missing.append(each)
     for each in reversed(missing):
         try:
             os.mkdir(each, OWNERS_FOLDER)
             os.chmod(each, OWNERS_FOLDER)
-        except FileExistsError:  # another process was first
+        except FileExistsError:  # another process was first, or a file has the name
             if not each.is_dir():
+                if each != folder:
+                    raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(each)) from None
                 raise
     return folder
 
@@ -106,7 +109,7 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
     """
     if not folder.is_dir() or folder.is_symlink():
         return
-    own = re.compile(rf"\.(?:{'|'.join(names)})\.\d+\.partial")
+    own = re.compile(rf"\.(?:{'|'.join(names)})\.[\da-f]+\.partial")
     for entry in os.scandir(folder):
         if own.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             _unlink_if_there(Path(entry.path))

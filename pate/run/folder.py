@@ -22,9 +22,9 @@ _OWN = {
     ".": (
         r"(?:run|partition|report|manifest|paid)\.json",
         r"(?:data|private|release)\.sha256|run\.id",
-        r"(?:training|noise)\.secret",
+        r"(?:training|noise)\.secret|teachers\.key",
         r"(?:votes|summary|prevalence)\.npz",
-        r"report\.html|comparison\.csv|frontier\.(?:html|png)",
+        r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
     "release": (r"release\.npz|privacy_card\.md|config\.yaml|manifest\.json",),
     "release/student": (r"student\.(?:safetensors|json)",),

@@ -67,7 +67,7 @@ class SigningKey:
 
     def _make(self) -> None:
         """Makes the key; of several processes the first one does, in one step."""
-        mine = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.new")
+        mine = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.partial")
         try:
             write_secret(mine, f"{secrets.token_hex(32)}\n")
             with suppress(FileExistsError):  # another process was first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from benchmarks.descendants import descendants
 from pate.config.location import members
 from tests.e2e.commands import call, command, run
 
@@ -270,3 +272,48 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     reports = list((tmp_path / "outputs").rglob("report.json"))
     epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
     assert epsilons == pytest.approx([50, 100], rel=0.01)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_run_in_processes_ends_by_a_signal_with_its_workers(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    process = subprocess.Popen(
+        command("train", *QUICK, "engine=processes", "teacher=mlp", "teacher.epochs=4000", f"output_dir={tmp_path}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (workers := descendants(process.pid)) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert errors.endswith(f"ended by {number.name}; the same command continues where it stopped\n")
+    assert "Traceback" not in errors
+    for _ in range(200):
+        if not any(Path(f"/proc/{worker}/task").exists() for worker in workers):
+            return
+        time.sleep(0.05)
+    raise AssertionError("workers train on")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path, umask: int) -> None:
+    places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
+    words = [word for word in QUICK if not word.startswith("seed=")]
+    arguments = command("train", *words, "seed=1", *places, "-m")
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, umask=umask)
+    assert done.returncode == 0, done.stderr
+    kinds = {0o600: Path.is_file, 0o700: Path.is_dir}
+    odd = [path for path in tmp_path.rglob("*") if not kinds.get(path.stat().st_mode & 0o777, Path.is_socket)(path)]
+    assert odd == []
+    assert (tmp_path / "sweeps" / "multirun.yaml").exists()
+    assert (tmp_path / "outputs" / "1" / "tensorboard").is_dir()
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:
+    words = " ".join(map(shlex.quote, command("audit", "--help")))
+    done = subprocess.run(["bash", "-c", f"{words} {closed}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -128,7 +128,7 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
     with pytest.raises(InvalidValue, match=r"prior=.*missing\.npy: expected an existing \.npy or \.npz file"):
         quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'missing.npy'}")
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
-    with pytest.raises(InvalidValue, match=r"prior=\[2\]: expected bits"):
+    with pytest.raises(InvalidValue, match=r"prior\[0, 1\]: expected bits"):
         quoted(*NOT_PRIOR, f"votes={votes}", f"prior={tmp_path / 'numbers.npy'}")
     np.save(tmp_path / "line.npy", np.array([True]))
     with pytest.raises(InvalidValue, match=r"prior.shape=\(1,\): expected \[num_queries, num_labels\]"):

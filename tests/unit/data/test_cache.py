@@ -148,3 +148,21 @@ def test_the_stage_is_told_what_is_missing_and_skipped_where_nothing_is(cache: P
     assert told == [("making", 1400), 512, 1024, 1400]
     cache.fill(ROWS, STAMPS, Maker(), stage)
     assert len(told) == 4
+
+
+@pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
+@pytest.mark.parametrize("left", [0, 1000])
+def test_a_file_that_was_cut_short_is_made_again(cache: PixelCache, name: str, left: int) -> None:
+    made = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
+    path = cache.folder / name
+    path.write_bytes(path.read_bytes()[:left])
+    assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), made)
+
+
+def test_a_link_in_place_of_a_file_is_refused(cache: PixelCache) -> None:
+    cache.folder.mkdir()
+    (cache.folder / "victim").write_text("mine")
+    (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
+    with pytest.raises(InvalidValue, match=r"^data\.cache=.*: expected a folder that can be written"):
+        cache.fill(ROWS, STAMPS, images, unwatched)
+    assert (cache.folder / "victim").read_text() == "mine"
