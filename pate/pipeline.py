@@ -10,7 +10,6 @@ import time
 from os import PathLike
 from pathlib import Path
 
-from pate.accounting import Ledger
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
@@ -18,6 +17,8 @@ from pate.pricing import PricedRelease
 from pate.report import Report
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
+from pate.run.manifest import require_manifest
+from pate.run.payment import Payment
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
@@ -25,6 +26,7 @@ from pate.run.release import release_once
 from pate.run.report_files import write_report_files
 from pate.run.results import Results
 from pate.run.student import Prediction, Students
+from pate.run.total import require_entered
 from pate.run.warnings import plan_warnings
 from pate.run.workplace import Workplace
 
@@ -40,6 +42,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     folder, monitor = RunFolder(Path(output_dir)), monitor or NullMonitor()
     with folder.opened(plan.settings):
         if folder.report.exists():
+            require_manifest(folder)
+            if plan.ledger is not None:
+                require_entered(plan.ledger, folder)
             Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
             monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
             return Report.read(folder.report)
@@ -52,22 +57,21 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset())
     priced = price(plan, dataset)
-    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity)
-    for line in plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=priced.shape.num_teachers):
+    private = dataset.private_digest()
+    payment = Payment.of(plan, priced, folder, data=private)
+    folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
+    num_teachers = priced.shape.num_teachers
+    for line in (*plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=num_teachers), *payment.lines()):
         monitor.say(line)
-    place = Workplace.of(folder, plan.seed, monitor)
+    if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
+        monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
+    place = Workplace.of(folder, payment.randomness, monitor, draw=draw)
     with place.events:
         ensemble = _ensemble(plan, place, dataset, priced)
         votes = ensemble.votes()
         votes.prepare()
-        ledger = Ledger(
-            folder.ledger,
-            adjacency=priced.aggregator.adjacency,
-            target_delta=plan.target_delta,
-            accountant=plan.accountant,
-        )
         inputs, labels = ensemble.queries.inputs, ensemble.queries.labels
-        release = release_once(priced, votes, place, ledger=ledger, student=plan.student, inputs=inputs)
+        release = release_once(payment, votes, place, student=plan.student, inputs=inputs)
         students = Students(plan.student, dataset, ensemble.num_queries, place)
         student = students.train("student", release.training_set(inputs))
         student.save(folder.release / "student")
@@ -76,6 +80,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             "majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs)),
             "non_private_student": students.train("non_private_student", TrainingSet(inputs, labels)),
         }
+        payment.require_paid()
         results = Results(
             dataset=dataset,
             queries=ensemble.queries,
@@ -88,7 +93,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             },
             aggregator=priced.aggregator,
             budget=plan.budget,
-            epsilon=ledger.epsilon,
+            epsilon=payment.epsilon,
             seed=plan.seed,
             student_curve=students.curves["student"],
         )

@@ -52,6 +52,13 @@ class Aggregator(ABC):
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The price of aggregating that many queries, answered or refused."""
 
+    def charges_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> tuple[Event, ...]:
+        """What `release_from` charges a ledger, in its order: together at most the price. A run releases for no other.
+
+        An aggregator that draws in several parts, each under a charge of its own, names them here.
+        """
+        return (self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers),)
+
     @abstractmethod
     def scaled(self, factor: float) -> Self:
         """The same aggregator with every noise multiplied by `factor` > 0: the calibrator's handle."""

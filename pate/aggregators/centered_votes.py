@@ -108,6 +108,12 @@ class CenteredVotes(TeacherVotesAggregator):
             return GaussianEvent(self.noise_multiplier)
         return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
 
+    def charges_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> tuple[Event, ...]:
+        """The prevalence, where there is a share for it, then the votes."""
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        votes = self.centered_at(self.center).event_for(**shape)
+        return (votes,) if self.prevalence_share == 0 else (self.prevalence.event, votes)
+
     def scaled(self, factor: float) -> CenteredVotes:
         """noise_multiplier multiplied by `factor`."""
         return replace(self, noise_multiplier=self.noise_multiplier * factor)

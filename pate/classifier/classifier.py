@@ -18,16 +18,18 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pate.accounting import Accountant, Adjacency, Ledger, RdpAccountant
+from pate.accounting import Accountant, Adjacency, RdpAccountant
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import FittedVotes
+from pate.classifier.fits import ledger_of_fits
 from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, Task, task_of
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing.account_left import spent_epsilon
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import warning_of_one_label
@@ -72,6 +74,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         public_fraction: declares that share of the rows of X public, in (0, 1): the last ones. Their inputs are not
             protected, their labels are not read. For tools that call `fit(X, y)` and nothing else.
         ledger: path of a ledger file that every fit is charged to, that of a clone or in another process too.
+        max_total_epsilon: what all fits in that ledger may cost together, kept in the file; a fit that does not fit in
+            is refused before its teachers are fitted. It holds where each price is chosen by looking at earlier fits.
         n_jobs: processes that fit teachers, as in joblib.
         random_state: None for noise from the operating system, or a seed.
 
@@ -79,7 +83,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         epsilon_: price of this fit's release at `delta_`.
         delta_: `target_delta`.
         adjacency_: what the price is for.
-        spent_epsilon_: total of the ledger after this fit; `epsilon_` without one.
+        spent_epsilon_: total of the ledger after this fit, with a cap by its filter; `epsilon_` without a ledger.
         release_: labels `[Q, L]`, answered `[Q]`, event.
         aggregator_: as it was used.
         student_: the fitted model of released labels.
@@ -109,6 +113,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         classes: Any = None,
         public_fraction: float | None = None,
         ledger: str | os.PathLike[str] | None = None,
+        max_total_epsilon: float | None = None,
         n_jobs: int | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -124,6 +129,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.classes = classes
         self.public_fraction = public_fraction
         self.ledger = ledger
+        self.max_total_epsilon = max_total_epsilon
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -146,12 +152,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         priced = self._priced(task, num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
         if priced.aggregator.single_label and not isinstance(task, OneClass):
             warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
-        ledger = Ledger(
-            self.ledger,
-            adjacency=priced.aggregator.adjacency,
-            target_delta=self.target_delta,
-            accountant=self.accountant or RdpAccountant,
-        )
+        ledger = ledger_of_fits(self.ledger, self.max_total_epsilon, priced, self._budget)
         streams = streams_of(self.random_state)
         if self.ledger is None:
             warn_of_repeats(pools.inputs, priced.epsilon, None if self.random_state is None else int(self.random_state))
@@ -164,7 +165,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
-        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.epsilon
+        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, spent_epsilon(ledger)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -240,19 +241,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(self.n_teachers <= num_groups, "n_teachers", self.n_teachers, rule)
         path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
         require(path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
+        if self.max_total_epsilon is not None:
+            cap = require_positive("max_total_epsilon", self.max_total_epsilon)
+            require(self.ledger is not None, "max_total_epsilon", cap, "a ledger= beside it, the file of all fits")
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
-        budget = Budget(
-            target_epsilon=self.epsilon,
-            target_delta=self.target_delta,
-            accountant=self.accountant or RdpAccountant,
-        )
-        num_labels = task.num_labels
+        budget, num_labels = self._budget, task.num_labels
         require_achievable_delta(self.target_delta, num_queries=num_queries, num_labels=num_labels)
         aggregator = self._aggregator(task)
         aggregator.check_run()
         shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=self.n_teachers)
         return plan_release(aggregator, shape, budget)
+
+    @property
+    def _budget(self) -> Budget:
+        accountant = self.accountant or RdpAccountant
+        return Budget(target_epsilon=self.epsilon, target_delta=self.target_delta, accountant=accountant)
 
     def _aggregator(self, task: Task) -> Aggregator:
         """The one that was given, or the task's own."""

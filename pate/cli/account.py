@@ -23,6 +23,7 @@ from pate.pricing import (
     PricedRelease,
     Quote,
     ReleaseShape,
+    accounts_left,
     certify_stability_test,
     plan_hits,
     plan_release,
@@ -66,7 +67,9 @@ def _quote(config: DictConfig) -> Quote:
         budget,
         others={name: partial(build, other, "accountant", allowed_targets=allowed) for name, other in others.items()},
     )
-    return replace(quote, table=_written_table(config, release, budget), hits=_hits(config, release, budget))
+    accounts = () if config.ledger is None else accounts_left(config.ledger, release, budget)
+    table, hits = _written_table(config, release, budget), _hits(config, release, budget)
+    return replace(quote, table=table, hits=hits, accounts=accounts)
 
 
 def _require_sensible_files(config: DictConfig, aggregator: Aggregator) -> None:

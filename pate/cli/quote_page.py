@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.pricing import AccountantPrice, Quote
+from pate.pricing import AccountantPrice, AccountLeft, Quote
 from pate.report.privacy_coverage import PAPER_LABEL
 from pate.report.rounding import format_delta, round_up
 
@@ -39,6 +39,9 @@ def print_quote(quote: Quote, console: Console | None = None) -> None:
         title = f"\nside by side, at delta = {format_delta(quote.delta)}{less}: each is a bound"
         console.print(Text(title, style="bold"))
         console.print(_side_by_side(quote.accountants))
+    if quote.accounts:
+        console.print(Text("\nledger", style="bold"))
+        console.print(_account_table(quote.accounts))
     if quote.table is not None:
         console.print(_table_line(quote.table), soft_wrap=True)
 
@@ -149,6 +152,28 @@ def _cells(price: AccountantPrice, best: float | None) -> list[Text]:
     note = Text(price.reason or "", style="dim")
     style = "bold" if price.epsilon is not None and price.epsilon == best else ""
     return [Text(price.accountant), Text(epsilon, style=style), Text(orders), Text(order), note]
+
+
+def _account_table(accounts: tuple[AccountLeft, ...]) -> Table:
+    """One row a data set: what it has cost, and what is left."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for name in ("records", "releases", "epsilon", "cap", "more of this release", "or one with target_epsilon"):
+        table.add_column(name, justify="left" if name == "records" else "right")
+    for account in accounts:
+        table.add_row(*_account_cells(account))
+    return table
+
+
+def _account_cells(account: AccountLeft) -> list[str]:
+    more, target = account.more_releases, account.target_epsilon
+    return [
+        account.data[:12] or "all",
+        str(account.num_releases),
+        _epsilon(account.epsilon),
+        "none" if account.max_epsilon is None else f"{account.max_epsilon:g}",
+        "-" if more is None else "any number" if math.isinf(more) else f"{more:.0f}",
+        "-" if target is None else "none" if target == 0 else f"{math.floor(target * 100) / 100:.2f}",
+    ]
 
 
 def _table_line(table: dict[str, Any]) -> Text:

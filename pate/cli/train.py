@@ -20,6 +20,8 @@ from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
 
+_BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw")  # settings that the release does not depend on
+
 
 def main() -> None:
     """The entry point."""
@@ -62,6 +64,9 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
         accountant=lambda: make("accountant"),
+        ledger=None if config.ledger is None else Path(config.ledger),
+        max_total_epsilon=config.max_total_epsilon,
+        redraw=config.redraw,
         seed=config.seed,
         settings=settings,
         public_settings=partial(public_settings, settings),
@@ -69,13 +74,13 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
 
 
 def _settings(config: DictConfig) -> dict[str, Any]:
-    """All that a run depends on, as plain values; where it is written or keeps pictures is not part of it."""
+    """All that a release depends on, as plain values; where it is written or keeps pictures is not part of it."""
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
     if isinstance(data := settings["data"], dict) and "cache" in data:
         data["cache"] = None
-    return {str(key): value for key, value in settings.items() if key != "output_dir"}
+    return {str(key): value for key, value in settings.items() if key not in _BESIDE}
 
 
 def _default_folder(settings: dict[str, Any]) -> str:

@@ -43,6 +43,9 @@ class TrainConfig(SharedConfig):
 
     Attributes:
         max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
+        ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
+        max_total_epsilon: what all of them may cost together.
+        redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
     """
@@ -52,6 +55,9 @@ class TrainConfig(SharedConfig):
     engine: Any = MISSING
     student: Any = MISSING
     max_epsilon: float | None = None
+    ledger: str | None = None
+    max_total_epsilon: float | None = None
+    redraw: bool = False
     seed: int | None = None
     output_dir: str | None = None
 
@@ -65,6 +71,7 @@ class AccountConfig(SharedConfig):
         num_teachers: T.
         max_epsilon: solve for the number of queries that it pays for, in place of num_queries.
         accountants: all, or a list of names: their prices side by side.
+        ledger: of several runs: what is left of its cap, and what that buys.
         write_table: write the stability test's table here.
         votes: a file of public or synthetic votes, to plan a session of charged calls on.
         prior: a file of the sets of labels that such votes are compared with.
@@ -75,6 +82,7 @@ class AccountConfig(SharedConfig):
     num_teachers: int = 400
     max_epsilon: float | None = None
     accountants: Any = None
+    ledger: str | None = None
     write_table: str | None = None
     votes: str | None = None
     prior: str | None = None

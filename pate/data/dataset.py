@@ -60,6 +60,14 @@ class Split:
         """Returns the given rows, in the given order, as a split of their own."""
         return Split(self.inputs[rows], self.labels[rows], self.record_ids[rows], self.group_ids[rows])
 
+    def digest(self) -> str:
+        """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
+        digest, order = hashlib.sha256(b"records"), np.argsort(self.record_ids, kind="stable")
+        _enter(
+            digest, self.record_ids[order], self.group_ids[order], self.labels[order], _reordered(self.inputs, order)
+        )
+        return digest.hexdigest()
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -120,11 +128,16 @@ class Dataset:
         """SHA-256 of all inputs, labels and ids, in hexadecimal: equal for equal data only. Covered by no epsilon."""
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
-            for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
-                digest.update(repr(array.shape).encode())
-                for block in array.blocks() if isinstance(array, Pixels) else (np.ascontiguousarray(array),):
-                    digest.update(block.data)
+            _enter(digest, split.inputs, split.labels, split.record_ids, split.group_ids)
         return digest.hexdigest()
+
+    def private_digest(self) -> str:
+        """`Split.digest` of the private records alone: what a budget over several runs is kept for.
+
+        Their order, the public pool and the test set change nothing of it. Other inputs of the same people, a subset of
+        them or records with other ids are other data to it.
+        """
+        return self.private.digest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
         return ("private", self.private), ("public", self.public), ("test", self.test)
@@ -167,6 +180,21 @@ def _require_label_names(names: Any) -> None:
         require_text(f"label_names[{index}]", name)
     repeated = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     require(repeated is None, "label_names", f"{repeated}, twice", "each name once")
+
+
+def _enter(digest: Any, *arrays: Any) -> None:
+    """Adds shapes and values to a digest."""
+    for array in arrays:
+        digest.update(repr(array.shape).encode())
+        for block in array.blocks() if isinstance(array, Pixels) else (np.ascontiguousarray(array),):
+            digest.update(block.data)
+
+
+def _reordered(inputs: Any, order: NDArray[np.int64]) -> Any:
+    """The rows in another order, without a copy where it is theirs; of `Pixels` without holding them."""
+    if np.array_equal(order, np.arange(len(order))):
+        return inputs
+    return Pixels(inputs.levels, inputs.rows[order]) if isinstance(inputs, Pixels) else inputs[order]
 
 
 def _require_array(name: str, array: object, dtype: type, *, ranks: tuple[int, ...]) -> None:

@@ -109,7 +109,7 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
     """
     if not folder.is_dir() or folder.is_symlink():
         return
-    own = re.compile(rf"\.(?:{'|'.join(names)})\.[\da-f]+\.partial")
+    own = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
     for entry in os.scandir(folder):
         if own.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             _unlink_if_there(Path(entry.path))

@@ -1,5 +1,6 @@
 """Prices before any data: what a release costs, what a budget buys, what somebody's release really cost."""
 
+from pate.pricing.account_left import AccountLeft, accounts_left
 from pate.pricing.audit import AuditFinding, VoteAudit, audit_votes
 from pate.pricing.budget import Budget
 from pate.pricing.certified_test import certify_stability_test
@@ -11,6 +12,7 @@ from pate.pricing.release_parameters import ReleaseParameters
 from pate.pricing.shape import ReleaseShape
 
 __all__ = [
+    "AccountLeft",
     "AccountantPrice",
     "AuditFinding",
     "Budget",
@@ -20,6 +22,7 @@ __all__ = [
     "ReleaseParameters",
     "ReleaseShape",
     "VoteAudit",
+    "accounts_left",
     "audit_votes",
     "certify_stability_test",
     "largest_num_queries",

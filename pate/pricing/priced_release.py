@@ -21,7 +21,7 @@ class PricedRelease:
     Attributes:
         aggregator: with the noise that will be used.
         shape: with the number of queries that will be asked.
-        event: what will be charged.
+        event: its price, that of all charges together.
         epsilon: of that event, at the budget's delta.
         solved_for: what the budget decided: fields of the aggregator, or num_queries.
     """
@@ -31,6 +31,11 @@ class PricedRelease:
     event: Event
     epsilon: float
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def charges(self) -> tuple[Event, ...]:
+        """What a ledger holds of it, in its order: the event, or its parts where they are charged one by one."""
+        return self.aggregator.charges_for(**self.shape.as_arguments)
 
     @property
     def identity(self) -> str:

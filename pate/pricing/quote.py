@@ -11,6 +11,7 @@ from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, StableTopK
 from pate.files.strict_json import plain
 from pate.mechanisms import CertifiedTable
+from pate.pricing.account_left import AccountLeft
 from pate.pricing.budget import Budget
 from pate.pricing.hit_plan import HitPlan
 from pate.pricing.priced_release import PricedRelease
@@ -51,6 +52,7 @@ class Quote:
         table: where the test's table was written, and what it costs at which order.
         plain_epsilon: what the same queries cost without a session of charged calls; None for other aggregators.
         hits: what to expect of such a session on votes that may be looked at.
+        accounts: what is left for each data set of a ledger, and what it buys.
     """
 
     epsilon: float
@@ -73,6 +75,7 @@ class Quote:
     table: dict[str, Any] | None = None
     plain_epsilon: float | None = None
     hits: HitPlan | None = None
+    accounts: tuple[AccountLeft, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""

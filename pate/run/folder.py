@@ -20,13 +20,13 @@ _LOCK, _SETTINGS = "run.lock", "run.json"
 _MOST_SHOWN = 400
 _OWN = {
     ".": (
-        r"(?:run|partition|report|manifest)\.json",
-        r"(?:data|release)\.sha256",
+        r"(?:run|partition|report|manifest|paid)\.json",
+        r"(?:data|private|release)\.sha256|run\.id",
         r"(?:training|noise)\.secret|teachers\.key",
         r"(?:votes|summary|prevalence)\.npz",
         r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
-    "release": (r"release\.npz|privacy_card\.md|config\.yaml",),
+    "release": (r"release\.npz|privacy_card\.md|config\.yaml|manifest\.json",),
     "release/student": (r"student\.(?:safetensors|json)",),
     "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),
     "rounds": (r"round-\d+\.npz",),
@@ -145,10 +145,10 @@ class RunFolder:
         """Removes half-written files of this run, under its own names and in its own folders."""
         for folder, names in _OWN.items():
             remove_partials(self.path / folder, names)
-        ensembles = self.path / "ensembles"
-        for ensemble in ensembles.iterdir() if ensembles.is_dir() and not ensembles.is_symlink() else ():
-            for folder, names in _OWN.items():
-                remove_partials(ensemble / folder, names)
+        for above in (self.path / "ensembles", self.path / "draws"):
+            for each in above.iterdir() if above.is_dir() and not above.is_symlink() else ():
+                for folder, names in _OWN.items():
+                    remove_partials(each / folder, names)
 
     @property
     def _settings(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pate.accounting import Accountant, RdpAccountant
@@ -13,7 +14,7 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
 from pate.run.ensemble import num_groups
 from pate.student import Student
 from pate.teachers import Engine, Voter
-from pate.validation import require, require_count
+from pate.validation import require, require_count, require_positive
 
 _KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
 
@@ -34,6 +35,9 @@ class Plan:
         target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
         max_epsilon: only as many queries are asked as this pays for; not beside a `target_epsilon`.
         accountant: makes an empty accountant.
+        redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
+        ledger: of all runs on the same private records; charged beside the run's own. None for none.
+        max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: the part of it that may be published, as text, given the aggregator as it was used.
@@ -50,6 +54,9 @@ class Plan:
     target_epsilon: float | None = None
     max_epsilon: float | None = None
     accountant: Callable[[], Accountant] = RdpAccountant
+    redraw: bool = False
+    ledger: Path | None = None
+    max_total_epsilon: float | None = None
     seed: int | None = None
     settings: dict[str, Any]
     public_settings: Callable[[Aggregator], str] = repr
@@ -63,6 +70,10 @@ class Plan:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         self.teacher.require_reader(type(self.aggregator).__name__, self.aggregator.input_form)
         require_count("num_queries", self.num_queries)
+        if self.max_total_epsilon is not None:
+            require_positive("max_total_epsilon", self.max_total_epsilon)
+            rule = "a ledger= beside it, the file that all runs on these records are charged to"
+            require(self.ledger is not None, "max_total_epsilon", self.max_total_epsilon, rule)
         _ = self.budget  # refuses what cannot be
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +89,11 @@ class Randomness:
         """See `Streams.seeds`."""
         return self._streams(purpose).seeds(purpose, count)
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether the noise can be drawn again: from the seed, or from a secret that is still there."""
+        return self.seed is not None or os.path.lexists(self._secret("noise").path)
+
     def forget_noise(self) -> None:
         """Erases the secret that the noise came from; a seeded run has none."""
         self._secret("noise").forget()
@@ -100,7 +106,7 @@ class Randomness:
             path = self.folder / "training.secret"
             return RunSecret(path, "put it back as it was, or begin in a new output_dir")
         path = self.folder / "noise.secret"
-        remedy = f"put it back as it was, or remove {path} to draw new noise, which charges again what was charged"
+        remedy = f"put it back as it was, or remove {path} and run with redraw=true for new noise, at a second price"
         return RunSecret(path, remedy, erasable=True)
 
 

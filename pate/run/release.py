@@ -11,14 +11,12 @@ from pate.aggregators.release_context import Watch
 from pate.files.kept_arrays import NOTHING_KEPT, KeptArrays
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
+from pate.run.payment import Payment
 from pate.run.randomness import Randomness, Streams
 from pate.run.student_prior import StudentPrior
 from pate.run.workplace import Workplace
 from pate.student.student import Learner
-from pate.validation import require
 from pate.votes.source import VoteSource
-
-_SLACK = 1e-9  # accountants round one composed event and its parts apart, by 1e-12
 
 
 def draw(
@@ -52,31 +50,27 @@ def draw(
 
 
 def release_once(
-    priced: PricedRelease,
-    source: VoteSource,
-    place: Workplace,
-    *,
-    ledger: Ledger,
-    student: Learner,
-    inputs: NDArray[np.float32],
+    payment: Payment, source: VoteSource, place: Workplace, *, student: Learner, inputs: NDArray[np.float32]
 ) -> Release:
     """The release of a run: read back from its file, or else drawn and written. The noise's secret is destroyed last.
 
     Args:
-        priced: what is released, at which price.
+        payment: what is released, and the ledger that is charged for it.
         source: the votes.
         place: where the run works.
-        ledger: the run's.
         student: whose predictions are the prior, for an aggregator that goes by one.
         inputs: float32 `[Q, …]`, the queries.
 
     Raises:
-        InvalidValue: the ledger holds less than the price. Nothing is written to the published folder then.
+        InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
     """
-    path = place.folder.release / "release.npz"
-    if path.exists():
-        release = priced.aggregator.load_release(path, priced.event, source)
-        _require_paid(priced, ledger)
+    priced = payment.priced
+    for line in payment.charge_total():
+        place.monitor.say(line)
+    if payment.release.exists():
+        payment.require_paid()
+        release = priced.aggregator.load_release(payment.release, priced.event, source)
+        payment.enter_release()
     else:
         with place.monitor.stage("releasing labels", priced.shape.num_queries) as advance:
 
@@ -90,18 +84,10 @@ def release_once(
                 streams=place.randomness,
                 student=student,
                 inputs=inputs,
-                ledger=ledger,
+                ledger=payment.ledger,
                 kept=place.kept,
                 watch=watch,
             )
-            _require_paid(priced, ledger)
-            release.save(path)
+            payment.seal(release)
     place.randomness.forget_noise()
     return release
-
-
-def _require_paid(priced: PricedRelease, ledger: Ledger) -> None:
-    """Raises where charges are missing: a file that was lost, or an aggregator that does not charge what it costs."""
-    found = ledger.epsilon if ledger.entries else 0.0
-    rule = f"charges of epsilon {priced.epsilon:.6g}, the price of the release"
-    require(found >= priced.epsilon * (1 - _SLACK), "ledger", f"{ledger.path} (epsilon {found:.6g})", rule)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pate.files.atomic import write_text
 from pate.report import Report, privacy_card, render_html
+from pate.run.manifest import write_manifests
 from pate.run.results import Results
 from pate.run.workplace import Workplace
 
 
 def write_report_files(place: Workplace, report: Report, results: Results, *, public_settings: str) -> None:
-    """Writes them all. `report.json`, which says that the run is complete, comes last.
+    """Writes them all. `report.json`, which says that the run is complete, comes last, after the digests of all.
 
     Args:
         place: where the run works; its events are closed.
@@ -36,4 +37,5 @@ def write_report_files(place: Workplace, report: Report, results: Results, *, pu
     events.queries(figures.answered, figures.epsilon_after_query)
     events.report(report)
     events.close()
+    write_manifests(folder, report.to_json() + "\n")
     report.write(folder.report)

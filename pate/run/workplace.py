@@ -20,19 +20,22 @@ class Workplace:
         randomness: streams for each purpose.
         monitor: shows progress.
         events: TensorBoard's.
+        draw: how often the release is drawn with fresh noise, this time included.
     """
 
     folder: RunFolder
     randomness: Randomness
     monitor: Monitor
     events: RunWriter
+    draw: int = 1
 
     @classmethod
-    def of(cls, folder: RunFolder, seed: int | None, monitor: Monitor) -> Workplace:
+    def of(cls, folder: RunFolder, randomness: Randomness, monitor: Monitor, *, draw: int = 1) -> Workplace:
         """That of a run in a folder that is its own."""
-        return cls(folder, Randomness(folder.path, seed), monitor, RunWriter(folder.path / "tensorboard"))
+        return cls(folder, randomness, monitor, RunWriter(folder.path / "tensorboard"), draw)
 
     @property
     def kept(self) -> KeptArrays:
-        """Intermediate results that are neither drawn nor summed twice."""
-        return KeptArrays(self.folder.path)
+        """Intermediate results that are neither drawn nor summed twice; another draw begins with none."""
+        path = self.folder.path
+        return KeptArrays(path if self.draw == 1 else path / "draws" / str(self.draw))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
@@ -20,7 +18,7 @@ from pate.validation import require_count
 
 _CHUNK = "chunk-"
 _WRITERS = 8
-_DIGEST = "sha256"
+_SIGNATURE = "signature"
 _REMEDY = "remove it, and the same command trains it again from the same records"
 
 
@@ -33,9 +31,9 @@ class CheckpointStore:
           run leaves the old file or the new one.
         * `save_chunk` does the same for several teachers at once: after a kill `recover` finds all of them or none.
         * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run. Each carries a
-          digest of its arrays, by which `load` refuses one that was altered.
+          signature by this store's key (`SigningKey`): one that was altered, or comes from another run or teacher, is
+          refused and not used.
         * Files have mode 0600, the folder 0700.
-        * No pickle is returned but what this store's key signed for the same teacher: see `SigningKey`.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
 
@@ -47,7 +45,7 @@ class CheckpointStore:
 
     @property
     def key(self) -> SigningKey:
-        """What signs checkpoints that hold a pickle."""
+        """What signs the checkpoints."""
         folder = Path(self.folder)
         return SigningKey(folder.with_name(f"{folder.name}.key"))
 
@@ -75,7 +73,7 @@ class CheckpointStore:
     def save(self, teacher: int, state: State) -> None:
         """Writes a teacher and waits until it is on the disk."""
         path = self._path(require_count("teacher", teacher, minimum=0))
-        self._write(path, self.key.signed(teacher, state))
+        self._write(path, state)
 
     def save_chunk(self, states: Mapping[int, State]) -> None:
         """Writes several teachers in one step: first as one file, which `recover` takes apart after a kill."""
@@ -84,8 +82,7 @@ class CheckpointStore:
                 self.save(teacher, state)
         elif states:
             path = Path(self.folder) / f"{_CHUNK}{min(states):06d}-{max(states):06d}.safetensors"
-            signed = {teacher: self.key.signed(teacher, state) for teacher, state in states.items()}
-            named = {f"{teacher}/{name}": array for teacher, state in signed.items() for name, array in state.items()}
+            named = {f"{teacher}/{name}": array for teacher, state in states.items() for name, array in state.items()}
             self._write(path, named)
             self._take_apart(path)
 
@@ -93,7 +90,7 @@ class CheckpointStore:
         """Finishes what a killed `save_chunk` began, removes what was half written. While nobody else writes here.
 
         Raises:
-            InvalidValue: there is a pickle in it that is not this run's.
+            InvalidValue: a chunk that this run did not write.
         """
         remove_partials(Path(self.folder), (r"(?:teacher|chunk)-[-\d]+\.safetensors",))
         for path in sorted(Path(self.folder).glob(f"{_CHUNK}*.safetensors")):
@@ -104,61 +101,47 @@ class CheckpointStore:
         """Reads a teacher.
 
         Raises:
-            InvalidValue: there is no such file, it cannot be read, or it holds a pickle that is not this run's.
+            InvalidValue: there is no such file, it cannot be read, or this run did not write it.
         """
         path, rule = self._path(teacher), f"the checkpoint of teacher {teacher}"
         require_file(path, rule=rule, remedy=_REMEDY)
         try:
-            state, intact = _read(path)
-        except (SafetensorError, OSError, ValueError) as error:
+            return self._read(path)
+        except (SafetensorError, OSError) as error:
             if isinstance(error, PermissionError):
                 raise
             raise damaged(path, rule, str(error), _REMEDY) from None
-        state = self.key.verified(teacher, state, path)  # first: of what may be code nothing milder is said
-        if not intact:
-            raise damaged(path, rule, "its digest is another", _REMEDY)
-        return state
 
     def _take_apart(self, path: Path) -> None:
         """Writes each teacher of a chunk's file, then removes it; a file that cannot be read is removed at once."""
         try:
-            arrays, intact = _read(path)
-        except (SafetensorError, OSError, ValueError):
-            arrays, intact = {}, False
+            arrays = self._read(path)
+        except (SafetensorError, OSError):
+            arrays = {}
         states: dict[int, State] = {}
         for name, array in arrays.items():
             index, _, key = name.partition("/")
             states.setdefault(int(index), {})[key] = array
-        lacking = {
-            teacher: self.key.verified(teacher, state, path)
-            for teacher, state in states.items()
-            if not self.has(teacher)
-        }
+        lacking = [teacher for teacher in states if not self.has(teacher)]
         with ThreadPoolExecutor(_WRITERS) as pool:  # each waits for the disk: together they wait once
-            for _ in pool.map(lambda teacher: self.save(teacher, lacking[teacher]), lacking if intact else ()):
+            for _ in pool.map(lambda teacher: self.save(teacher, states[teacher]), lacking):
                 pass
         path.unlink(missing_ok=True)
 
     def _write(self, path: Path, arrays: State) -> None:
         make_folder(path.parent, within=path.parent.parent)
+        signature = self.key.sign(path.stem, arrays)
         with replacing(path) as file:
-            file.write(save(dict(sorted(arrays.items())), metadata={_DIGEST: _digest(arrays)}))
+            file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
+
+    def _read(self, path: Path) -> State:
+        """The arrays of a file, where this run wrote them under that name."""
+        arrays: State = load_file(path)
+        with safe_open(path, framework="numpy") as file:
+            signature = (file.metadata() or {}).get(_SIGNATURE)
+        if not self.key.has_signed(path.stem, arrays, signature):
+            raise damaged(path, "a checkpoint that this run signed", "it is altered, or another's", _REMEDY)
+        return arrays
 
     def _path(self, teacher: int) -> Path:
         return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"
-
-
-def _read(path: Path) -> tuple[State, bool]:
-    """The arrays of a file, and whether they are those that were written."""
-    state: State = load_file(path)
-    with safe_open(path, framework="numpy") as file:
-        found = (file.metadata() or {}).get(_DIGEST)
-    return state, found == _digest(state)
-
-
-def _digest(arrays: State) -> str:
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(repr((name, array.dtype.str, array.shape)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

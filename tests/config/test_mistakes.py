@@ -53,7 +53,7 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from() -> None:
     ("override", "ending"),
     [
         ("teacher.num_techers=3", ": one of num_teachers, penalty, threshold, device (did you mean num_teachers?)"),
-        ("techer=mlp", ", output_dir (did you mean teacher?)"),
+        ("techer=mlp", ", output_dir (did you mean teacher or ledger?)"),
         ("aggregator.zzz=1", ", max_k, selection_share"),
         ("zzz.noise=1", ", output_dir"),
     ],

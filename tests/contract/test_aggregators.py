@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import pate.aggregators
 from pate.accounting import Adjacency, Ledger, RdpAccountant, event_from_json, event_to_json
 from pate.accounting.charged_draw import noise_name
-from pate.aggregators import Aggregator
+from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
 from pate.aggregators.noise_fields import declared
 from pate.validation import InvalidValue
+from pate.votes.source import VoteSource
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows
 
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
@@ -183,6 +186,46 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
         case.aggregator.aggregate(case.given(UNSURE), num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     expected = case.aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
+
+
+class Said(VoteSource):
+    """Teachers of whom nothing but these votes is known."""
+
+    def __init__(self, votes: NDArray[np.bool_]) -> None:
+        self.votes, self.records_per_teacher = votes, 1.0
+        self.num_teachers, self.num_queries, self.num_labels = votes.shape
+
+    def bits(self) -> Iterator[NDArray[np.bool_]]:
+        yield self.votes
+
+    def label_shares(self) -> NDArray[np.float64]:
+        return np.asarray(self.votes.mean(axis=1))
+
+
+@every_case
+@pytest.mark.parametrize("prevalence_share", [0.0, 0.25])
+def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
+    case: Case, prevalence_share: float
+) -> None:
+    aggregator = case.aggregator
+    if isinstance(aggregator, CenteredVotes):
+        aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)
+    source = Said(np.arange(NUM_TEACHERS)[:, None, None] < rows(CLEAR, 5))
+    ledger = Ledger(target_delta=1e-4)
+
+    class NothingExpected:
+        name = "nothing"
+
+        def __call__(self, labels: Any, answered: Any, num_queries: int) -> Any:
+            return np.zeros((num_queries, NUM_LABELS), dtype=np.bool_)
+
+    context = ReleaseContext(np.random.default_rng(0), ledger, prior=NothingExpected())
+    release = aggregator.release_from(source, context)
+    shape = {"num_queries": 5, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
+    assert tuple(entry.event for entry in ledger.entries) == aggregator.charges_for(**shape)
+    price = RdpAccountant().compose(release.event).get_epsilon(1e-4)
+    assert release.event == aggregator.event_for(**shape)
+    assert ledger.epsilon == pytest.approx(price, rel=1e-9)
 
 
 @every_case

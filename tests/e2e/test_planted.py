@@ -42,7 +42,7 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
     refused = call("train", *words)
     assert refused.returncode == 2
-    line = f"teacher=2: expected a checkpoint that this run's key signed, found another in {planted}"
+    line = f"file={planted}: expected a checkpoint that this run signed"
     assert refused.stderr.splitlines()[-1].startswith(line)  # after what it says of reading the data
     assert ("Traceback" in refused.stderr, mark.exists()) == (False, False)
     planted.write_bytes(ours)

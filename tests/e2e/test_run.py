@@ -60,7 +60,7 @@ def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: 
 
 def test_release_folder_holds_what_may_be_published_and_nothing_else(finished: Path) -> None:
     names = {path.name for path in (finished / "release").iterdir()}
-    assert names == {"release.npz", "student", "privacy_card.md", "config.yaml"}
+    assert names == {"release.npz", "student", "privacy_card.md", "config.yaml", "manifest.json"}
 
 
 def test_folder_is_the_owners_alone(finished: Path) -> None:
@@ -106,7 +106,10 @@ def test_unseeded_run_continues_with_its_own_noise_then_destroys_its_secret(tmp_
     shutil.copytree(tmp_path, copy)
     for name in ("report.json", "release/release.npz"):
         (copy / name).unlink()
-    train(plan, copy, SilentMonitor())
+    with pytest.raises(InvalidValue, match=r"release=.*its noise is gone: restore it from a backup, or redraw=true"):
+        train(plan, copy, SilentMonitor())
+    assert len(Ledger(copy / "ledger.jsonl", target_delta=1e-5).entries) == 1
+    train(replace(plan, redraw=True), copy, SilentMonitor())
     assert len(Ledger(copy / "ledger.jsonl", target_delta=1e-5).entries) == 2, "new noise is a new charge"
 
 
@@ -207,7 +210,9 @@ def test_lost_ledger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DamagedLedger, match=r"ledger=.*: expected line 1 as the first of 2 that were cut off"):
         train(small_plan(), tmp_path, SilentMonitor())
     (tmp_path / ".ledger.jsonl.head").unlink()
-    with pytest.raises(InvalidValue, match=r"ledger=.*: expected charges of epsilon"):
+    with pytest.raises(
+        InvalidValue, match=r"ledger=.*: expected exactly the charges of this release, 1 in all, not 0; restore"
+    ):
         train(small_plan(), tmp_path, SilentMonitor())
 
 

@@ -101,11 +101,15 @@ def test_a_secret_that_a_restart_erased_is_missed_aloud_and_new_noise_is_asked_f
     place = tmp_path / "pate-gone" / "noise.secret"
     folder = killed.copied(tmp_path / "run", f"{place}\n")
     before = (folder / "ledger.jsonl").read_bytes()
-    rule = r"expected what .*noise\.secret names, .* restart.* remove .*noise\.secret to draw new noise, which charges"
+    rule = r"expected what .*noise\.secret names, .* restart.* remove .*noise\.secret and run with redraw=true for new"
     with pytest.raises(InvalidValue, match=rf"^secret={re.escape(str(place))}: {rule}"):
         killed.finish(folder)
     assert (folder / "ledger.jsonl").read_bytes() == before
     assert not (folder / "release" / "release.npz").exists()
+    (folder / "noise.secret").unlink()
+    with pytest.raises(InvalidValue, match=r"^release=.*its noise is gone"):
+        killed.finish(folder)
+    assert (folder / "ledger.jsonl").read_bytes() == before
 
 
 def test_a_weak_secret_is_refused_before_anything_is_drawn(killed: Killed, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
-from pate.accounting import Adjacency, ExactAccountant, Ledger, RdpAccountant
+from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryMax, ClippedVotes, FixedTopK, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
 from pate.classifier.tasks import ManyLabels
@@ -340,3 +340,37 @@ def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
     public[0, 0] = np.inf
     with pytest.raises(ValueError, match="contains infinity"):
         model.predict(public)
+
+
+@pytest.mark.slow
+def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers(labels: Data, tmp_path: Path) -> None:
+    class Untouched(DecisionTreeClassifier):
+        def fit(self, *_: Any, **__: Any) -> Any:
+            raise AssertionError("a teacher was fitted")
+
+    path = tmp_path / "ledger"
+    capped = {"n_teachers": 20, "ledger": path, "epsilon": 2.0}
+    first = fitted(labels, **capped, max_total_epsilon=2.5)
+    assert first.epsilon_ <= first.spent_epsilon_ <= 2.5
+    spent = path.read_bytes()
+    line = r"^max_total_epsilon=2\.5: expected room for this release of epsilon 2\.00 beside epsilon 2\.[0-9]+, which"
+    with pytest.raises(InvalidValue, match=line):
+        fitted(labels, Untouched(), **capped)  # the file has kept the cap
+    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=9\.0: expected at most 2\.5"):
+        fitted(labels, **capped, max_total_epsilon=9.0)
+    assert path.read_bytes() == spent
+
+
+def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
+    """It would take two folds of the same people for two data sets, each with the whole budget."""
+    runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6)
+    for count, data in enumerate(("one data set", "another"), start=1):
+        runs.account(data).charge(GaussianEvent(9.0), adjacency="replace_one", key=data)
+        with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
+            fitted(labels, n_teachers=20, ledger=tmp_path / "ledger")
+        assert len(runs.entries) == count
+
+
+def test_a_cap_needs_a_ledger(labels: Data) -> None:
+    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=3\.0: expected a ledger= beside it"):
+        fitted(labels, n_teachers=20, max_total_epsilon=3.0)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from pate.accounting import RdpAccountant
-from pate.aggregators import BoundaryTopK
+from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
+from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.mechanisms import CertifiedTable
@@ -139,3 +139,71 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
     ):
         with pytest.raises(InvalidValue, match=f"write_table={path}: expected {rule}"):
             quoted("aggregator=gaussian_votes", f"write_table={path}")
+
+
+def ledger_of(path: Path, **settings: Any) -> SharedLedger:
+    shared = SharedLedger(path, target_delta=1e-6, **settings)
+    shared.account("a" * 64).charge(GaussianEvent(2.0), adjacency="replace_one", key="first")
+    shared.account("b" * 64).charge(GaussianEvent(8.0), adjacency="replace_one", key="first")
+    shared.account("b" * 64).charge(GaussianEvent(8.0), adjacency="replace_one", key="second")
+    return shared
+
+
+GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "num_queries=100", "num_labels=10"]
+
+
+def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    shared = ledger_of(tmp_path / "ledger.jsonl", max_epsilon=4.0)
+    quote = quoted(*GAUSSIAN, f"ledger={shared.path}")
+    first, second = quote["accounts"]
+    assert [(left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)] == [
+        ("a" * 64, 1, 4.0),
+        ("b" * 64, 2, 4.0),
+    ]
+    assert second["epsilon"] < first["epsilon"] <= 4.0
+    assert second["more_releases"] > first["more_releases"] > 0
+    assert first["target_epsilon"] < second["target_epsilon"] < 4.0
+    account = shared.account("b" * 64)
+    release = GaussianVotes(noise_std=400.0)
+    shape = {"num_queries": 100, "num_labels": 10, "num_teachers": 400}
+    assert account.affords(release.event_for(**shape)) == second["more_releases"]
+    for share, fits in ((1.0, True), (1.02, False)):
+        target = share * second["target_epsilon"]
+        event = release.calibrated(target_epsilon=target, target_delta=1e-6, **shape).event_for(**shape)
+        assert (account.affords(event) >= 1) is fits
+
+
+def test_the_page_shows_a_row_for_each_data_set(run: Callable[..., str], tmp_path: Path) -> None:
+    shared = ledger_of(tmp_path / "ledger.jsonl")
+    page = run(*GAUSSIAN, f"ledger={shared.path}")
+    assert page.count("none") >= 2, "there is no cap"
+    assert "aaaaaaaaaaaa " in page
+    assert "bbbbbbbbbbbb " in page
+
+
+def test_a_ledger_that_names_no_data_is_one_account(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-6, max_epsilon=4.0)
+    ledger.charge(GaussianEvent(2.0), adjacency="replace_one", key="a fit")
+    (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
+    assert (left["data"], left["num_releases"]) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["target_delta=1e-7"], r"^target_delta=1e-07: expected 1e-06, as ledger="),
+        (["adjacency=add_remove"], r"^adjacency=add_remove: expected replace_one, as ledger="),
+    ],
+)
+def test_a_ledger_of_other_terms_is_refused(
+    run: Callable[..., str], tmp_path: Path, words: list[str], message: str
+) -> None:
+    shared = ledger_of(tmp_path / "ledger.jsonl")
+    with pytest.raises(InvalidValue, match=message):
+        run(*GAUSSIAN, f"ledger={shared.path}", *words)
+
+
+def test_a_ledger_that_is_not_there_is_not_made(run: Callable[..., str], tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
+        run(*GAUSSIAN, f"ledger={tmp_path / 'none.jsonl'}")
+    assert not list(tmp_path.iterdir())

@@ -98,3 +98,30 @@ def test_shapes_that_disagree_are_refused(changes: dict[str, Any], message: str)
 def test_arrays_of_another_type_or_length_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         replace(split([0, 1, 2]), **changes)
+
+
+def random_split(ids: Any, seed: int = 0) -> Split:
+    rng, number = np.random.default_rng(seed), len(ids)
+    return Split(
+        rng.standard_normal((number, 3)).astype(np.float32),
+        rng.random((number, 2)) < 0.5,
+        np.asarray(ids, dtype=np.int64),
+        np.asarray(ids, dtype=np.int64) // 2,
+    )
+
+
+def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -> None:
+    private = random_split([28, 20, 24])
+    known = dataset(private=private).private_digest()
+    assert known == dataset(private=private.take(np.array([2, 0, 1]))).private_digest()
+    other = dataset(private=private, name="other", label_names=("a", "b"), public=split([80, 90]), test=split([99]))
+    assert known == other.private_digest()
+
+
+@pytest.mark.parametrize("name", ["inputs", "labels", "group_ids", "record_ids"])
+def test_the_digest_of_the_private_records_changes_with_any_of_their_values(name: str) -> None:
+    private = random_split([28, 20, 24])
+    values = getattr(private, name).copy()
+    values.flat[0] = ~values.flat[0] if values.dtype == np.bool_ else values.flat[0] + 1
+    assert replace(private, **{name: values}).digest() != private.digest()
+    assert private.take(slice(2)).digest() != private.digest()

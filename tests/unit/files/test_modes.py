@@ -42,7 +42,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     found = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
     assert {name for name, bits in found.items() if bits == 0o700} == {"outputs", "outputs/run", "outputs/run/teachers"}
     assert {bits for name, bits in found.items() if (tmp_path / name).is_file()} == {0o600}
-    assert len(found) == 10
+    assert len(found) == 11
 
 
 def test_a_file_is_private_from_its_first_moment(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def test_what_only_trains_stays_in_the_runs_folder(secret: RunSecret, memory: Pa
 def test_the_remedy_names_the_file_and_the_second_charge(secret: RunSecret) -> None:
     secret.path.write_text("0")
     secret.path.chmod(0o600)
-    rule = rf"put it back as it was, or remove {re.escape(str(secret.path))} to draw new noise, which charges again"
+    remedy = "and run with redraw=true for new noise, at a second price"
+    rule = rf"put it back as it was, or remove {re.escape(str(secret.path))} {remedy}"
     with pytest.raises(InvalidValue, match=rule):
         Randomness(secret.path.parent).generator("noise")
 

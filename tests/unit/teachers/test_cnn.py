@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 
 from pate.networks import one_thread
 from pate.teachers import (
@@ -36,7 +37,7 @@ def questions():
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: save(load_file(path)) for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 
 from pate.teachers import CheckpointStore, LinearTeacher, ProcessesEngine, StackedEngine, TrainingJob
 
@@ -17,7 +18,7 @@ LINEAR = LinearTeacher(device="cpu")
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: save(load_file(path)) for path in folder.iterdir()}
 
 
 @pytest.fixture

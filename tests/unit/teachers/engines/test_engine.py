@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save
 
 from pate.networks.device import DeviceFull
 from pate.teachers import (
@@ -40,7 +41,7 @@ def train(engine, teacher, parts, folder, on_progress=None):
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: save(load_file(path)) for path in folder.iterdir()}
 
 
 @pytest.mark.process

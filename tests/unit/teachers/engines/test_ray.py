@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from safetensors.numpy import load_file, save
 
 from pate.teachers import CheckpointStore, LinearTeacher, MLPTeacher, RayEngine, StackedEngine, TrainingJob
 from pate.teachers.engines.engine import WorkersLost
@@ -17,7 +18,7 @@ MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: save(load_file(path)) for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")

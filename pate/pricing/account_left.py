@@ -1,0 +1,112 @@
+"""What a ledger of several runs says of each data set: what was spent, and what the rest of its cap buys."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pate.accounting import Event, Ledger, SharedLedger
+from pate.pricing.budget import Budget
+from pate.pricing.priced_release import PricedRelease, plan_release
+from pate.validation import InvalidValue, require
+
+_SMALLEST = 1e-3  # of the cap
+_STEPS = 12
+
+
+@dataclass(frozen=True)
+class AccountLeft:
+    """One data set.
+
+    Attributes:
+        data: the digest of its private records; empty for a ledger that counts for whatever it is charged for.
+        num_releases: how many were charged.
+        epsilon: what they cost, with a cap by its filter.
+        max_epsilon: the cap; None without one.
+        more_releases: how many of the planned release still fit; None without a cap, infinity where nothing stops them.
+        target_epsilon: the largest target of one such release that still fits, its noise solved for, to a hundredth;
+            None without a cap, 0 where none does.
+    """
+
+    data: str
+    num_releases: int
+    epsilon: float
+    max_epsilon: float | None = None
+    more_releases: float | None = None
+    target_epsilon: float | None = None
+
+
+def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: Budget) -> tuple[AccountLeft, ...]:
+    """All data sets of a ledger, in the order of their first charges.
+
+    Args:
+        path: the file.
+        release: what is planned.
+        budget: its delta and accountant.
+
+    Raises:
+        InvalidValue: no ledger; one that counts for another adjacency or delta.
+    """
+    found = []
+    for ledger in _ledgers(path):
+        rule = f"{ledger.adjacency}, as ledger={path} counts"
+        require(ledger.adjacency == release.aggregator.adjacency, "adjacency", release.aggregator.adjacency, rule)
+        rule = f"{ledger.target_delta}, as ledger={path} counts"
+        require(ledger.target_delta == budget.target_delta, "target_delta", budget.target_delta, rule)
+        left = AccountLeft(ledger.data, len(ledger.entries), spent_epsilon(ledger), ledger.max_epsilon)
+        if left.max_epsilon is not None:
+            more, target = ledger.affords(release.event), _largest_target(ledger, release, budget, left.max_epsilon)
+            left = replace(left, more_releases=more, target_epsilon=target)
+        found.append(left)
+    return tuple(found)
+
+
+def spent_epsilon(account: Ledger) -> float:
+    """What an account has cost: by the filter where there is a cap, else what the accountant says of its charges."""
+    left, decided = account.left, account.filter
+    if left is None or decided is None:
+        return account.epsilon
+    return decided.epsilon(max(decided.budget - left, 0.0))
+
+
+def _ledgers(path: str | os.PathLike[str]) -> Iterator[Ledger]:
+    """One for each data set; one in all where no charge names its data, as in an earlier version."""
+    names: list[str] = []
+    try:
+        shared = SharedLedger.stored(path)
+        names = shared.data
+    except InvalidValue:
+        yield Ledger.stored(path)
+        return
+    if not names:
+        yield Ledger.stored(path)
+    for data in names:
+        yield shared.account(data)
+
+
+def _largest_target(ledger: Ledger, release: PricedRelease, budget: Budget, cap: float) -> float:
+    """The largest target that fits, found by halving between a thousandth of the cap and the cap."""
+    low, high = math.log(_SMALLEST * cap), math.log(cap)
+    if _fits(ledger, release, budget, cap):
+        return cap
+    if not _fits(ledger, release, budget, math.exp(low)):
+        return 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _fits(ledger, release, budget, math.exp(middle)) else (low, middle)
+    return math.exp(low)
+
+
+def _fits(ledger: Ledger, release: PricedRelease, budget: Budget, target_epsilon: float) -> bool:
+    event = _event_at(release, replace(budget, target_epsilon=target_epsilon, max_epsilon=None))
+    return event is not None and ledger.affords(event) >= 1
+
+
+def _event_at(release: PricedRelease, budget: Budget) -> Event | None:
+    """The price of the release with the noise that meets a target; None where no noise does."""
+    try:
+        return plan_release(release.aggregator, release.shape, budget).event
+    except InvalidValue:
+        return None

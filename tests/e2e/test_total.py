@@ -1,0 +1,227 @@
+"""One budget across runs: a ledger that all runs on the same records are charged to before anything of theirs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Ledger, RdpAccountant, SharedLedger
+from pate.aggregators import GaussianVotes
+from pate.data import Dataset
+from pate.pipeline import train
+from pate.report import format_epsilon
+from pate.run.plan import Plan
+from pate.validation import InvalidValue
+from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
+
+NOISE = GaussianVotes(noise_std=40.0)
+EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+
+
+def plan_of(ledger: Path | None, **changes: Any) -> Plan:
+    return small_plan(**({"aggregator": NOISE, "seed": None, "ledger": ledger} | changes))
+
+
+def epsilon_of(count: int) -> float:
+    return RdpAccountant().compose(EVENT, count).get_epsilon(1e-5)
+
+
+def account(path: Path, dataset: Dataset | None = None) -> Ledger:
+    digest = (dataset or small_dataset()).private_digest()
+    return SharedLedger(path, target_delta=1e-5).account(digest)
+
+
+def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
+    monitor = SilentMonitor(stop_at=stage)
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, folder, monitor)
+    return monitor
+
+
+def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:
+    ledger = tmp_path / "budget" / "ledger.jsonl"
+    first = stopped(plan_of(ledger), tmp_path / "a", "training the student")
+    assert not [line for line in first.lines if "earlier" in line or "beside" in line]
+    second = stopped(plan_of(ledger), tmp_path / "b", "training the student")
+    told = [line for line in second.lines if line.startswith("ledger=")]
+    each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
+    assert told == [
+        f"ledger={ledger}: 1 earlier release of these records, together epsilon {each} at delta 1e-5, replace_one",
+        f"ledger={ledger}: all 2 releases of these records cost epsilon {both} at delta 1e-5, replace_one",
+    ]
+    assert not [line for line in second.lines if "beside" in line], "the ledger knows of that one"
+    assert account(ledger).epsilon == epsilon_of(2)
+    assert Ledger(tmp_path / "a" / "ledger.jsonl", target_delta=1e-5).epsilon == epsilon_of(1)
+
+
+def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Path) -> None:
+    ledger, cap = tmp_path / "ledger.jsonl", 1.2 * epsilon_of(1)
+    plan = plan_of(ledger, max_total_epsilon=cap)
+    stopped(plan, tmp_path / "a", "training the student")
+    spent = ledger.read_bytes()
+    monitor = SilentMonitor()
+    with pytest.raises(
+        InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected room .* epsilon [\d.]+ beside epsilon [\d.]+,"
+    ):
+        train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
+    assert "training teachers" not in monitor.stages
+    assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
+    assert ledger.read_bytes() == spent
+    assert not (tmp_path / "b" / "ledger.jsonl").exists()
+    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=[\d.]+: expected at most"):
+        train(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c", SilentMonitor())
+
+
+def test_the_total_is_charged_first_and_a_run_that_is_stopped_then_continues_for_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, folder = tmp_path / "ledger.jsonl", tmp_path / "run"
+    plan = plan_of(ledger, max_total_epsilon=1.1 * epsilon_of(1))
+
+    def cut_off(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("pate.run.release.draw", cut_off)
+        train(plan, folder, SilentMonitor())
+    assert len(account(ledger).entries) == 1
+    assert not (folder / "ledger.jsonl").exists() or not Ledger(folder / "ledger.jsonl", target_delta=1e-5).entries
+    train(plan, folder, SilentMonitor())
+    train(plan, folder, SilentMonitor())
+    assert len(account(ledger).entries) == 1
+
+
+def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) -> None:
+    """Another run was faster while the teachers of this one were trained."""
+    ledger, cap = tmp_path / "ledger.jsonl", 1.1 * epsilon_of(1)
+    other = SharedLedger(ledger, target_delta=1e-5, max_epsilon=cap).account(small_dataset().private_digest())
+
+    class Slow(SilentMonitor):
+        def stage(self, name: str, total: int | None = None) -> Any:
+            if name == "casting votes":
+                other.charge(EVENT, adjacency="replace_one", key="another run")
+            return super().stage(name, total)
+
+    with pytest.raises(InvalidValue, match=r"^max_total_epsilon=.*; nothing is spent$"):
+        train(plan_of(ledger), tmp_path / "run", Slow())
+    assert [entry.key for entry in other.entries] == ["another run"]
+    assert not (tmp_path / "run" / "release").exists()
+    assert not (tmp_path / "run" / "ledger.jsonl").exists()
+
+
+def test_other_records_have_a_budget_of_their_own(tmp_path: Path) -> None:
+    data = small_dataset()
+    swapped = replace(data, private=replace(data.private, labels=~data.private.labels))
+    ledger = tmp_path / "ledger.jsonl"
+    plan = plan_of(ledger, max_total_epsilon=1.1 * epsilon_of(1))
+    stopped(plan, tmp_path / "a", "training the student")
+    stopped(replace(plan, load_dataset=lambda: swapped), tmp_path / "b", "training the student")
+    assert account(ledger).epsilon == account(ledger, swapped).epsilon == epsilon_of(1)
+
+
+def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    stopped(plan_of(ledger, seed=3), tmp_path / "a", "training the student")
+    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another seed, as an earlier release"):
+        train(plan_of(ledger, seed=3, num_queries=30), tmp_path / "b", SilentMonitor())
+    assert len(account(ledger).entries) == 1
+    stopped(plan_of(ledger, seed=4, num_queries=30), tmp_path / "c", "training the student")
+
+
+def test_a_second_draw_is_charged_to_the_total_too(tmp_path: Path) -> None:
+    ledger, folder = tmp_path / "ledger.jsonl", tmp_path / "run"
+    plan = plan_of(ledger)
+    train(plan, folder, SilentMonitor())
+    for name in ("report.json", "release/release.npz"):
+        (folder / name).unlink()
+    report = train(replace(plan, redraw=True), folder, SilentMonitor())
+    assert report.privacy.epsilon == account(ledger).epsilon == epsilon_of(2)
+
+
+def test_a_finished_run_that_a_ledger_does_not_know_of_is_charged_to_it_on_request(tmp_path: Path) -> None:
+    ledger, folder = tmp_path / "ledger.jsonl", tmp_path / "run"
+    train(plan_of(None), folder, SilentMonitor())
+    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected the ledger that this finished run is charged to; or"):
+        train(plan_of(ledger), folder, SilentMonitor())
+    assert not ledger.exists()
+    (folder / "report.json").unlink()
+    train(plan_of(ledger), folder, SilentMonitor())
+    train(plan_of(ledger), folder, SilentMonitor())
+    assert account(ledger).epsilon == epsilon_of(1)
+
+
+def test_without_a_ledger_the_folders_beside_a_run_tell_of_earlier_releases(tmp_path: Path) -> None:
+    plan = plan_of(None)
+    stopped(plan, tmp_path / "a", "training the student")
+    stopped(plan, tmp_path / "b", "training teachers")  # which released nothing
+    stopped(replace(plan, target_delta=1e-4), tmp_path / "c", "training the student")
+    lines = stopped(plan, tmp_path / "d", "training the student").lines
+    others, different = [line for line in lines if line.startswith("output_dir")]
+    total = format_epsilon(epsilon_of(2))
+    assert (
+        f"1 other run beside this one released something of these records, together with this one epsilon {total} at"
+        in others
+    )
+    assert different.startswith("output_dir: 1 other run beside this one on these records cannot be added up")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_total_epsilon": 3.0}, r"max_total_epsilon=3\.0: expected a ledger= beside it"),
+        ({"ledger": Path("ledger.jsonl"), "max_total_epsilon": 0.0}, r"max_total_epsilon=0\.0: expected a number > 0"),
+    ],
+)
+def test_impossible_settings_are_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=f"^{message}"):
+        small_plan(**changes)
+
+
+def test_the_ledger_of_a_run_is_not_that_of_all_runs(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^ledger=.*: expected another file than the run's own"):
+        train(plan_of(tmp_path / "ledger.jsonl"), tmp_path, SilentMonitor())
+
+
+def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path / "ledger.jsonl")
+    stopped(plan, tmp_path / "run", "training teachers")
+    (tmp_path / "run" / "run.id").write_text("fresh\n")
+    with pytest.raises(InvalidValue, match=r"^file=.*run\.id: expected the name of a run"):
+        train(plan, tmp_path / "run", SilentMonitor())
+
+
+def _run(ledger: Path, folder: Path) -> str:
+    try:
+        train(plan_of(ledger, max_total_epsilon=1.2 * epsilon_of(1)), folder, SilentMonitor())
+    except InvalidValue as error:
+        return str(error)
+    return "finished"
+
+
+def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
+    assert sorted(ends)[0] == "finished", ends
+    assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends
+    assert account(ledger).epsilon == epsilon_of(1)
+    assert len([name for name in "abc" if (tmp_path / name / "release").exists()]) == 1
+
+
+def test_copies_of_a_run_are_one_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATE_SECRET_DIR", "output_dir")  # else the first of them erases the secret of both
+    ledger = tmp_path / "ledger.jsonl"
+    plan = plan_of(ledger)
+    stopped(plan, tmp_path / "a", "releasing")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    for name in "ab":
+        stopped(plan, tmp_path / name, "training the student")
+    first, second = (np.load(tmp_path / name / "release" / "release.npz")["labels"] for name in "ab")
+    assert np.array_equal(first, second)
+    assert len(account(ledger).entries) == 1
