@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from pate.cli.signals import Stopped, ended_by_signals
+from pate.cli.signals import Stopped, end_descendants, ended_by_signals
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.config.loader import guarded_files
@@ -44,6 +44,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
                 _run(task, config_name)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
+            end_descendants()
             _stop(str(stopped), stopped.code)
 
 

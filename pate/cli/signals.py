@@ -86,10 +86,15 @@ def _watch(reading: int, heard: list[signal.Signals]) -> None:
                 _end(told[0])
 
 
-def _end(number: int) -> None:
+def end_descendants() -> None:
+    """Kills what this process started and what that started."""
     for process in descendants(os.getpid()):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process, signal.SIGKILL)
+
+
+def _end(number: int) -> None:
+    end_descendants()
     with suppress(OSError):
         os.write(2, said_of(number).encode() + b"\n")
     os._exit(128 + number)

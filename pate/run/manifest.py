@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from pate.files.atomic import is_regular, write_text
-from pate.files.reading import DamagedFile, damaged, read_text
+from pate.files.reading import DamagedFile, damaged, read_text, require_file
 from pate.files.strict_json import from_json, to_json
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
@@ -101,5 +101,6 @@ def _names(folder: Path) -> list[str]:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
+    require_file(path, rule="a file of this run", remedy=f"{_RESTORE}, or begin anew in another output_dir")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

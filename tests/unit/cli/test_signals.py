@@ -64,8 +64,11 @@ def test_a_second_signal_kills() -> None:
 def test_work_that_hears_nothing_is_ended_with_all_that_it_started() -> None:
     """A computation outside Python, stood for by one that swallows what is raised."""
     setup = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
-    work = "\n            ".join(("try:", "    time.sleep(0.05)", "except KeyboardInterrupt: pass"))
-    process = started(f"{setup}; print('ready', child.pid, flush=True)", work)
+    working = "    print('working', child.pid, flush=True)"  # from here on nothing is raised outside of the try
+    work = "\n            ".join(
+        ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
+    )
+    process = started(setup, work)
     assert process.stdout is not None
     process.stdout.readline()
     sent = time.monotonic()
