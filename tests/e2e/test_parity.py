@@ -55,6 +55,7 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
         num_teachers=plan.num_teachers,
         student=plan.student,
     )
+    folder.mkdir(exist_ok=True)
     data = SharedData.of(plan.load_dataset, plan.load_dataset())
     bench = Bench(data, plan.num_queries, SequentialEngine(), plan.student, plan.seed or 0, folder)
     method.check(bench)
