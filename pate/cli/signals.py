@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PATIENCE_S = 0.7
+_PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
 
 
