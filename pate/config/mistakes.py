@@ -58,9 +58,11 @@ def require_no_pickle(words: Sequence[str]) -> None:
 
 
 def explain_choice(words: list[str]) -> str | None:
-    """What is wrong with a group that was given no name but null, a number or a truth value, where one was."""
+    """What is wrong with a group that was given no name but null, a number or a truth value, or with a value alone."""
     for word in words:
         group, _, value = word.partition("=")
+        if word.startswith("="):
+            return f"{word}: expected NAME=VALUE"
         if value in ("null", "true", "false") or value.replace(".", "", 1).isdigit():
             known = members(group)
             if known:

@@ -88,6 +88,8 @@ class BoundaryWrapper:
     mechanism: ProbabilityOracle
 
     def __post_init__(self) -> None:
+        kind = type(self.mechanism)
+        require(hasattr(kind, "event"), "mechanism", kind.__name__, "a mechanism with a probability oracle")
         _ = self.target
 
     @property

@@ -131,3 +131,8 @@ def test_a_seed_is_no_generator() -> None:
     for make in (BoundaryWrapper, RunTwice):
         with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
             make(selection())(VOTES, rng=0)
+
+
+def test_a_wrapper_of_no_mechanism_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="mechanism=tuple: expected a mechanism with a probability oracle"):
+        BoundaryWrapper(mechanism=())  # type: ignore[arg-type]
