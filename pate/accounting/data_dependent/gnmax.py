@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 
 from pate.accounting.data_dependent.consensus import consensus_blocks
 from pate.accounting.data_dependent.cost import DataDependentCost, order_array, rank_of
-from pate.validation import require, require_count, require_histogram, require_positive
+from pate.validation import InvalidValue, require, require_count, require_histogram, require_positive
 
 Array = NDArray[np.float64]
 
@@ -124,5 +124,6 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     counts = require_histogram("votes", votes, num_teachers=require_count("num_teachers", num_teachers), rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     totals = counts.sum(axis=1)
-    require(bool((totals == num_teachers).all()), "votes.sum", totals.max(), f"{num_teachers}, one vote per teacher")
+    if (wrong := np.flatnonzero(totals != num_teachers)).size:
+        raise InvalidValue(f"votes[{wrong[0]}].sum: expected {num_teachers}, one vote per teacher")
     return counts

@@ -88,7 +88,7 @@ def test_look_alikes_are_the_same_each_time_and_say_that_they_are_synthetic() ->
 def test_counts_and_names_fit_together() -> None:
     with pytest.raises(InvalidValue, match=r"counts\.shape=\(2,\): expected 1 items"):
         CountData("toy", False, ("a",), np.array([1, 2]), most=2)
-    with pytest.raises(InvalidValue, match=r"counts=3: expected counts in 0\.\.2"):
+    with pytest.raises(InvalidValue, match=r"counts\[0\]: expected counts in 0\.\.2"):
         CountData("toy", False, ("a",), np.array([3]), most=2)
     with pytest.raises(InvalidValue, match="num_counts=9: expected at most num_items=3"):
         sparse_histogram(3, 9)
