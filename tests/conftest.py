@@ -1,4 +1,4 @@
-"""For all tests: none remembers records of another, finds a GPU that it is not shown, or is deaf to Ctrl-C."""
+"""For all tests: none remembers records of another, finds a GPU that it is not shown, or is deaf to signals."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.processes import ProcessGuard
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # equal bytes are promised on a processor; before torch is loaded
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's job in the background has it, and its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

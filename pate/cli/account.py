@@ -16,6 +16,7 @@ from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import members
+from pate.files.atomic import make_folder
 from pate.files.strict_json import to_json_line
 from pate.pricing import (
     Budget,
@@ -89,6 +90,7 @@ def _written_table(config: DictConfig, release: PricedRelease, budget: Budget) -
     rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
     require(test is not None, "write_table", config.write_table, rule)
     table = certify_stability_test(release, budget)
+    make_folder(Path(config.write_table).absolute().parent)
     table.save(config.write_table)
     return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 

@@ -22,7 +22,7 @@ from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.source import VoteSource
 
-_WORDS_AHEAD = 3
+_WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
 """With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
 
 

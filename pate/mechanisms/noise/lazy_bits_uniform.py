@@ -81,8 +81,8 @@ class LazyUniforms:
         """Fresh ones, the next `ahead` words of each included: then a part of them can be drawn from again."""
         if ahead == 0:
             return cls(words(rng, shape), rng)
-        drawn = words(rng, (*shape, 1 + ahead))
-        return cls(np.ascontiguousarray(drawn[..., 0]), rng, drawn[..., 1:])
+        drawn = words(rng, (1 + ahead, *shape))
+        return cls(drawn[0], rng, np.moveaxis(drawn[1:], 0, -1))
 
     def approximate(self) -> Array:
         """Each as a float in [2**-53, 1 - 2**-53], off by at most 2**-52."""

@@ -181,7 +181,7 @@ def test_impossible_counts_are_refused() -> None:
     for counts, message in (
         ([1], "k=2: expected at most the number of counts, 1"),
         ([1.0, 2.0], "counts.dtype=float64: expected integer vote counts"),
-        ([-1, 2], r"counts=-1: expected counts in 0"),
+        ([-1, 2], r"counts\[0\]: expected counts in 0"),
     ):
         with pytest.raises(InvalidValue, match=message):
             sweep(np.array(counts), rng=rng())

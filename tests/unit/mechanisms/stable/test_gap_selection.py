@@ -165,7 +165,7 @@ def test_impossible_parameters_are_refused(field: str, value: Any, message: str)
     [
         ([1, 2, 3], r"votes\.shape=\(3,\): expected 4 labels"),
         ([1, 2, 3, 7], r"votes\[3\]: expected counts in 0\.\.6"),
-        ([0.5, 2, 3, 4], r"votes\.dtype=float64: expected integer vote counts, found 0\.5"),
+        ([0.5, 2, 3, 4], r"votes\.dtype=float64: expected integer vote counts"),
     ],
 )
 def test_impossible_votes_are_refused(votes: list[float], message: str) -> None:

@@ -68,5 +68,5 @@ def test_refusals() -> None:
         mechanism(epsilon=-1)
     with pytest.raises(InvalidValue, match="domain_size=3: expected at most the number of counts, 2"):
         mechanism()(np.array([1, 2]), rng=np.random.default_rng(0))
-    with pytest.raises(InvalidValue, match=r"counts=-4: expected counts in 0\.\."):
+    with pytest.raises(InvalidValue, match=r"counts\[\d+\]: expected counts in 0\.\."):
         mechanism()(np.array([1, 2, -4]), rng=np.random.default_rng(0))

@@ -90,16 +90,16 @@ def test_all_indices_may_be_asked_for(mechanism: TopKMechanism) -> None:
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        (np.array([1, -1, 2]), r"counts=-1: expected counts in 0\.\.1099511627776"),
+        (np.array([1, -1, 2]), r"counts\[1\]: expected counts in 0\.\.1099511627776"),
         (np.array([1.0, np.nan, 2.0]), r"counts\.dtype=float64: expected integer vote counts"),
-        (np.array([1.5, 2.0]), r"counts\.dtype=float64: expected integer vote counts, found 1\.5"),
-        (np.array([2.0, 1.0, 0.0]), r"counts\.dtype=float64: expected integer vote counts, found 2\.0"),
+        (np.array([1.5, 2.0]), r"counts\.dtype=float64: expected integer vote counts"),
+        (np.array([2.0, 1.0, 0.0]), r"counts\.dtype=float64: expected integer vote counts"),
         (np.array([True, False, True]), r"counts\.dtype=bool: expected integer vote counts"),
         (np.array([], dtype=int), r"counts\.shape=\(0,\): expected at least one query and one label"),
         ([[1, 2], [3]], r"counts: expected rows of equal length"),
         (np.array([4]), r"k=2: expected at most the number of counts, 1"),
         (np.zeros((2, 2, 2), dtype=int), r"counts\.shape=\(2, 2, 2\): expected"),
-        (np.array([2**60, 0]), r"counts=1152921504606846976: expected counts in 0\.\.1099511627776"),
+        (np.array([2**60, 0]), r"counts\[0\]: expected counts in 0\.\.1099511627776"),
     ],
 )
 def test_impossible_counts_are_refused_in_one_line(mechanism: TopKMechanism, counts: Any, message: str) -> None:
