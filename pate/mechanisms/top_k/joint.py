@@ -127,7 +127,7 @@ class JointTopK(JointMechanism):
         return JointClasses.runs(classes.falling, self.k).after(classes)[0], chosen
 
     def _weights(self, classes: JointClasses, row: int) -> Weights:
-        some = self._exactly(classes.losses[row], classes.sizes(row))
+        some = self._exactly(classes.losses[row], [*classes.sizes(row)])
         low, high = classes.window
         falling = classes.falling[row]
         if (low, high) == (-1, int(falling[0] - falling[-1])) or len(classes.falling) > 1:
@@ -136,7 +136,7 @@ class JointTopK(JointMechanism):
         def everything() -> Weights:
             runs = JointClasses.runs(classes.falling, self.k)
             reordered, places = runs.after(classes)
-            sizes = runs.sizes(0)
+            sizes = [*runs.sizes(0)]
             return self._exactly(reordered.losses[0], [sizes[place] for place in places.tolist()])
 
         return with_rest(some, _NEGLIGIBLE, everything)

@@ -7,8 +7,10 @@ class have the same loss, and the number of them is a product of k factors.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,17 +109,19 @@ class JointClasses:
         """How far a logarithm can be off: each is a running sum."""
         return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
 
-    def sizes(self, row: int) -> list[int]:
-        """How many sequences each class of one histogram holds, exactly, in its order."""
+    def sizes(self, row: int) -> Iterator[int]:
+        """How many sequences each class of one histogram holds, exactly, in its order: numbers of many digits."""
         k, low = int(self.rows[0]), self.window[0]
         total = 1 if low < 0 else _count_up_to(low, self.falling[row], k)
-        sizes = []
         for place in self.order[row].tolist():
             position, first, last = (int(ranks[place]) for ranks in (self.rows, self.first, self.last))
             size = 1 if place == 0 else total * (last - first) // (first - position)
-            sizes.append(size)
+            yield size
             total += size if place else 0
-        return sizes
+
+    def size(self, row: int, place: int) -> int:
+        """That of one class: all of a million at once do not fit into memory."""
+        return next(islice(self.sizes(row), place, None))
 
     def after(self, window: JointClasses) -> tuple[JointClasses, Counts]:
         """All classes of one histogram with those of a window first, in its order; also where each was before."""

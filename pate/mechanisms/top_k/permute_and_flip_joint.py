@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,16 @@ from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution
 from pate.validation import require_positive
 
+_MOST_PLACES = 2**25
+
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipJointTopK(JointMechanism):
     """Draws a sequence of k indices by exponential noise on its worst place; losses as in `JointTopK`.
 
-    Formal guarantee: epsilon-DP, whatever k is, the order included; no zCDP price but the one that follows.
+    Formal guarantee: epsilon-DP, whatever k is, the order included; no zCDP price but the one that follows. Of more
+    than 2**25 places (k times the number of counts) the classes that do not fit into memory are left out: together they
+    win with a probability below exp(-60), which the price does not cover.
 
     Attributes:
         epsilon: pure DP, > 0.
@@ -53,17 +57,16 @@ class PermuteAndFlipJointTopK(JointMechanism):
         return PureDpEvent(self.epsilon)
 
     def classes_of(self, falling: Counts) -> JointClasses:
-        """All of them."""
+        """All of them; of more than 2**25 places those that win but with a probability below exp(-60)."""
+        if self.k * falling.shape[1] > _MOST_PLACES:
+            return JointClasses.likely(falling, self.k, weight=self.weight)
         return JointClasses.runs(falling, self.k)
 
     def choose(
         self, classes: JointClasses, values: Array, rng: np.random.Generator
     ) -> tuple[JointClasses, NDArray[np.int64]]:
         """By the largest of as many exponential variables as a class has members, plus their value."""
-        sizes = cache(classes.sizes)
-        noise = draw_largest(
-            "exponential", classes.log_sizes, lambda row, place: sizes(row)[place], rng, error=classes.error
-        )
+        noise = draw_largest("exponential", classes.log_sizes, lru_cache(8)(classes.size), rng, error=classes.error)
         exact = Values(values, lambda row, place: -self.exponent(int(classes.losses[row, place])))
         return classes, largest_noisy(exact, noise, 1)[:, 0]
 
