@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pate.accounting import Event, Ledger
 from pate.accounting.charged_draw import noise_name
@@ -21,10 +21,12 @@ from pate.report import format_epsilon
 from pate.run.earlier import Siblings
 from pate.run.folder import RunFolder
 from pate.run.manifest import file_digest
-from pate.run.plan import Plan
 from pate.run.randomness import Randomness
 from pate.run.total import Total, run_id
 from pate.validation import InvalidValue, require, require_count
+
+if TYPE_CHECKING:  # which needs torch
+    from pate.run.plan import Plan
 
 _RESTORE = "restore it from a backup, or begin anew in another output_dir"
 
