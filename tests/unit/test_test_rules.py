@@ -11,15 +11,24 @@ from typing import Any
 
 import pytest
 from joblib import Parallel, delayed
+from joblib.externals.loky import reusable_executor
 
 from tests.duration_budget import DurationBudget
+
+
+def workers_of_joblib() -> None:
+    if reusable_executor._executor is not None:  # one that an earlier test left, and that joblib cannot use
+        reusable_executor._executor.shutdown(kill_workers=True)
+        reusable_executor._executor = None
+    Parallel(n_jobs=2)(delayed(int)() for _ in range(2))
+
 
 STARTS = {
     "a command": lambda: subprocess.run([sys.executable, "-c", ""], check=True),
     "a shell": lambda: os.system("true"),
     "a fork": lambda: os.fork() or os._exit(0),
     "a worker": lambda: multiprocessing.get_context("spawn").Process(target=int).start(),
-    "workers of joblib": lambda: Parallel(n_jobs=2)(delayed(int)() for _ in range(2)),
+    "workers of joblib": workers_of_joblib,
 }
 
 
