@@ -18,7 +18,7 @@ private, public, test = slice(0, 1600), slice(1600, 1900), slice(1900, None)
 
 # Each teacher scales its own records. A scaler fitted on all private records would be a release of its own.
 teacher = make_pipeline(StandardScaler(), RidgeClassifier())
-model = PATEClassifier(teacher, n_teachers=40, epsilon=8.0)
+model = PATEClassifier(teacher, n_teachers=60, epsilon=8.0)
 model.fit(inputs[private], labels[private], X_public=inputs[public])
 
 accuracy = (model.predict(inputs[test]) == labels[test]).mean()
@@ -27,7 +27,7 @@ print(f"epsilon {model.epsilon_:.2f}, delta {model.delta_}, {model.adjacency_}; 
 # Every fit of a search is a release. Charged to one ledger, their sum is known: it is what the search costs.
 with tempfile.TemporaryDirectory() as folder:
     ledger = Path(folder) / "ledger.jsonl"
-    model = PATEClassifier(RidgeClassifier(), n_teachers=20, ledger=ledger)
+    model = PATEClassifier(RidgeClassifier(), n_teachers=60, n_queries=40, ledger=ledger)
     search = GridSearchCV(model, {"epsilon": [2.0, 4.0]}, cv=2)
     search.fit(inputs[private], labels[private], X_public=inputs[public])
     best = search.best_estimator_

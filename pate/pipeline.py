@@ -27,7 +27,7 @@ from pate.run.report_files import write_report_files
 from pate.run.results import Results
 from pate.run.student import Prediction, Students
 from pate.run.total import require_entered
-from pate.run.warnings import plan_warnings
+from pate.run.warnings import plan_warnings, student_is_the_prior
 from pate.run.workplace import Workplace
 
 
@@ -60,8 +60,9 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     private = dataset.private_digest()
     payment = Payment.of(plan, priced, folder, data=private)
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
-    num_teachers = priced.shape.num_teachers
-    for line in (*plan_warnings(dataset, plan.aggregator, plan.teacher, num_teachers=num_teachers), *payment.lines()):
+    parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
+    warned = plan_warnings(dataset, *parts, num_teachers=num_teachers)
+    for line in (*priced.doubts, *warned, *payment.lines()):
         monitor.say(line)
     if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
@@ -75,11 +76,15 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         students = Students(plan.student, dataset, ensemble.num_queries, place)
         student = students.train("student", release.training_set(inputs))
         student.save(folder.release / "student")
+        for line in student_is_the_prior(student, dataset.public.inputs):
+            monitor.say(line)
         majority = priced.aggregator.noiseless_from(votes, place.kept)
         baselines = {
             "majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs)),
-            "non_private_student": students.train("non_private_student", TrainingSet(inputs, labels)),
+            "true_label_student": students.train("true_label_student", TrainingSet(inputs, labels)),
         }
+        if plan.trains_ceiling(dataset):
+            baselines["all_records_model"] = students.train_ceiling()
         payment.require_paid()
         results = Results(
             dataset=dataset,

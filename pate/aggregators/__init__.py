@@ -6,6 +6,8 @@ from pate.aggregators.centered_votes import CenteredVotes
 from pate.aggregators.clipped_votes import ClippedVotes
 from pate.aggregators.confident_gnmax import ConfidentGNMax
 from pate.aggregators.confident_votes import ConfidentVotes
+from pate.aggregators.expected.expected_release import ExpectedRelease
+from pate.aggregators.expected.useless import UselessReleaseWarning
 from pate.aggregators.fixed_top_k import FixedTopK
 from pate.aggregators.gaussian_votes import GaussianVotes
 from pate.aggregators.gnmax import GNMax
@@ -34,6 +36,7 @@ __all__ = [
     "ClippedVotes",
     "ConfidentGNMax",
     "ConfidentVotes",
+    "ExpectedRelease",
     "FixedTopK",
     "GNMax",
     "GaussianVotes",
@@ -52,5 +55,6 @@ __all__ = [
     "TargetChargedAggregator",
     "TeacherVotesAggregator",
     "TrainingSet",
+    "UselessReleaseWarning",
     "counts_for",
 ]

@@ -12,12 +12,15 @@ import numpy as np
 
 from pate.accounting import Accountant, Adjacency, Event, Ledger, NonPrivateEvent, RdpAccountant, calibrate
 from pate.accounting.charged_draw import charge_draw
+from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
+from pate.aggregators.expected.useless import without_warning
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
 from pate.files.fingerprint import full_text
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.stable.stability_test import StabilityTest
-from pate.validation import require
+from pate.validation import require, require_count
+from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
@@ -88,6 +91,51 @@ class Aggregator(ABC):
     def max_votes_per_teacher(self) -> int | None:
         """The most labels of a query that the price lets one teacher vote for; None where it lets it vote for all."""
         return None
+
+    @property
+    def max_labels(self) -> int | None:
+        """The most labels that an answer is made to name; None where it may name any number."""
+        return 1 if self.single_label else None
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """What it would tell of queries on which teachers agree to that degree; a function of public numbers alone.
+
+        It is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or computed. Nothing is charged.
+
+        Args:
+            num_queries: Q of the whole release; how many are made up does not depend on it.
+            num_labels: L.
+            num_teachers: T.
+            agreement: the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity.
+
+        Raises:
+            InvalidValue: made-up votes that it does not take.
+
+        >>> from pate.aggregators import GaussianVotes
+        >>> expected = GaussianVotes(noise_std=200.0).expected_release(num_queries=600, num_labels=40, num_teachers=200)
+        >>> expected.answered, round(expected.success, 2)
+        (1.0, 0.69)
+        """
+        votes = self._made_up(num_labels, num_teachers, agreement)
+        with without_warning():
+            release = self.release_from(votes, ReleaseContext(np.random.default_rng(0)))
+        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
+
+    def _made_up(
+        self, num_labels: int, num_teachers: int, agreement: float, num_queries: int = NUM_QUERIES
+    ) -> MadeUpVotes:
+        """Queries with as many labels as are usual, or as it can name."""
+        require_count("num_labels", num_labels)
+        num_present = max(1, min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels))
+        return MadeUpVotes(
+            num_queries=num_queries,
+            num_labels=num_labels,
+            num_teachers=num_teachers,
+            agreement=agreement,
+            num_present=num_present,
+        )
 
     def calibrated(
         self,

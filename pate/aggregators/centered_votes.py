@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.aggregators.aggregator import InputForm
 from pate.aggregators.centered_release import CenteredRelease
+from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
@@ -38,6 +40,7 @@ Array = NDArray[np.float64]
 
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5
+_DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,6 +187,25 @@ class CenteredVotes(TeacherVotesAggregator):
         """See `Aggregator.load_release`."""
         num_directions = self._num_directions(source)
         return CenteredRelease.load(path, event=event, adjacency=self.adjacency, num_directions=num_directions)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`: of the scores as a student reads them, which no single one shows.
+
+        A student with up to 128 directions averages the noise of Q / 128 queries. A bit is said right if what is left
+        of the noise is less than half of the distance between the scores of present and absent labels.
+        """
+        votes = self._made_up(num_labels, num_teachers, agreement)
+        share = votes.counts() / num_teachers
+        apart = float(share[votes.labels].mean() - share[~votes.labels].mean())
+        likely = float(votes.labels.mean())
+        length = math.sqrt(num_queries * num_labels * likely * (1 - likely))
+        clip = self.clip or self.clip_factor * length
+        moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        noise = moves * clip * self.votes_multiplier / num_teachers * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
+        right = float(ndtr(min(1.0, clip / length) * apart / 2 / noise))
+        return ExpectedRelease(1.0, right, right)
 
     def check_run(self) -> None:
         """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""

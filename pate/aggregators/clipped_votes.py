@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.aggregator import InputForm
+from pate.aggregators.expected.expected_release import NUM_QUERIES
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.per_teacher import TeacherVotesAggregator
@@ -17,6 +18,7 @@ from pate.aggregators.release import Release
 from pate.aggregators.vote_blocks import vote_blocks
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require, require_choice, require_count, require_positive
+from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.vote_limit import Block, bits_of, limited
 
 _GRID = 2.0**32
@@ -79,6 +81,11 @@ class ClippedVotes(TeacherVotesAggregator):
             return SelfComposedEvent(threshold_event(self.noise_std, self.threshold_share, teachers), queries * moved)
         return SelfComposedEvent(GaussianEvent(self.noise_std / moved**0.5), queries)
 
+    @property
+    def max_labels(self) -> int:
+        """`vote_clip`: what it is said to be."""
+        return self.vote_clip
+
     def scaled(self, factor: float) -> ClippedVotes:
         """noise_std multiplied by `factor`."""
         return replace(self, noise_std=self.noise_std * factor)
@@ -90,6 +97,13 @@ class ClippedVotes(TeacherVotesAggregator):
         clip = self._kept if self.norm == "l1" else self._weighed
         blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
         return np.asarray(sum(clip(block) for block in blocks))
+
+    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
+        return NUM_QUERIES
+
+    def _summary_of(self, votes: MadeUpVotes) -> NDArray[np.int64]:
+        """Nobody names more labels than `vote_clip`, so nothing is clipped."""
+        return votes.counts()
 
     def _kept(self, block: Block) -> NDArray[np.int64]:
         return np.asarray(limited(block, self.vote_clip).sum(axis=0, dtype=np.int64))

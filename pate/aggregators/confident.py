@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ComposedEvent, Event, Ledger, SelfComposedEvent
+from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.gaussian_votes import threshold_event
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
@@ -71,6 +72,14 @@ class ScreenedAggregator(PerQueryAggregator):
     def scaled(self, factor: float) -> Self:
         """Both noises multiplied by `factor`."""
         return replace(self, screening_std=self.screening_std * factor, noise_std=self.noise_std * factor)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`; of the queries before `max_answers`."""
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        uncapped = self if self.max_answers is None else replace(self, max_answers=None)
+        return super(ScreenedAggregator, uncapped).expected_release(**shape, agreement=agreement)
 
     def aggregate(
         self,

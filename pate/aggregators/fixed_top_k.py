@@ -66,6 +66,11 @@ class FixedTopK(PerQueryAggregator):
         require_choice("mechanism", self.mechanism, tuple(MECHANISMS))
 
     @property
+    def max_labels(self) -> int:
+        """K."""
+        return self.k
+
+    @property
     def top_k(self) -> TopKMechanism:
         """The mechanism, on one query."""
         make = MECHANISMS[self.mechanism]

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
+from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.mechanisms.noise.noisy_order import are_normally_above
 from pate.validation import require_count, require_positive
@@ -58,6 +59,14 @@ class GaussianVotes(PerQueryAggregator):
     def scaled(self, factor: float) -> GaussianVotes:
         """noise_std multiplied by `factor`."""
         return replace(self, noise_std=self.noise_std * factor)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`; in closed form."""
+        votes = self._made_up(num_labels, num_teachers, agreement)
+        above = ndtr((votes.counts() - num_teachers / 2) / self.noise_std)
+        return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
         labels = are_normally_above(votes, num_teachers / 2, self.noise_std, rng)

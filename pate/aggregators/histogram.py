@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event, Ledger
 from pate.aggregators.aggregator import Aggregator, InputForm
+from pate.aggregators.expected.useless import warn_if_useless
 from pate.aggregators.release import Release
 from pate.validation import require_count, require_entries, require_generator, require_histogram
 
@@ -47,8 +48,9 @@ class HistogramAggregator(Aggregator):
             within = counts.sum(axis=1, dtype=np.int64) <= most * num_teachers
             rule = f"a sum of at most {most * num_teachers}, {num_teachers} teachers with max_votes={most}"
             require_entries("votes", within, rule)
-        num_queries, num_labels = counts.shape
-        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        shape = {"num_queries": counts.shape[0], "num_labels": counts.shape[1], "num_teachers": num_teachers}
+        event = self.event_for(**shape)
+        warn_if_useless(self, **shape)
         self._pay(event, ledger, rng, lambda salt: self._release_key(counts, num_teachers, salt, beside))
         return counts, event
 

@@ -10,12 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, Ledger
+from pate.accounting import Event, Ledger, NoOpEvent
 from pate.aggregators.aggregator import Aggregator, InputForm
+from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
+from pate.aggregators.expected.useless import warn_if_useless
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
 from pate.validation import require_count, require_generator
+from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource
+
+_FEWEST = 16
+_MADE_UP_BITS = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +91,28 @@ class TeacherVotesAggregator(Aggregator):
         """The same from what `gather` returned."""
         require_generator(rng)
         num_queries, num_labels = self._shape(summary)
-        event = self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
+        event = self.event_for(**shape)
+        warn_if_useless(self, **shape)
         self._pay(event, ledger, rng, lambda salt: self._summary_key(summary, num_teachers, salt))
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`; from the summary of made-up votes."""
+        votes = self._made_up(num_labels, num_teachers, agreement, self._num_made_up(num_labels, num_teachers))
+        rng = np.random.default_rng(0)
+        release = self._release(self._summary_of(votes), NoOpEvent(), num_teachers=num_teachers, rng=rng)
+        return ExpectedRelease.counted(release.labels, release.answered, votes.labels)
+
+    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
+        """Fewer where teachers and labels are many, each of whose votes is made up."""
+        return min(NUM_QUERIES, max(_FEWEST, _MADE_UP_BITS // (num_teachers * num_labels)))
+
+    def _summary_of(self, votes: MadeUpVotes) -> NDArray[Any]:
+        """What `gather` gives for made-up votes; an aggregator that can say it from their counts says so."""
+        return self._gathered(votes)
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """See `Aggregator.release_from`.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.aggregator import InputForm
+from pate.aggregators.expected.expected_release import NUM_QUERIES
 from pate.aggregators.histogram import Bits
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
@@ -21,6 +22,7 @@ from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.validation import require_count, require_positive
+from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.vote_limit import limited
 
 Array = NDArray[np.float64]
@@ -76,6 +78,11 @@ class PowersetGNMax(TeacherVotesAggregator):
         one = GaussianEvent(self.noise_std / moved**0.5)
         return SelfComposedEvent(one, require_count("num_queries", num_queries, minimum=0))
 
+    @property
+    def max_labels(self) -> int | None:
+        """`max_size`."""
+        return self.max_size
+
     def scaled(self, factor: float) -> PowersetGNMax:
         """noise_std multiplied by `factor`."""
         return replace(self, noise_std=self.noise_std * factor)
@@ -93,6 +100,16 @@ class PowersetGNMax(TeacherVotesAggregator):
 
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         return int(summary["query"][-1]) + 1, summary["labels"].shape[1]
+
+    def _num_made_up(self, num_labels: int, num_teachers: int) -> int:
+        return NUM_QUERIES
+
+    def _summary_of(self, votes: MadeUpVotes) -> NDArray[Any]:
+        """The right set of each query alone; no other has many votes."""
+        rows = _one_each(votes.labels[None])
+        missed = (votes.num_teachers - votes.counts()) * votes.labels
+        rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
+        return rows
 
     def _release(self, summary: NDArray[Any], event: Event, *, num_teachers: int, rng: np.random.Generator) -> Release:
         num_queries, num_labels = self._shape(summary)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -28,13 +28,25 @@ from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, Task, task_of
-from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.pricing.account_left import spent_epsilon
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
-from pate.run.warnings import warning_of_one_label
-from pate.teachers.fitted_labels import takes_nan
+from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
+from pate.teachers.fitted_labels import minds_scale, takes_nan
 from pate.validation import require, require_array, require_count, require_moderate, require_positive
+
+_NAMES = SettingNames(
+    num_teachers="n_teachers={}",
+    target_epsilon="epsilon={}",
+    num_queries="n_queries={}",
+    noise="an aggregator with {}",
+    allow_useless="allow_useless=True",
+)
+
+
+class DoubtfulPlan(UserWarning):
+    """A fit that is allowed but rarely wanted."""
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -78,6 +90,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             is refused before its teachers are fitted. It holds where each price is chosen by looking at earlier fits.
         n_jobs: processes that fit teachers, as in joblib.
         random_state: None for noise from the operating system, or a seed.
+        allow_useless: whether a release that tells nothing, even where all teachers agree, is made with a warning; else
+            it is refused, before anything is fitted, with what would work.
 
     Attributes:
         epsilon_: price of this fit's release at `delta_`.
@@ -116,6 +130,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         max_total_epsilon: float | None = None,
         n_jobs: int | None = None,
         random_state: int | None = None,
+        allow_useless: bool = False,
     ) -> None:
         self.estimator = estimator
         self.student = student
@@ -132,6 +147,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.max_total_epsilon = max_total_epsilon
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.allow_useless = allow_useless
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -152,6 +168,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         priced = self._priced(task, num_queries=len(pools.queries), num_groups=len(np.unique(pools.groups)))
         if priced.aggregator.single_label and not isinstance(task, OneClass):
             warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
+        for line in (*priced.doubts, *self._doubts(pools)):
+            warnings.warn(line, DoubtfulPlan, stacklevel=2)
         ledger = ledger_of_fits(self.ledger, self.max_total_epsilon, priced, self._budget)
         streams = streams_of(self.random_state)
         if self.ledger is None:
@@ -163,6 +181,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, ledger=ledger)
         training, seed = release.training_set(pools.queries), streams.seeds("student", 1)[0]
         self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
+        for line in student_is_the_prior(self.student_, pools.queries):
+            warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
         self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, spent_epsilon(ledger)
@@ -251,7 +271,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         aggregator = self._aggregator(task)
         aggregator.check_run()
         shape = ReleaseShape(num_queries=num_queries, num_labels=num_labels, num_teachers=self.n_teachers)
-        return plan_release(aggregator, shape, budget)
+        priced = plan_release(aggregator, shape, budget)
+        doubts = require_useful(
+            aggregator, priced, budget, names=_NAMES, num_groups=num_groups, allow_useless=self.allow_useless
+        )
+        return replace(priced, doubts=doubts)
+
+    def _doubts(self, pools: Pools) -> Iterator[str]:
+        """What is allowed but rarely wanted, before anything is fitted; inputs are judged by the public ones."""
+        yield from few_records(f"n_teachers={self.n_teachers}", len(pools.inputs), self.n_teachers, "fewer teachers")
+        chosen = {"teacher": self._teacher, "student": self._student}
+        if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
+            yield from uneven_inputs(" and ".join(minding), pools.queries)
 
     @property
     def _budget(self) -> Budget:

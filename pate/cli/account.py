@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from hydra import compose
 from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 
+from pate.accounting import Accountant
 from pate.aggregators import Aggregator, TargetChargedAggregator
 from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
@@ -24,11 +26,15 @@ from pate.pricing import (
     PricedRelease,
     Quote,
     ReleaseShape,
+    SettingNames,
     accounts_left,
     certify_stability_test,
+    cheapest_accountant,
     plan_hits,
     plan_release,
     quote_release,
+    require_useful,
+    suggest,
 )
 from pate.validation import InvalidValue, require, require_choice
 from pate.votes.vote_files import ImportedVotes, read_sets
@@ -61,16 +67,35 @@ def _quote(config: DictConfig) -> Quote:
     )
     shape = ReleaseShape(num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers)
     _require_sensible_files(config, aggregator)
-    others = {name: compose("account", [f"accountant={name}"]).accountant for name in _others(config)}
     release = plan_release(aggregator, shape, budget, more_queries=True)
-    quote = quote_release(
+    if config.suggest:
+        suggestion = suggest(aggregator, shape, budget, num_private=config.num_private)
+        size = {"num_teachers": suggestion.num_teachers, "num_queries": suggestion.num_queries}
+        release = plan_release(aggregator, replace(shape, **size), budget)
+    doubts = require_useful(
+        aggregator,
         release,
         budget,
-        others={name: partial(build, other, "accountant", allowed_targets=allowed) for name, other in others.items()},
+        names=SettingNames(),
+        num_groups=config.num_private,
+        allow_useless=config.allow_useless,
     )
-    accounts = () if config.ledger is None else accounts_left(config.ledger, release, budget)
-    table, hits = _written_table(config, release, budget), _hits(config, release, budget)
-    return replace(quote, table=table, hits=hits, accounts=accounts)
+    known = _accountants(members("accountant"), allowed)
+    others = {name: known[name] for name in _others(config)}
+    return replace(
+        quote_release(replace(release, doubts=doubts), budget, others=others),
+        table=_written_table(config, release, budget),
+        hits=_hits(config, release, budget),
+        accounts=() if config.ledger is None else accounts_left(config.ledger, release, budget),
+        cheapest=cheapest_accountant(release, budget, known),
+        suggestion=suggestion if config.suggest else None,
+    )
+
+
+def _accountants(names: tuple[str, ...], allowed: list[str]) -> dict[str, Callable[[], Accountant]]:
+    """Those of the group, by name."""
+    nodes = {name: compose("account", [f"accountant={name}"]).accountant for name in names}
+    return {name: partial(build, node, "accountant", allowed_targets=allowed) for name, node in nodes.items()}
 
 
 def _require_sensible_files(config: DictConfig, aggregator: Aggregator) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import hydra
 from hydra.errors import HydraException
@@ -29,7 +30,7 @@ _FAILED = 1
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
 
-def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
+def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
@@ -48,7 +49,7 @@ def run_app(task: Callable[[DictConfig], None], config_name: str) -> None:
             _stop(str(stopped), stopped.code)
 
 
-def _run(task: Callable[[DictConfig], None], config_name: str) -> None:
+def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     """Composes the configuration, runs the task, and says what ended it."""
     register_configs(training=config_name not in ("account", "audit"), words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
@@ -83,13 +84,13 @@ class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
 
-def _unheard(task: Callable[[DictConfig], None], config_name: str) -> Callable[[DictConfig], None]:
+def _unheard(task: Callable[[DictConfig], Any], config_name: str) -> Callable[[DictConfig], Any]:
     known = tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
 
-    def run(config: DictConfig) -> None:
+    def run(config: DictConfig) -> Any:
         try:
             require_known_keys(config, known)
-            task(config)
+            return task(config)
         except Exception as error:
             raise _Unheard(f"{type(error).__name__}: {error}") from error
 

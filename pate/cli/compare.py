@@ -42,6 +42,7 @@ def compare_from_config(config: DictConfig) -> None:
         methods=tuple(_method(name, config, given) for name in names),
         engine=build(config.engine, "engine", allowed_targets=allowed),
         student=build(config.student, "student", allowed_targets=allowed),
+        all_records=config.all_records,
         num_queries=config.num_queries,
         target_delta=config.target_delta,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
@@ -51,6 +52,7 @@ def compare_from_config(config: DictConfig) -> None:
         metric=config.metric,
         shares=_numbers("shares", config.shares),
         num_workers=config.num_workers,
+        allow_useless=config.allow_useless,
     )
     print_frontier(compare(plan, output_dir, monitor), output_dir)
 

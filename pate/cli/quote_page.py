@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.pricing import AccountantPrice, AccountLeft, Quote
+from pate.aggregators import ExpectedRelease
+from pate.pricing import AccountantPrice, AccountLeft, Quote, Suggestion
 from pate.report.privacy_coverage import PAPER_LABEL
 from pate.report.rounding import format_delta, round_up
 
@@ -27,10 +28,16 @@ def print_quote(quote: Quote, console: Console | None = None) -> None:
     console = console or Console()
     console.print(_headline(quote), soft_wrap=True)
     sections = {"release": _release_rows(quote), "price": _price_rows(quote), "mechanism": _parameter_rows(quote)}
-    for title, rows in (sections | {"what passes": _gap_rows(quote)}).items():
+    sections |= {"what passes": _gap_rows(quote), "what to expect": _expected_rows(quote)}
+    for title, rows in sections.items():
         if rows:
             console.print(Text(f"\n{title}", style="bold"))
             console.print(_grid(rows))
+    for line in quote.doubts:
+        console.print(Text(f"\n{line}", style="yellow"), soft_wrap=True)
+    if quote.suggestion is not None:
+        console.print(Text("\nsuggested", style="bold"))
+        console.print(_grid(_suggested_rows(quote.suggestion)))
     if quote.plain_epsilon is not None:
         console.print(Text("\nsession of charged calls", style="bold"))
         console.print(_grid(_session_rows(quote, quote.plain_epsilon)))
@@ -69,6 +76,10 @@ def _release_rows(quote: Quote) -> list[tuple[str, Text]]:
 def _price_rows(quote: Quote) -> list[tuple[str, Text]]:
     orders = "" if quote.num_orders is None else f", the best of {quote.num_orders} orders is {quote.best_order:.3f}"
     rows = [("accountant", Text(f"{quote.accountant}{orders}"))]
+    if (best := quote.cheapest) is not None and best.epsilon is not None:
+        better = best.accountant != quote.accountant and best.epsilon < quote.epsilon
+        take = f"accountant={best.accountant}, by which it costs {_epsilon(best.epsilon)}" if better else "this one"
+        rows.append(("accountant to take", Text(f"{take}: the cheapest of those that are quick here")))
     if quote.failure_prob > 0:
         each = quote.aggregator.get("failure_prob", 0.0)
         by_query = math.isclose(quote.num_queries * each, quote.failure_prob)
@@ -94,8 +105,8 @@ def _gap_rows(quote: Quote) -> list[tuple[str, Text]]:
     if not {"test", "test_std", "table_order"} & quote.aggregator.keys():
         return []
     if quote.gap_at_50 is None:
-        hint = f"no gap of {quote.num_teachers} teachers passes with probability 1/2: nearly every query is refused"
-        return [("test", Text(hint, style="yellow"))]
+        hint = f"no gap of {quote.num_teachers} votes passes with probability 1/2: nearly every query is refused"
+        return [("gap that passes", Text(hint, style="yellow"))]
     often = "no gap" if quote.gap_at_95 is None else f"{quote.gap_at_95} votes"
     rows = [("gap that passes", Text(f"{quote.gap_at_50} votes with probability 1/2, {often} with 0.95"))]
     if quote.aggregator["name"] == "StableTopK":
@@ -104,6 +115,37 @@ def _gap_rows(quote: Quote) -> list[tuple[str, Text]]:
             ("lone gap that is chosen and passes", Text(f"{lone} with probability 1/2, all other gaps being 0"))
         )
     return rows
+
+
+def _expected_rows(quote: Quote) -> list[tuple[str, Text]]:
+    """What three kinds of queries give; nothing for an aggregator that does not say."""
+    if (expected := quote.expected) is None:
+        return []
+    kinds = {"all agree": expected.unanimous, "90% agree": expected.clear, "70% agree": expected.typical}
+    return [
+        (f"queries on which {name}", Text(f"{_share(each.answered)} answered; right bits {_bits(each)}"))
+        for name, each in kinds.items()
+    ]
+
+
+def _bits(expected: ExpectedRelease) -> str:
+    if not expected.answered:
+        return "none"
+    return f"{_share(expected.present)} of labels that are present, {_share(expected.absent)} of absent ones"
+
+
+def _suggested_rows(found: Suggestion) -> list[tuple[str, Text]]:
+    each = "" if found.records_per_teacher is None else f", {found.records_per_teacher:.0f} private groups each"
+    told = f"about {found.clear_queries:.0f} clear queries' worth of labels, if {found.agreement:.0%} of teachers agree"
+    return [
+        ("settings", Text(f"num_teachers={found.num_teachers} num_queries={found.num_queries}", style="bold")),
+        ("teachers", Text(f"{found.num_teachers}{each}")),
+        ("tells", Text(told)),
+    ]
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}"
 
 
 def _session_rows(quote: Quote, plain_epsilon: float) -> list[tuple[str, Text]]:

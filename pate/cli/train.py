@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
+from pate.cli.sweep import sweep_row
 from pate.config import build, build_aggregator
 from pate.config.noise import noise_is_given, target_is_given
 from pate.config.published import public_settings
@@ -20,7 +21,14 @@ from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
 
-_BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw")  # settings that the release does not depend on
+_BESIDE = (
+    "output_dir",
+    "ledger",
+    "max_total_epsilon",
+    "redraw",
+    "all_records",
+    "allow_useless",
+)  # settings that the release does not depend on
 
 
 def main() -> None:
@@ -28,8 +36,8 @@ def main() -> None:
     run_app(train_from_config, "train")
 
 
-def train_from_config(config: DictConfig) -> None:
-    """Runs or continues the configured run and prints its report."""
+def train_from_config(config: DictConfig) -> dict[str, Any]:
+    """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
     aggregator = build_aggregator(
         config.aggregator, adjacency=config.adjacency, allowed_targets=list(config.allowed_targets)
     )
@@ -43,6 +51,7 @@ def train_from_config(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     report = train(_plan(config, settings, monitor), output_dir, monitor)
     print_report(report, output_dir / "report.html")
+    return sweep_row(report, output_dir)
 
 
 def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Plan:
@@ -64,6 +73,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
         accountant=lambda: make("accountant"),
+        all_records=config.all_records,
+        allow_useless=config.allow_useless,
         ledger=None if config.ledger is None else Path(config.ledger),
         max_total_epsilon=config.max_total_epsilon,
         redraw=config.redraw,

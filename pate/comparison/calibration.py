@@ -29,11 +29,13 @@ class Calibration:
         parameters: those that were solved for.
         epsilon: the price, at most the budget's; None where nothing reaches the budget.
         reason: why nothing does.
+        refusal: see `Contender.refusal`; None where nobody asked.
     """
 
     parameters: Mapping[str, Any]
     epsilon: float | None
     reason: str = ""
+    refusal: str | None = None
 
     @classmethod
     def read(cls, path: Path) -> Calibration | None:
@@ -43,17 +45,18 @@ class Calibration:
         kept = read_json(path, rule=_RULE, remedy=_REMEDY)
         try:
             parameters = {name: _tuple(value) for name, value in kept["parameters"].items()}
-            epsilon, reason = kept["epsilon"], kept["reason"]
+            epsilon, reason, refusal = kept["epsilon"], kept["reason"], kept.get("refusal")
         except (KeyError, TypeError, AttributeError):
             raise damaged(path, _RULE, "other keys", _REMEDY) from None
-        if not isinstance(epsilon, (int, float, type(None))) or not isinstance(reason, str):
+        told = isinstance(reason, str) and isinstance(refusal, (str, type(None)))
+        if not isinstance(epsilon, (int, float, type(None))) or not told:
             raise damaged(path, _RULE, "values of another type", _REMEDY)
-        return cls(parameters, epsilon, reason)
+        return cls(parameters, epsilon, reason, refusal)
 
     def write(self, path: Path) -> None:
         """Keeps it, where all its parameters are plain values."""
         if all(_is_plain(value) for value in self.parameters.values()):
-            values = {"parameters": dict(self.parameters), "reason": self.reason, "epsilon": self.epsilon}
+            values = vars(self) | {"parameters": dict(self.parameters)}
             make_folder(path.parent, within=path.parent.parent)
             write_text(path, json.dumps(values, indent=2) + "\n")
 
@@ -80,6 +83,15 @@ def calibrated(method: Method, budget: Budget, bench: Bench, path: Path) -> Cont
         raise
     Calibration(contender.parameters, contender.epsilon).write(path)
     return contender
+
+
+def refusal_of(contender: Contender, path: Path) -> str:
+    """`Contender.refusal`, from the file where it is there: what works in its place takes seconds to find."""
+    if (kept := Calibration.read(path)) is not None and kept.refusal is not None:
+        return kept.refusal
+    refusal = contender.refusal
+    Calibration(contender.parameters, contender.epsilon, refusal=refusal).write(path)
+    return refusal
 
 
 def _is_plain(value: Any) -> bool:

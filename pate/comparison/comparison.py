@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from pate.accounting import Accountant, PureDpEvent, RdpAccountant
@@ -24,7 +23,7 @@ from pate.comparison.page import write_page
 from pate.comparison.picture import write_png
 from pate.comparison.run import METRICS, Run, write_runs
 from pate.comparison.shared_data import SharedData
-from pate.comparison.students import true_label_student
+from pate.comparison.students import all_records_model, true_label_student
 from pate.comparison.trial import Baseline, CachedRun, Trial
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
@@ -32,7 +31,8 @@ from pate.files.fingerprint import digest, full_text
 from pate.networks.device import one_thread
 from pate.pricing import Budget
 from pate.pricing.achievable_delta import require_achievable_delta
-from pate.report import multilabel_metrics
+from pate.report import Constant, metric_intervals
+from pate.report.constants import CONSTANT_NAMES
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.student import Student
@@ -48,7 +48,8 @@ class ComparisonPlan:
         load_dataset: reads the data set.
         methods: who competes, each under another key.
         engine: how teachers are trained.
-        student: the recipe of the non-private baseline.
+        student: the recipe of the baselines.
+        all_records: whether the model of all private records is trained: the ceiling.
         num_queries: how many public samples are asked, the first ones of the public pool.
         target_delta: in (0, 1).
         epsilons: the budgets, each > 0, ascending.
@@ -56,8 +57,9 @@ class ComparisonPlan:
         ensemble_seed: of partitions and teachers.
         accountant: makes an empty accountant; it must survive being sent to another process.
         metric: which of the student's scores the frontier shows and the goals are stated in.
-        shares: of the non-private student's gain over the prior, each in (0, 1]: the goals.
+        shares: of the way from a constant to the ceiling, each in (0, 1]: the goals.
         num_workers: processes; None for as many as there are cores to this process.
+        allow_useless: whether methods are trained at budgets at which they tell nothing; else a line says why not.
         settings: plain values that the folder belongs to; aggregators, epsilons and seeds may change in it.
     """
 
@@ -65,15 +67,17 @@ class ComparisonPlan:
     methods: tuple[Method, ...]
     engine: Engine
     student: Student
+    all_records: bool = True
     num_queries: int
     target_delta: float
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
     ensemble_seed: int = 0
     accountant: Callable[[], Accountant] = RdpAccountant
-    metric: str = "micro_f1"
+    metric: str = METRICS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
     num_workers: int | None = None
+    allow_useless: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -126,7 +130,7 @@ class _Comparison:
         for method in plan.methods:
             method.prepare(bench, self.monitor)
         trials = [self._trial(method, epsilon, bench) for method in plan.methods for epsilon in plan.epsilons]
-        runs = [_prior(dataset, plan.num_queries), *self._runs([*self._baselines(bench), *trials])]
+        runs = [*_constants(dataset, plan.num_queries), *self._runs([*self._baselines(bench), *trials])]
         frontier = Frontier(
             runs=tuple(runs),
             metric=plan.metric,
@@ -191,6 +195,7 @@ class _Comparison:
                 num_queries=plan.num_queries,
                 **method.columns(bench),
             ),
+            plan.allow_useless,
         )
 
     def _column(self, method: Method, bench: Bench) -> str:
@@ -204,11 +209,16 @@ class _Comparison:
         return tuple(CachedRun(seed, runs / f"{name}-{digest([seen, seed])}.json") for seed in seeds)
 
     def _baselines(self, bench: Bench) -> list[Baseline]:
-        """The student of the true labels, and what the methods show beside themselves, each once."""
+        """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
         student = {"student": kind(bench.student)}
         seen = [bench.num_queries, full_text(bench.student)]
-        true = Reference("non_private_student", partial(true_label_student, bench), seen, student)
-        references = [true, *(found for method in self.plan.methods for found in method.references(bench))]
+        references = [Reference("true_label_student", partial(true_label_student, bench), seen, student)]
+        if self.plan.all_records:
+            columns = {"student": kind(bench.student.ceiling)}
+            ceiling = partial(all_records_model, bench)
+            seen_all = [full_text(bench.student.ceiling)]
+            references.append(Reference("all_records_model", ceiling, seen_all, columns))
+        references += [found for method in self.plan.methods for found in method.references(bench)]
         made = {}
         for reference in references:
             identity = [version("pate"), bench.data.digest, reference.identity]
@@ -218,11 +228,13 @@ class _Comparison:
         return list(made.values())
 
 
-def _prior(dataset: Dataset, num_queries: int) -> Run:
-    """Each label's majority among the private records, whatever the sample."""
-    prevalence, true = dataset.private.labels.mean(axis=0), dataset.test.labels
-    guess = np.tile(prevalence, (len(true), 1))
-    return Run(aggregator="prior", num_queries=num_queries, **vars(multilabel_metrics(guess > 0.5, guess, true)))
+def _constants(dataset: Dataset, num_queries: int) -> Iterator[Run]:
+    """What predicts the same for every sample, by the frequencies among the private records."""
+    frequencies, true = dataset.private.labels.mean(axis=0), dataset.test.labels
+    for name in CONSTANT_NAMES:
+        constant = Constant.named(name, frequencies)
+        intervals = metric_intervals(*constant.for_samples(len(true)), true)
+        yield Run(aggregator=name, num_queries=num_queries, intervals=intervals, **vars(constant.metrics(true)))
 
 
 def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:

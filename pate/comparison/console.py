@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.comparison.frontier import Frontier, Point
-from pate.comparison.page import NOT_COVERED, baseline_name, goal_cells, goal_names, score
+from pate.comparison.page import NOT_COVERED, baseline_name, baseline_title, goal_cells, goal_names, score
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
 
@@ -69,7 +69,8 @@ def _short(point: Point) -> str:
 
 
 def _goals(frontier: Frontier) -> Table:
-    table = _table("cheapest epsilon tried that reaches a share of the non-private student's gain over the prior")
+    ceiling = baseline_title(frontier.ceiling_name)
+    table = _table(f"cheapest epsilon tried that reaches a share of the way from a constant to the {ceiling}")
     for name in goal_names(frontier):
         table.add_column(name, justify="right")
     for line in frontier.ranked:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pate.comparison.run import Run
+from pate.comparison.run import METRICS, Run
+from pate.report.constants import CONSTANT_NAMES
 from pate.validation import InvalidValue
 
 
@@ -62,14 +63,14 @@ class Frontier:
     Attributes:
         runs: baselines first, then method by method.
         metric: one of `METRICS`.
-        shares: the goals, shares of the non-private student's gain over the prior.
+        shares: the goals, shares of the way from `floor` to `ceiling`.
         dataset: its name.
         real: False for synthetic data.
         num_test: samples behind a score.
     """
 
     runs: tuple[Run, ...]
-    metric: str = "micro_f1"
+    metric: str = METRICS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
     dataset: str = ""
     real: bool = True
@@ -110,10 +111,29 @@ class Frontier:
             raise InvalidValue(f"{name}=None: expected a run with {metric or self.metric}")
         return float(values[0])
 
+    def floor(self, metric: str | None = None) -> float:
+        """What a constant reaches: the better one of the prior and the best fixed set of labels."""
+        return max(self.baseline(name, metric) for name in CONSTANT_NAMES)
+
+    @property
+    def ceiling_name(self) -> str:
+        """The model of all private records; where it was not trained, the student of the true labels."""
+        names = {run.aggregator for run in self.baselines}
+        return "all_records_model" if "all_records_model" in names else "true_label_student"
+
+    def ceiling(self, metric: str | None = None) -> float:
+        """What the data give without privacy, by `ceiling_name`."""
+        return self.baseline(self.ceiling_name, metric)
+
+    def has_levels(self, metric: str) -> bool:
+        """Whether a constant and the ceiling are defined by a metric."""
+        names = (*CONSTANT_NAMES, self.ceiling_name)
+        return all(getattr(run, metric) is not None for run in self.baselines if run.aggregator in names)
+
     def goal(self, share: float) -> float:
-        """The score that is this share of the way from the prior to the non-private student."""
-        prior, best = self.baseline("prior"), self.baseline("non_private_student")
-        return prior + share * (best - prior)
+        """The score that is this share of the way from a constant to the ceiling."""
+        low, high = self.floor(), self.ceiling()
+        return low + share * (high - low)
 
     def cheapest(self, line: Line, share: float) -> float | None:
         """The smallest epsilon tried at which the mean reaches the goal; None where none does."""

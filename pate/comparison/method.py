@@ -34,10 +34,16 @@ class Contender(ABC):
     Attributes:
         epsilon: what it costs, at most what the budget allows.
         parameters: what was solved for, by name; kept where all values are plain.
+        refusal: why it is not worth training, from public numbers alone; empty where nothing speaks against it.
     """
 
     epsilon: float
     parameters: Mapping[str, Any]
+
+    @property
+    def refusal(self) -> str:
+        """See above."""
+        return ""
 
     @abstractmethod
     def train(self, seed: int) -> Trained:

@@ -13,7 +13,7 @@ from pate.report import html_elements
 from pate.report.page import page, section
 from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
 from pate.report.rounding import format_delta
-from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES
+from pate.report.tables import ADJACENCY_NAMES, METRIC_NAMES, MODEL_NAMES
 
 NOT_COVERED = (
     "No epsilon covers this comparison. Each release has its own price, but all of them come from the same private "
@@ -22,7 +22,7 @@ NOT_COVERED = (
 )
 """What a comparison is not; the console says it, too."""
 
-_MODEL_NAMES = {"non_private_student": "non-private student", "majority_vote_student": "majority-vote student"}
+_WARNING = "No epsilon covers this comparison: keep it inside."
 _OUT_OF_REACH = "out of reach"
 _LEGEND = {
     PrivacyCoverage.COVERED: "Computed from public parameters alone.",
@@ -43,27 +43,28 @@ def write_page(path: Path, frontier: Frontier, parameters: dict[str, list[tuple[
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
     """Renders the page that `write_page` writes; every text in it is escaped."""
-    shown = dict.fromkeys([frontier.metric, "micro_f1", "accuracy"])
+    shown = [metric for metric in dict.fromkeys([frontier.metric, *METRICS]) if frontier.has_levels(metric)]
     num_lines = len(frontier.lines)
-    frontiers = "".join(html_elements.figure(frontier_picture(frontier, metric)) for metric in list(shown)[:2])
+    frontiers = "".join(html_elements.figure(frontier_picture(frontier, metric)) for metric in shown[:2])
     scores = _baselines(frontier) + "".join(_scores(frontier, metric) for metric in METRICS)
     return page(
         "comparison of aggregators",
         f"{num_lines} aggregator{'s' * (num_lines != 1)} on {frontier.dataset}",
-        notices=_notices(frontier),
+        notices=html_elements.warning_link(_WARNING, "caveats", "What that means"),
         legend=_LEGEND,
         sections=(
             section("frontiers", "Frontier", frontiers),
             section("goals", "Cheapest epsilon", _goals(frontier)),
             section("scores", "Scores", scores),
             section("entrants", "Who asked whom", _entrants(frontier) + _parameters(parameters)),
+            f'<section id="caveats"><h2>What no epsilon covers</h2>{_notices(frontier)}</section>',
         ),
     )
 
 
 def goal_names(frontier: Frontier) -> list[str]:
-    """The goals as headings: the share of the gain, and the score that it is."""
-    return [f"{share:.0%} of the gain ({frontier.goal(share):.3f})" for share in frontier.shares]
+    """The goals as headings: the share of the way, and the score that it is."""
+    return [f"{share:.0%} of the way ({frontier.goal(share):.3f})" for share in frontier.shares]
 
 
 def goal_cells(frontier: Frontier, line: Line) -> list[str]:
@@ -107,8 +108,8 @@ def _terms(run: Run, frontier: Frontier) -> str:
 
 def _goals(frontier: Frontier) -> str:
     caption = (
-        f"The smallest epsilon tried at which the mean {METRIC_NAMES[frontier.metric]} reaches a share of the "
-        "non-private student's gain over the prior; the best first."
+        f"The smallest epsilon tried at which the mean {METRIC_NAMES[frontier.metric]} reaches a share of "
+        f"the way from a constant to the {baseline_title(frontier.ceiling_name)}; the best first."
     )
     rows = [(line.title, goal_cells(frontier, line), None) for line in frontier.ranked]
     return html_elements.table(
@@ -136,9 +137,14 @@ def _baselines(frontier: Frontier) -> str:
     )
 
 
+def baseline_title(name: str) -> str:
+    """A baseline in words."""
+    return MODEL_NAMES.get(name, name)
+
+
 def baseline_name(run: Run) -> str:
     """A baseline with its teachers, where it has any."""
-    name = _MODEL_NAMES.get(run.aggregator, run.aggregator)
+    name = baseline_title(run.aggregator)
     return f"{name}, {run.num_teachers:,} {run.teacher} teachers" if run.num_teachers else name
 
 

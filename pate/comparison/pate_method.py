@@ -14,7 +14,7 @@ from pate.comparison.method import Contender, Method, Reference, Trained
 from pate.comparison.students import trained, trained_on_labels
 from pate.files.atomic import make_folder
 from pate.files.fingerprint import digest, full_text
-from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
 from pate.run.ensemble import Ensemble, deal, num_groups
 from pate.run.plan import require_parts
 from pate.run.progress import Monitor, NullMonitor
@@ -83,7 +83,7 @@ class PATEMethod(Method):
     def warnings(self, bench: Bench) -> Iterator[str]:
         """See `Method.warnings`."""
         total = self._shape(bench).num_teachers
-        return plan_warnings(bench.dataset, self.aggregator, self.teacher, num_teachers=total)
+        return plan_warnings(bench.dataset, self.aggregator, self.teacher, self.student, num_teachers=total)
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
@@ -100,7 +100,7 @@ class PATEMethod(Method):
         most, found = budget.target_epsilon or 0.0, priced.epsilon
         if found > most * _SLACK:
             raise InvalidValue(f"epsilon={found:.6g}: expected at most {most:g} once calibrated")
-        return PATEContender(priced.epsilon, parameters or priced.solved_for, self, priced, bench)
+        return PATEContender(priced.epsilon, parameters or priced.solved_for, self, priced, budget, bench)
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """The student of each ensemble's majority."""
@@ -147,6 +147,7 @@ class PATEContender(Contender):
         parameters: see above.
         method: whose it is.
         priced: the release.
+        budget: that it was solved for.
         bench: what all methods share.
     """
 
@@ -154,7 +155,23 @@ class PATEContender(Contender):
     parameters: Mapping[str, Any]
     method: PATEMethod
     priced: PricedRelease
+    budget: Budget
     bench: Bench
+
+    @property
+    def refusal(self) -> str:
+        """See `Contender.refusal`: what `require_useful` says."""
+        try:
+            require_useful(
+                self.method.aggregator,
+                self.priced,
+                self.budget,
+                names=_names(self.method.name),
+                num_groups=num_groups(self.bench.dataset.private),
+            )
+        except InvalidValue as error:
+            return str(error)
+        return ""
 
     def train(self, seed: int) -> Trained:
         """See `Contender.train`."""
@@ -168,6 +185,11 @@ class PATEContender(Contender):
     @cached_property
     def _votes(self) -> VoteSource:
         return self.method.ensemble(self.bench).votes()
+
+
+def _names(name: str) -> SettingNames:
+    """The settings of `pate-compare`."""
+    return SettingNames(num_teachers=f"aggregators=[{name}@{{}}]", target_epsilon="epsilons=[{}]")
 
 
 def _majority_student(method: PATEMethod, bench: Bench, seed: int) -> Trained:

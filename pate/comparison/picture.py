@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from pate.comparison.frontier import Frontier, Line
 from pate.report.inline_svg import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
 from pate.report.privacy_coverage import PrivacyCoverage
-from pate.report.tables import METRIC_NAMES
+from pate.report.tables import METRIC_NAMES, MODEL_NAMES
 
 Paint = Callable[[Axes], None]
 
@@ -23,24 +23,24 @@ _LINE_POINTS = 16.5  # of height for each line of the legend
 _BASE_POINTS = 270.0
 _LONGEST_ENTRY = 44
 _LEAST_DISTANCE = 0.09  # of the axis between two epsilons that are both written
-_LEVELS = (("non_private_student", "non-private student", (0, (8, 3))), ("prior", "prior", (0, (1, 2))))
+_DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
 _ROOM_BELOW = 1.5
 _MARGIN = 0.08
 
 
 def frontier_picture(frontier: Frontier, metric: str) -> Picture:
-    """One metric over epsilon, error bars of one standard deviation, the prior and the non-private student as lines."""
+    """One metric over epsilon, bars of one standard deviation over seeds, a constant and the ceiling as lines."""
     name, lines = METRIC_NAMES[metric], _in_order(frontier, metric)
     ends = [f"{line.title} {text}" for line in lines if (text := _ends(line))]
-    low, high = (frontier.baseline(key, metric) for key in ("prior", "non_private_student"))
+    (above, high), (below, low) = _levels(frontier, metric)
+    spread = "Mean over the seeds, with bars of one standard deviation" if frontier.has_spread else "One seed"
     return Picture(
         name=f"frontier-{metric}",
         title=f"{name} of the student over epsilon",
-        alt=f"A line for each aggregator between the prior with {low:.3f} and the non-private student with "
+        alt=f"A line for each aggregator between {below} with {low:.3f} and the {above} with "
         f"{high:.3f}: {'; '.join(ends)}. The table of scores has every number.",
-        caption="Mean over the seeds, with bars of one standard deviation; the best stand first in the legend. "
-        "What lies far below the prior is cut off. No epsilon covers the prior, the non-private student, or the true "
-        "labels that all are scored with.",
+        caption=f"{spread}; the best stand first in the legend. What lies far below the constant is cut off. No "
+        "epsilon covers the two levels, or the true labels that all are scored with.",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda color: color), height=_height(frontier)),
     )
@@ -53,8 +53,7 @@ def write_png(path: Path, frontier: Frontier) -> None:
 
 def _painter(frontier: Frontier, metric: str, color: Callable[[str], Any]) -> Paint:
     def paint(axes: Axes) -> None:
-        for key, text, dashes in _LEVELS:
-            level = frontier.baseline(key, metric)
+        for (text, level), dashes in zip(_levels(frontier, metric), _DASHES_OF_LEVELS, strict=True):
             axes.axhline(level, color=color(INK), linewidth=1.0, linestyle=dashes, label=f"{text} {level:.3f}")
         for index, line in enumerate(_in_order(frontier, metric)):
             _paint_line(axes, line, _look(index, color))
@@ -95,9 +94,14 @@ def _in_order(frontier: Frontier, metric: str) -> list[Line]:
     return [by_title[line.title] for line in frontier.ranked]
 
 
+def _levels(frontier: Frontier, metric: str) -> tuple[tuple[str, float], tuple[str, float]]:
+    """The ceiling and the constant, each by name."""
+    return (MODEL_NAMES[frontier.ceiling_name], frontier.ceiling(metric)), ("a constant", frontier.floor(metric))
+
+
 def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
-    """All scores, but for those that are further below the prior than 1.5 times the non-private student is above it."""
-    prior, best = (frontier.baseline(key, metric) for key in ("prior", "non_private_student"))
+    """All scores, within [0, 1], but for what is further below the constant than 1.5 times the ceiling is above."""
+    (_, ceiling), (_, floor) = _levels(frontier, metric)
     ends = [
         point.mean + side * (point.std or 0.0)
         for line in frontier.lines_of(metric)
@@ -105,10 +109,10 @@ def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
         if point.mean is not None
         for side in (-1, 1)
     ]
-    low = max(min([prior, best, *ends]), prior - _ROOM_BELOW * abs(best - prior))
-    high = max([prior, best, *ends])
+    low = max(min([floor, ceiling, *ends]), floor - _ROOM_BELOW * abs(ceiling - floor))
+    high = max([floor, ceiling, *ends])
     margin = _MARGIN * (high - low) or _MARGIN
-    return low - margin, high + margin
+    return max(low - margin, 0.0), min(high + margin, 1.0)
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
@@ -124,7 +128,7 @@ def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
 
 
 def _height(frontier: Frontier) -> float:
-    return _BASE_POINTS + _LINE_POINTS * (len(_LEVELS) + len(frontier.lines))
+    return _BASE_POINTS + _LINE_POINTS * (len(_DASHES_OF_LEVELS) + len(frontier.lines))
 
 
 def _ends(line: Line) -> str:

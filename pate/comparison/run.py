@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
@@ -13,13 +13,15 @@ from typing import Any, get_args, get_type_hints
 from pate.files.atomic import write_text
 from pate.validation import InvalidValue, require
 
-METRICS = ("accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision")
-"""The student's scores, by the names of report.json."""
+METRICS = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy", "balanced_accuracy")
+"""The student's scores, by the names of report.json; the headline first."""
+
+ENDS = ("low", "high")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One line of comparison.csv: one release and its student, or a baseline, or an epsilon that is out of reach.
+    """One line of comparison.csv: a release and its student, a baseline, or an epsilon out of reach or too small.
 
     Attributes:
         aggregator: the method's name, or that of a baseline.
@@ -37,6 +39,7 @@ class Run:
         num_teachers: T.
         student: the kind of student.
         note: why there is no result; empty where there is.
+        intervals: `(low, high)` by metric over resampled test sets; columns METRIC_low and METRIC_high of the file.
     """
 
     aggregator: str
@@ -58,6 +61,7 @@ class Run:
     num_teachers: int | None = None
     student: str | None = None
     note: str = ""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def line(self) -> tuple[str, str | None, int | None]:
@@ -70,7 +74,8 @@ class Run:
         return self.epsilon is None
 
 
-_NAMES = tuple(item.name for item in fields(Run))
+_PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
+_NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in ENDS))
 
 
 def write_runs(path: Path, runs: Iterable[Run]) -> None:
@@ -78,7 +83,7 @@ def write_runs(path: Path, runs: Iterable[Run]) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(run) for run in runs)
+    writer.writerows(_row(run) for run in runs)
     write_text(path, text.getvalue())
 
 
@@ -93,11 +98,28 @@ def read_runs(path: Path) -> list[Run]:
         reader = csv.DictReader(file)
         header: Sequence[str] = reader.fieldnames or ()
         require(tuple(header) == _NAMES, "comparison", path, f"the columns {', '.join(_NAMES)}")
-        return [Run(**{name: _value(name, text) for name, text in line.items()}) for line in reader]
+        return [_run(line) for line in reader]
+
+
+def _row(run: Run) -> dict[str, Any]:
+    ends = {
+        f"{name}_{end}": value for name, given in run.intervals.items() for end, value in zip(ENDS, given, strict=True)
+    }
+    return {name: getattr(run, name) for name in _PLAIN_NAMES} | ends
+
+
+def _run(line: Mapping[str, str]) -> Run:
+    given = {metric: tuple(_number(f"{metric}_{end}", line[f"{metric}_{end}"]) for end in ENDS) for metric in METRICS}
+    intervals = {metric: (low, high) for metric, (low, high) in given.items() if low is not None and high is not None}
+    return Run(**{name: _value(name, line[name]) for name in _PLAIN_NAMES}, intervals=intervals)
 
 
 HINTS: dict[str, Any] = get_type_hints(Run)
 """The type of each column."""
+
+
+def _number(name: str, text: str) -> float | None:
+    return None if text == "" else _read(name, text, float)
 
 
 def _value(name: str, text: str) -> Any:
@@ -107,7 +129,12 @@ def _value(name: str, text: str) -> Any:
     if optional and text == "":
         return None
     kind = next(part for part in get_args(hint) if part is not type(None)) if optional else hint
+    return _read(name, text, kind)
+
+
+def _read(name: str, text: str, kind: Callable[[str], Any]) -> Any:
+    """A cell as a type, or an error that names its column."""
     try:
         return kind(text)
     except ValueError as error:
-        raise InvalidValue(f"comparison.{name}={text}: expected {kind.__name__}") from error
+        raise InvalidValue(f"comparison.{name}={text}: expected {getattr(kind, '__name__', 'a value')}") from error

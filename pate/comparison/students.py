@@ -10,7 +10,7 @@ from pate.aggregators import Release
 from pate.comparison.bench import Bench
 from pate.comparison.method import Trained
 from pate.run.randomness import Streams
-from pate.run.student import train_student
+from pate.run.student import train_on_all_records, train_student
 from pate.student import Student
 
 
@@ -33,3 +33,8 @@ def trained_on_labels(labels: NDArray[np.bool_], bench: Bench, *, seed: int) -> 
 def true_label_student(bench: Bench, seed: int) -> Trained:
     """The student of the queries' true labels."""
     return trained_on_labels(bench.queries.labels, bench, seed=seed)
+
+
+def all_records_model(bench: Bench, seed: int) -> Trained:
+    """A model like the student, of all private records without privacy."""
+    return Trained(train_on_all_records(bench.student, bench.dataset, seed=Streams(seed).seeds("student", 1)[0]))

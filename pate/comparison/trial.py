@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 
 from pate.comparison.bench import Bench
-from pate.comparison.calibration import Calibration, calibrated
+from pate.comparison.calibration import Calibration, calibrated, refusal_of
 from pate.comparison.method import Method, Reference, Trained
-from pate.comparison.run import HINTS, Run
+from pate.comparison.run import Run
 from pate.data import Split
 from pate.files.atomic import make_folder, write_text
-from pate.files.reading import damaged, read_json
+from pate.files.reading import damaged, read_text
+from pate.files.strict_json import from_json, to_json_line
 from pate.pricing import Budget
-from pate.report import multilabel_metrics
+from pate.report import metric_intervals, multilabel_metrics
 from pate.validation import InvalidValue
 
 _RESULT = "a result of this comparison"
 _REMEDY = "remove it, and the same command makes it again"
-_TYPES = {name: (float, int, *get_args(hint)) if float in get_args(hint) else hint for name, hint in HINTS.items()}
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,16 @@ class CachedRun:
         """
         if not os.path.lexists(self.path):
             return None
-        found = read_json(self.path, rule=_RESULT, remedy=_REMEDY)
+        text = read_text(self.path, rule=_RESULT, remedy=_REMEDY)
         try:
-            run = Run(**found)
-        except TypeError:
-            raise damaged(self.path, _RESULT, "other keys", _REMEDY) from None
-        for item in fields(Run):
-            if not isinstance(getattr(run, item.name), _TYPES[item.name]):
-                raise damaged(self.path, _RESULT, f"{item.name} of another type", _REMEDY)
-        return run
+            return from_json(Run, text, name="run")
+        except InvalidValue as error:
+            raise damaged(self.path, _RESULT, str(error)[:80], _REMEDY) from None
 
     def write(self, run: Run) -> Run:
         """Puts a result on disk and returns it."""
         make_folder(self.path.parent, within=self.path.parent.parent)
-        write_text(self.path, json.dumps(asdict(run)) + "\n")
+        write_text(self.path, to_json_line(run) + "\n")
         return run
 
 
@@ -74,6 +68,7 @@ class Trial:
         calibration_path: where its parameters are kept.
         cached: one per seed.
         blank: a run with what is known before.
+        allow_useless: whether it is trained although `Contender.refusal` speaks against it.
     """
 
     method: Method
@@ -82,6 +77,7 @@ class Trial:
     calibration_path: Path
     cached: tuple[CachedRun, ...]
     blank: Run
+    allow_useless: bool = False
 
     @property
     def num_steps(self) -> int:
@@ -90,19 +86,24 @@ class Trial:
 
     def done(self) -> list[Run] | None:
         """The results, if all of them are on disk."""
-        if (kept := Calibration.read(self.calibration_path)) is not None and kept.reason:
-            return [replace(self.blank, note=kept.reason)]
+        kept = Calibration.read(self.calibration_path)
+        if kept is not None and (note := kept.reason or (not self.allow_useless and kept.refusal)):
+            return [replace(self.blank, note=note)]
+        if not self.allow_useless and (kept is None or kept.refusal is None):
+            return None
         runs = [run for run in map(self._kept, self.cached) if run is not None]
         return runs if len(runs) == len(self.cached) else None
 
     def runs(self) -> list[Run]:
-        """The results; where nothing reaches the budget, one that says so."""
+        """The results; where nothing reaches the budget, or tells nothing there, one that says so."""
         if (done := self.done()) is not None:
             return done
         try:
             contender = calibrated(self.method, self.budget, self.bench, self.calibration_path)
         except InvalidValue as error:
             return [replace(self.blank, note=str(error))]
+        if not self.allow_useless and (refusal := refusal_of(contender, self.calibration_path)):
+            return [replace(self.blank, note=refusal)]
         blank = replace(self.blank, priced_epsilon=contender.epsilon)
 
         def run(cached: CachedRun) -> Run:
@@ -153,4 +154,6 @@ def _scored(trained: Trained, test: Split, blank: Run) -> Run:
     """With the five metrics on the test split."""
     bits, probabilities = trained.model.predict(test.inputs), trained.model.predict_proba(test.inputs)
     scores = vars(multilabel_metrics(bits, probabilities.astype(np.float64), test.labels))
-    return replace(blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy, **scores)
+    intervals = metric_intervals(bits, probabilities.astype(np.float64), test.labels)
+    answers = replace(blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy)
+    return replace(answers, intervals=intervals, **scores)

@@ -24,6 +24,7 @@ class SharedConfig:
         adjacency: replace_one or add_remove.
         target_delta: in (0, 1).
         num_queries: Q.
+        allow_useless: let a release pass that tells nothing.
         allowed_targets: modules that `_target_` may name a class of, beside pate. and sklearn.; of the command line
             alone.
     """
@@ -34,6 +35,7 @@ class SharedConfig:
     target_delta: float = 1e-6
     num_queries: int = 600
     target_epsilon: float | None = None
+    allow_useless: bool = False
     allowed_targets: list[str] = field(default_factory=list)
 
 
@@ -43,6 +45,7 @@ class TrainConfig(SharedConfig):
 
     Attributes:
         max_epsilon: ask only as many queries as this pays for; a target_epsilon that is only the default gives way.
+        all_records: train a model of all private records, the ceiling; None does where that does not take long.
         ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
         max_total_epsilon: what all of them may cost together.
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
@@ -55,6 +58,7 @@ class TrainConfig(SharedConfig):
     engine: Any = MISSING
     student: Any = MISSING
     max_epsilon: float | None = None
+    all_records: bool | None = None
     ledger: str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
@@ -75,6 +79,8 @@ class AccountConfig(SharedConfig):
         write_table: write the stability test's table here.
         votes: a file of public or synthetic votes, to plan a session of charged calls on.
         prior: a file of the sets of labels that such votes are compared with.
+        num_private: private groups, where they are known: what teachers are dealt, and what delta is held against.
+        suggest: search teachers and queries for the best release at the target.
         format: text or json.
     """
 
@@ -86,6 +92,8 @@ class AccountConfig(SharedConfig):
     write_table: str | None = None
     votes: str | None = None
     prior: str | None = None
+    num_private: int | None = None
+    suggest: bool = False
     format: str = "text"
 
 
@@ -128,8 +136,10 @@ class CompareConfig:
         seeds: how many, or a list.
         ensemble_seed: of partition and teachers.
         metric: of the frontier.
-        shares: goals, shares of the non-private student's gain over the prior.
+        shares: goals, shares of the way from a constant to the ceiling.
+        all_records: train the ceiling, a model of all private records.
         num_workers: None for one a core.
+        allow_useless: run what tells nothing, too.
         output_dir: None names the folder after the settings.
     """
 
@@ -142,12 +152,14 @@ class CompareConfig:
     epsilons: Any = MISSING
     seeds: Any = 5
     ensemble_seed: int = 0
-    metric: str = "micro_f1"
+    metric: str = "mean_average_precision"
     shares: Any = MISSING
+    all_records: bool = True
     num_workers: int | None = None
     adjacency: str = "replace_one"
     target_delta: float = 1e-6
     num_queries: int = 600
+    allow_useless: bool = False
     allowed_targets: list[str] = field(default_factory=list)
     output_dir: str | None = None
 

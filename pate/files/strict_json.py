@@ -104,6 +104,10 @@ def _read(kind: Any, data: Any, name: str) -> Any:
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         return {key: _read(get_args(kind)[1], item, f"{name}.{key}") for key, item in data.items()}
+    if origin is tuple:
+        kinds = get_args(kind)
+        require(isinstance(data, list) and len(data) == len(kinds), name, repr(data), f"a list of {len(kinds)}")
+        return tuple(_read(*pair, name) for pair in zip(kinds, data, strict=True))
     if kind is float:
         return number(data, name=name)
     exact = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))

@@ -24,6 +24,7 @@ class PricedRelease:
         event: its price, that of all charges together.
         epsilon: of that event, at the budget's delta.
         solved_for: what the budget decided: fields of the aggregator, or num_queries.
+        doubts: what `require_useful` said of it, one line each.
     """
 
     aggregator: Aggregator
@@ -31,6 +32,7 @@ class PricedRelease:
     event: Event
     epsilon: float
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
+    doubts: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def charges(self) -> tuple[Event, ...]:
@@ -82,7 +84,7 @@ def plan_release(
                 **shape.as_arguments,
             ),
         )
-        solved = _changes(start, aggregator)
+        solved = changed_fields(start, aggregator)
     if budget.max_epsilon is not None:
         found = largest_num_queries(
             aggregator,
@@ -101,7 +103,7 @@ def plan_release(
     return PricedRelease(aggregator, shape, event, epsilon, solved)
 
 
-def _changes(before: Aggregator, after: Aggregator) -> dict[str, Any]:
-    """The fields that differ."""
+def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
+    """The fields that differ, as they are after."""
     names = [item.name for item in fields(after) if item.init]
     return {name: getattr(after, name) for name in names if repr(getattr(after, name)) != repr(getattr(before, name))}

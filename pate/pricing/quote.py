@@ -8,14 +8,20 @@ from typing import Any
 
 from pate.accounting import Accountant, Event, RdpAccountant
 from pate.accounting.events import failure_probability
+from pate.accounting.rdp import count_leaves
 from pate.aggregators import Aggregator, StableTopK
 from pate.files.strict_json import plain
 from pate.mechanisms import CertifiedTable
 from pate.pricing.account_left import AccountLeft
 from pate.pricing.budget import Budget
+from pate.pricing.expected_release import Expectation, expectation
 from pate.pricing.hit_plan import HitPlan
 from pate.pricing.priced_release import PricedRelease
+from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
+
+_BY_STEPS = ("exact",)
+_FEW_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,10 @@ class Quote:
         table: where the test's table was written, and what it costs at which order.
         plain_epsilon: what the same queries cost without a session of charged calls; None for other aggregators.
         hits: what to expect of such a session on votes that may be looked at.
+        expected: what it would tell of three kinds of queries; None for an aggregator that does not say.
+        doubts: what `require_useful` said of it.
+        cheapest: the accountant to take; None where nobody asked.
+        suggestion: the numbers of teachers and queries that would tell most, where that was asked.
         accounts: what is left for each data set of a ledger, and what it buys.
     """
 
@@ -75,6 +85,10 @@ class Quote:
     table: dict[str, Any] | None = None
     plain_epsilon: float | None = None
     hits: HitPlan | None = None
+    expected: Expectation | None = None
+    doubts: tuple[str, ...] = ()
+    cheapest: AccountantPrice | None = None
+    suggestion: Suggestion | None = None
     accounts: tuple[AccountLeft, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -122,6 +136,8 @@ def quote_release(
         best_order=price.best_order,
         accountants=(price, *(other for other in asked if other.accountant != price.accountant)) if asked else (),
         plain_epsilon=_plain_epsilon(release, budget),
+        expected=_expected(release),
+        doubts=release.doubts,
         **_gaps(release),
     )
 
@@ -147,6 +163,34 @@ def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, de
     if isinstance(spent, RdpAccountant):
         return AccountantPrice(spent.name, epsilon, len(spent.orders), spent.best_order(delta))
     return AccountantPrice(spent.name, epsilon)
+
+
+def _expected(release: PricedRelease) -> Expectation | None:
+    """What to expect, of an aggregator that says it."""
+    try:
+        return expectation(release.aggregator, release.shape)
+    except InvalidValue:
+        return None
+
+
+def cheapest_accountant(
+    release: PricedRelease, budget: Budget, known: Mapping[str, Callable[[], Accountant]]
+) -> AccountantPrice:
+    """The accountant with the smallest epsilon for a release, of those that are installed and quick on it.
+
+    Optimal composition step by step (`exact`) is asked only where steps are few.
+
+    Args:
+        release: from `plan_release`.
+        budget: of it; its accountant is always asked.
+        known: accountants by name.
+    """
+    steps = sum(sum(times) for _, times in count_leaves(release.event).values())
+    few = steps <= _FEW_STEPS
+    names = [name for name in known if few or name not in _BY_STEPS]
+    prices = [_price_or_reason(name, known[name], release.event, budget.target_delta) for name in names]
+    own = AccountantPrice(budget.accountant().name, release.epsilon)
+    return min([own, *(price for price in prices if price.epsilon is not None)], key=lambda price: price.epsilon or 0.0)
 
 
 def _plain_epsilon(release: PricedRelease, budget: Budget) -> float | None:

@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING
 
 from pate.report.card import privacy_card
 from pate.report.console import print_report
+from pate.report.constants import Constant
 from pate.report.figures import RunFigures
+from pate.report.intervals import metric_intervals
 from pate.report.metrics import multilabel_metrics, per_label_metrics
-from pate.report.report import (
-    Baselines,
-    DataSummary,
-    Privacy,
-    ReleaseSummary,
-    Report,
-    Scores,
-    TeacherSummary,
-)
+from pate.report.report import DataSummary, Privacy, ReleaseSummary, Report, TeacherSummary
 from pate.report.rounding import format_delta, format_epsilon, round_up
+from pate.report.scores import Baselines, Scores
+from pate.report.verdict import Verdict
 
 if TYPE_CHECKING:
     from pate.report.html import render_html
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Baselines",
+    "Constant",
     "DataSummary",
     "Privacy",
     "ReleaseSummary",
@@ -38,8 +35,10 @@ __all__ = [
     "RunWriter",
     "Scores",
     "TeacherSummary",
+    "Verdict",
     "format_delta",
     "format_epsilon",
+    "metric_intervals",
     "multilabel_metrics",
     "per_label_metrics",
     "print_report",

@@ -16,7 +16,7 @@ from pate.report.tables import METRIC_NAMES, charging_verdict, guarantee, hit_co
 
 
 def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
-    """Prints the models' scores, the guarantee, the answer rate and where the report lies.
+    """Prints the verdict, the models' scores, the guarantee, the answer rate and where the report lies.
 
     Epsilon and delta are rounded up to the printed digits. Names are printed as they are: rich's markup in
     them has no effect.
@@ -27,6 +27,7 @@ def print_report(report: Report, path: Path | None = None, *, console: Console |
         console: where to print; standard output if None.
     """
     console = console or Console()
+    console.print(Text(report.verdict.text, style="bold"), soft_wrap=True)
     console.print(_score_table(report))
     for line in _lines(report):
         console.print(line, soft_wrap=True)
@@ -35,7 +36,7 @@ def print_report(report: Report, path: Path | None = None, *, console: Console |
 
 
 def _score_table(report: Report) -> Table:
-    """Four models by five metrics."""
+    """A row for each model, a column for each metric."""
     data = report.data
     kind = "real" if data.real else "synthetic"
     title = Text(f"{data.name} ({kind}), scores on {data.num_test} test samples", style="bold")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.report.precision_recall import PrecisionRecall
 from pate.validation import require
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,8 @@ class RunFigures:
         num_teachers: teachers behind the votes, the end of the axes that count votes; None if not known.
         pass_gaps: `[G]`, gaps in votes at which the pass probability is given, increasing, or None.
         pass_probability: `[G]`, the probability that the stability test passes at that gap, or None.
-        student_per_label: float `[L]` by metric, as `per_label_metrics` gives them; empty without a student.
+        per_label: float `[L]` by metric, as `per_label_metrics` gives them, by model; empty without a student.
+        precision_recall: the student's, or None.
         student_curve: values after each epoch by name, `[E]`; empty for a student solved in one step.
     """
 
@@ -43,7 +45,8 @@ class RunFigures:
     num_teachers: int | None = None
     pass_gaps: Counts | Floats | None = None
     pass_probability: Floats | None = None
-    student_per_label: Mapping[str, Floats] = field(default_factory=dict)
+    per_label: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    precision_recall: PrecisionRecall | None = None
     student_curve: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,8 +72,9 @@ class RunFigures:
                 "one for each of pass_gaps",
             )
             _require_shape("pass_probability", self.pass_probability, (len(self.pass_gaps),))
-        for name, values in self.student_per_label.items():
-            _require_shape(f"student_per_label[{name}]", values, (num_labels,))
+        for model, metrics in self.per_label.items():
+            for name, values in metrics.items():
+                _require_shape(f"per_label[{model}][{name}]", values, (num_labels,))
 
 
 def _require_shape(name: str, array: NDArray[np.generic] | None, shape: tuple[int, ...]) -> None:

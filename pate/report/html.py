@@ -17,12 +17,13 @@ from pate.report.rounding import format_delta, format_epsilon
 from pate.report.tables import METRIC_NAMES, hit_counts, models, percent, settings
 
 _LABEL_COLUMNS = {
-    "prevalence": "prevalence",
-    "precision": "precision",
-    "recall": "recall",
-    "f1": "F1",
-    "balanced_accuracy": "balanced acc.",
-    "average_precision": "average precision",
+    ("student", "prevalence"): "frequency",
+    ("student", "average_precision"): "average precision",
+    ("majority_vote_student", "average_precision"): "of the majority-vote student",
+    ("all_records_model", "average_precision"): "of the all-records model",
+    ("student", "f1"): "F1",
+    ("student", "precision"): "precision",
+    ("student", "recall"): "recall",
 }
 
 
@@ -61,11 +62,12 @@ _LEGEND = {
 def _notices(report: Report) -> str:
     """What a reader must know before any number."""
     notices = [
+        html_elements.notice(report.verdict.text, kind="verdict"),
         html_elements.notice(
             "This page belongs to the data owner. Only the folder release may be published under the stated "
             f"epsilon; what is marked “{PrivacyCoverage.UNCOVERED.value}” may say more about the private records.",
             kind="plain",
-        )
+        ),
     ]
     if report.privacy.noise_seeded:
         notices.append(html_elements.notice(f"This run had a seed: {SEEDED_WARNING}.", kind="warning"))
@@ -88,13 +90,13 @@ def _key_numbers(report: Report) -> str:
     note = f"at delta {format_delta(privacy.delta)}, {privacy.adjacency}" if bounded else "no guarantee"
     epsilon = f"≤ {format_epsilon(privacy.epsilon)}" if bounded else "infinite"
     answered = f"{release.num_answered} of {release.num_queries} queries"
-    score = html_elements.DASH if student is None else f"{student.micro_f1:.3f}"
-    against = "the prior was not measured" if prior is None else f"the prior has {prior.micro_f1:.3f}"
+    score = html_elements.DASH if student is None else _number(student.mean_average_precision)
+    against = f"a constant has {_number(prior.mean_average_precision)}" if prior else "no constant was scored"
     against = f"no student was trained; {against}" if student is None else against
     return (
         html_elements.key_number("Epsilon", epsilon, note, PrivacyCoverage.COVERED)
         + html_elements.key_number("Answered", percent(release.answer_rate), answered, PrivacyCoverage.COVERED)
-        + html_elements.key_number("Micro-F1 of the student", score, against, PrivacyCoverage.UNCOVERED)
+        + html_elements.key_number("Mean average precision of the student", score, against, PrivacyCoverage.UNCOVERED)
     )
 
 
@@ -131,7 +133,7 @@ def _student(report: Report, drawn: Mapping[str, Picture]) -> str:
     ]
     caption = f"Scores on {report.data.num_test} test samples. The prior always predicts each label's majority."
     table = html_elements.table(caption, ["model", *METRIC_NAMES.values()], rows, None)
-    return table + _figures(drawn, "scores", "labels", "curve")
+    return table + _figures(drawn, "scores", "labels", "precision-recall", "curve")
 
 
 def _votes(report: Report, drawn: Mapping[str, Picture]) -> str:
@@ -168,16 +170,17 @@ def _data(report: Report) -> str:
 
 def _labels(figures: RunFigures) -> str:
     """Every label's metrics, the section left out where there is no student."""
-    columns = {key: name for key, name in _LABEL_COLUMNS.items() if key in figures.student_per_label}
+    columns = {
+        (model, key): name for (model, key), name in _LABEL_COLUMNS.items() if key in figures.per_label.get(model, {})
+    }
     if not columns:
         return ""
-    per_label = figures.student_per_label
     rows = [
-        (name, [_number(float(per_label[key][index])) for key in columns], None)
+        (name, [_number(float(figures.per_label[model][key][index])) for model, key in columns], None)
         for index, name in enumerate(figures.label_names)
     ]
-    caption = "The private student on the test split, label by label."
-    body = html_elements.table(caption, ["label", *columns.values()], rows, PrivacyCoverage.HELD_OUT)
+    caption = "The private student on the test split, label by label, beside two models without noise."
+    body = html_elements.table(caption, ["label", *columns.values()], rows, PrivacyCoverage.UNCOVERED)
     return f'<section id="each-label"><h2>Each label</h2>{body}</section>'
 
 

@@ -26,6 +26,11 @@ def notice(text: str, *, kind: str) -> str:
     return f'<p class="notice {kind}">{escape(text)}</p>'
 
 
+def warning_link(text: str, target: str, words: str) -> str:
+    """A warning of one line with a link to the section that explains it."""
+    return f'<p class="notice warning">{escape(text)} <a href="#{target}">{escape(words)}</a></p>'
+
+
 def figure(picture: Picture) -> str:
     """A picture with its alternative text, its caption and its mark."""
     return (

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import average_precision_score, multilabel_confusion_matrix
 
-from pate.report.report import Scores
+from pate.report.scores import Scores
 from pate.validation import InvalidValue, require
 
 
@@ -32,7 +32,7 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
     Raises:
         InvalidValue: arrays that are not bool, empty, of different shapes, or scores that are not finite.
     """
-    predicted, scores, true = _checked(predicted, scores, true)
+    predicted, scores, true = checked(predicted, scores, true)
     per_label = _per_label(predicted, scores, true)
     found, named = int(np.count_nonzero(predicted & true)), int(predicted.sum() + true.sum())
     return Scores(
@@ -59,7 +59,7 @@ def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) 
     Raises:
         InvalidValue: as `multilabel_metrics`.
     """
-    return _per_label(*_checked(predicted, scores, true))
+    return _per_label(*checked(predicted, scores, true))
 
 
 def _per_label(
@@ -71,7 +71,8 @@ def _per_label(
     recall = _ratio(right_with, positives, otherwise=np.nan)
     average_precision, occurs = np.full(true.shape[1], np.nan), positives > 0
     if occurs.any():
-        average_precision[occurs] = average_precision_score(true[:, occurs], scores[:, occurs], average=None)
+        rows = (np.ascontiguousarray(given[:, occurs]) for given in (true, scores))  # else each label copies all
+        average_precision[occurs] = average_precision_score(*rows, average=None)
     return {
         "accuracy": (right_with + right_without) / len(true),
         "balanced_accuracy": (recall + _ratio(right_without, right_without + wrong_with, otherwise=np.nan)) / 2,
@@ -100,10 +101,10 @@ def _mean_of_defined(values: NDArray[np.float64]) -> float | None:
     return float(np.mean(defined)) if defined.size else None
 
 
-def _checked(
+def checked(
     predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.bool_]]:
-    """The three arrays, of one shape `[n, L]`, or an error."""
+    """Returns predicted bits, scores and true bits of one shape `[n, L]`, or raises `InvalidValue`."""
     bits, truth = _bits("predicted", predicted), _bits("true", true)
     values = np.asarray(scores)
     require(np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.report.figures import RunFigures
 from pate.report.inline_svg import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above, shortened
+from pate.report.label_plots import label_dots, precision_recall
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, Model, models
@@ -20,19 +21,21 @@ from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, vo
 
 _MODEL_COLORS = {
     "prior": FAINT,
+    "best_constant": FAINT,
     "student": ACCENT,
     "majority_vote_student": SECOND,
-    "non_private_student": THIRD,
+    "true_label_student": THIRD,
+    "all_records_model": MUTED,
 }
-_MOST_LABELS = 60
-_BAR_PITCH = 14.0  # points from bar to bar, each with a line of text beside it
+_BAR_PITCH = 14.0  # points from bar to bar, each
 _LONGEST_NAME = 22
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
     """Draws every picture that the run has data for, by name: the keys are the names of `Picture`."""
     painters: tuple[Callable[[RunFigures], Picture | None], ...] = (
-        label_bars,
+        label_dots,
+        precision_recall,
         student_curve,
         answer_bars,
         epsilon_curve,
@@ -58,29 +61,6 @@ def score_bars(report: Report) -> Picture | None:
         "votes without noise.",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("scores", lambda axes: _paint_scores(axes, shown), height=height),
-    )
-
-
-def label_bars(figures: RunFigures) -> Picture | None:
-    """F1 of the private student, label by label, best first; None without per-label metrics."""
-    if "f1" not in figures.student_per_label:
-        return None
-    f1, names = figures.student_per_label["f1"], figures.label_names
-    order = np.argsort(-f1, kind="stable")
-    ends = np.r_[order[: _MOST_LABELS // 2], order[-(_MOST_LABELS // 2) :]]
-    shown = order if len(order) <= _MOST_LABELS else ends
-    left_out, zero = len(order) - len(shown), int(np.count_nonzero(f1 == 0))
-    cut = f" The {left_out} labels in the middle are left out." if left_out else ""
-    best, worst = (f"{names[label]} with {f1[label]:.2f}" for label in (order[0], order[-1]))
-    short = [shortened(names[label], _LONGEST_NAME) for label in shown]
-    return Picture(
-        name="labels",
-        title="F1 of each label",
-        alt=f"Bars of the private student's F1 for {len(shown)} labels, from {best} to {worst}; "
-        f"median {np.median(f1):.2f}. The table of labels has every number.",
-        caption=f"The private student, best label first; {zero} of {len(order)} labels have F1 zero.{cut}",
-        mark=PrivacyCoverage.HELD_OUT,
-        svg=draw("labels", lambda axes: _paint_labels(axes, f1[shown], short), height=60 + _BAR_PITCH * len(shown)),
     )
 
 
@@ -114,17 +94,6 @@ def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
     axes.invert_yaxis()
     _scale_from_0_to_1(axes)
     legend_above(axes, columns=2)
-
-
-def _paint_labels(axes: Axes, f1: NDArray[np.float64], names: Sequence[str]) -> None:
-    """One horizontal bar a label, from the top."""
-    places = np.arange(len(names))
-    axes.barh(places, f1, height=0.72, color=ACCENT)
-    _write_beside(axes, f1, places, [f"{value:.2f}" for value in f1])
-    axes.set_yticks(places, names, parse_math=False)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlabel("F1 on the test split")
-    _scale_from_0_to_1(axes)
 
 
 def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:

@@ -22,8 +22,12 @@ NOT_COVERED = MappingProxyType(
         "teachers.records_per_teacher": "computed from the private partition",
         "student": "the student is covered, but its scores read the true labels of the test split",
         "baselines.majority_vote_student": "trained on the votes without noise",
-        "baselines.non_private_student": "trained on true labels",
+        "baselines.true_label_student": "trained on true labels",
+        "baselines.all_records_model": "trained on the private records without noise",
         "baselines.prior": "each label's majority is taken from true labels",
+        "baselines.best_constant": "the labels' frequencies are taken from true labels",
+        "intervals": "resampled from the true labels of the test split",
+        "verdict": "compares scores that read true labels",
         "data.label_cardinality": "computed from true labels",
         "duration_s": "the time a run takes depends on the private data",
     }

@@ -11,6 +11,8 @@ from pate.files.atomic import write_text
 from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.report.privacy_coverage import NOT_COVERED
+from pate.report.scores import Baselines, Scores
+from pate.report.verdict import Verdict
 from pate.validation import require, require_count
 
 _FILE = "the report of a finished run"
@@ -34,8 +36,9 @@ class Privacy:
         paper_epsilon: what the paper's own accounting gives; not a bound. None where it gives nothing.
         noise_seeded: whether the noise came from a seed, which protects nobody who knows the seed.
         failure_prob: share of `delta` that the mechanism itself uses up over all queries, or None.
-        gap_at_50: gap in votes at which the stability test passes with probability 1/2, or None.
-        gap_at_95: the same for probability 0.95, or None.
+        max_gap: the largest gap that the teachers can make, for a mechanism with a stability test, or None.
+        gap_at_50: gap in votes at which that test passes with probability 1/2; None where none does, or without a test.
+        gap_at_95: the same for probability 0.95.
         parameters: the mechanism's public parameters by name.
         target_hits: hits after which the session of a charged mechanism halts, or None.
         plain_epsilon: what plain composition of the same queries, those that were asked, would cost at `delta`, for a
@@ -52,6 +55,7 @@ class Privacy:
     paper_epsilon: float | None = None
     noise_seeded: bool = False
     failure_prob: float | None = None
+    max_gap: int | None = None
     gap_at_50: float | None = None
     gap_at_95: float | None = None
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
@@ -63,7 +67,15 @@ class Privacy:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
         require(0 <= self.delta < 1, "privacy.delta", self.delta, "a number in [0, 1)")
         require_count("privacy.num_queries", self.num_queries, minimum=0)
-        for name in ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95", "target_hits", "plain_epsilon"):
+        for name in (
+            "paper_epsilon",
+            "failure_prob",
+            "max_gap",
+            "gap_at_50",
+            "gap_at_95",
+            "target_hits",
+            "plain_epsilon",
+        ):
             value = getattr(self, name)
             require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
 
@@ -121,37 +133,6 @@ class TeacherSummary:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """The five metrics that stand beside each other in every table, as `multilabel_metrics` defines them."""
-
-    accuracy: float
-    balanced_accuracy: float | None
-    micro_f1: float
-    macro_f1: float
-    mean_average_precision: float | None
-
-    def __post_init__(self) -> None:
-        """Refuses a metric outside [0, 1]."""
-        for name, value in vars(self).items():
-            require(value is None or 0 <= value <= 1, name, value, "a number in [0, 1]")
-
-
-@dataclass(frozen=True)
-class Baselines:
-    """Models to hold the private student against; no epsilon covers any. None where one was not trained.
-
-    Attributes:
-        majority_vote_student: the student trained on the votes without noise.
-        non_private_student: the student trained on true labels.
-        prior: always predicts each label's majority.
-    """
-
-    majority_vote_student: Scores | None
-    non_private_student: Scores | None
-    prior: Scores | None
-
-
-@dataclass(frozen=True)
 class DataSummary:
     """The data set.
 
@@ -184,6 +165,8 @@ class Report:
         teachers: the ensemble.
         student: metrics of the private student; None if nothing was answered to train it on.
         baselines: the models to compare with.
+        verdict: what the run is worth, in words.
+        intervals: `(low, high)` of each metric over resampled test sets, by the names of `student` and `baselines`.
         data: the data set.
         seed: the seed of the run, None if its noise came from the operating system.
         versions: version by package name.
@@ -196,6 +179,8 @@ class Report:
     teachers: TeacherSummary
     student: Scores | None
     baselines: Baselines
+    verdict: Verdict
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]]
     data: DataSummary
     seed: int | None
     versions: Mapping[str, str]

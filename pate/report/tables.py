@@ -7,19 +7,32 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
-from pate.report.report import Privacy, ReleaseSummary, Report, Scores
+from pate.report.report import Privacy, ReleaseSummary, Report
 from pate.report.rounding import format_delta, format_epsilon
+from pate.report.scores import Scores
 
 METRIC_NAMES = MappingProxyType(
     {
-        "accuracy": "accuracy",
-        "balanced_accuracy": "balanced acc.",
+        "mean_average_precision": "mean AP",
         "micro_f1": "micro-F1",
         "macro_f1": "macro-F1",
-        "mean_average_precision": "mean AP",
+        "accuracy": "accuracy",
+        "balanced_accuracy": "balanced acc.",
     }
 )
-"""Heading of each metric, by its key in `report.json`."""
+"""Heading of each metric, by its key in `report.json`; the headline first."""
+
+MODEL_NAMES = MappingProxyType(
+    {
+        "prior": "prior",
+        "best_constant": "best constant",
+        "student": "private student",
+        "majority_vote_student": "majority-vote student",
+        "true_label_student": "true-label student",
+        "all_records_model": "all-records model",
+    }
+)
+"""Each model by its key in `report.json`, from what needs no data to what has no privacy."""
 
 ADJACENCY_NAMES = MappingProxyType(
     {
@@ -48,15 +61,11 @@ class Model:
 
 
 def models(report: Report) -> tuple[Model, ...]:
-    """The four models of a report in the order of the tables: prior, private, majority vote, non-private."""
-    baselines = report.baselines
-    return (
-        Model("prior", "prior", baselines.prior, PrivacyCoverage.UNCOVERED),
-        Model("student", "private student", report.student, PrivacyCoverage.HELD_OUT),
-        Model(
-            "majority_vote_student", "majority-vote student", baselines.majority_vote_student, PrivacyCoverage.UNCOVERED
-        ),
-        Model("non_private_student", "non-private student", baselines.non_private_student, PrivacyCoverage.UNCOVERED),
+    """The models of a report in the order of the tables; those that were not trained have no scores."""
+    found = vars(report.baselines) | {"student": report.student}
+    return tuple(
+        Model(key, name, found[key], PrivacyCoverage.HELD_OUT if key == "student" else PrivacyCoverage.UNCOVERED)
+        for key, name in MODEL_NAMES.items()
     )
 
 
@@ -93,8 +102,9 @@ def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
     if privacy.failure_prob is not None:
         rows.append(("failure probability, within delta", format_delta(privacy.failure_prob)))
     for share, gap in (("50%", privacy.gap_at_50), ("95%", privacy.gap_at_95)):
-        if gap is not None:
-            rows.append((f"gap that passes with probability {share}", f"{gap:g} votes"))
+        if gap is not None or privacy.max_gap is not None:
+            found = f"no gap of {privacy.max_gap} votes passes" if gap is None else f"{gap:g} votes"
+            rows.append((f"gap that passes with probability {share}", found))
     return tuple(rows)
 
 

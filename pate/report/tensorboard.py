@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike
 
 from pate.files.atomic import is_regular, make_folder, owners_umask
 from pate.report.report import Report
+from pate.report.scores import Scores
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
 _MOST_POINTS = 500
 _UNCOVERED = "no_epsilon_covers_this"
+_RESULT = f"{_UNCOVERED}/result"
 
 
 class RunWriter:
@@ -78,16 +80,22 @@ class RunWriter:
         for name, value in values.items():
             self._scalar(f"{group}/{name}", value, epoch)
 
-    def report(self, report: Report) -> None:
-        """The guarantee, its parameters and every model's scores, as text and as scalars."""
-        rows = [("guarantee", guarantee(report.privacy)), *settings(report.privacy)]
-        self._text("privacy/settings", rows)
-        for model in models(report):
-            group = "student" if model.key == "student" else f"{_UNCOVERED}/{model.key}"
-            for key in METRIC_NAMES:
-                value = getattr(model.scores, key, None)
-                if value is not None:
-                    self._scalar(f"{group}/test_{key}", value, 0)
+    def report(self, report: Report, given: Mapping[str, Any] | None = None) -> None:
+        """The guarantee and every model's scores as text, and the run's line in the tab HParams.
+
+        Args:
+            report: of the run.
+            given: its settings by the names of the command line, by which runs of a sweep are compared.
+        """
+        self._text("privacy/settings", [("guarantee", guarantee(report.privacy)), *settings(report.privacy)])
+        rows = [(model.name, _scores_text(model.scores)) for model in models(report)]
+        self._text(f"{_UNCOVERED}/scores", [("verdict", report.verdict.text), *rows])
+        found = {f"{_RESULT}/{key}": getattr(report.student, key, None) for key in METRIC_NAMES}
+        found |= {f"{_RESULT}/epsilon": report.privacy.epsilon, f"{_RESULT}/answer_rate": report.release.answer_rate}
+        results = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
+        self._hparams({name: _plain(value) for name, value in (given or {}).items()}, results)
+        for tag, value in results.items():
+            self._scalar(tag, value, 0)
 
     def flush(self) -> None:
         """Hands everything written so far to the operating system."""
@@ -119,11 +127,29 @@ class RunWriter:
             lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 
+    def _hparams(self, given: dict[str, Any], results: dict[str, float]) -> None:
+        """What TensorBoard's tab HParams reads: the settings, and which scalars are results."""
+        from torch.utils.tensorboard.summary import hparams
+
+        if given and self._is_new("_hparams_/session_start_info", 0):
+            for summary in hparams(given, results):  # type: ignore[no-untyped-call]
+                self._writer.file_writer.add_summary(summary, 0)
+
     def _is_new(self, tag: str, step: int) -> bool:
         """Whether the event is not in the folder yet; from now on it counts as being there."""
         new = (tag, step) not in self._written
         self._written.add((tag, step))
         return new
+
+
+def _plain(value: Any) -> str | int | float | bool:
+    """A setting as the tab HParams shows it."""
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _scores_text(scores: Scores | None) -> str:
+    pairs = ((name, getattr(scores, key, None)) for key, name in METRIC_NAMES.items())
+    return ", ".join(f"{name} {value:.3f}" for name, value in pairs if value is not None) or "not trained"
 
 
 def _summary_writer(folder: Path) -> Any:

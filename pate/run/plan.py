@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
 from pate.data import Dataset
-from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release
+from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
+from pate.pricing.setting_names import OF_TRAINING
 from pate.run.ensemble import num_groups
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive
 
+_CHEAP = {"features": 2 * 10**8, "images": 2 * 10**7}  # values that all private inputs have together
 _KINDS: dict[str, type] = {"teacher": Voter, "engine": Engine, "aggregator": Aggregator, "student": Student}
 
 
@@ -35,6 +38,9 @@ class Plan:
         target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
         max_epsilon: only as many queries are asked as this pays for; not beside a `target_epsilon`.
         accountant: makes an empty accountant.
+        all_records: whether the model of all private records is trained, which no epsilon covers; None trains it where
+            that takes no longer than the rest.
+        allow_useless: whether a release that tells nothing, or a delta that allows everything, is said and not refused.
         redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
         ledger: of all runs on the same private records; charged beside the run's own. None for none.
         max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
@@ -54,6 +60,8 @@ class Plan:
     target_epsilon: float | None = None
     max_epsilon: float | None = None
     accountant: Callable[[], Accountant] = RdpAccountant
+    all_records: bool | None = None
+    allow_useless: bool = False
     redraw: bool = False
     ledger: Path | None = None
     max_total_epsilon: float | None = None
@@ -86,19 +94,33 @@ class Plan:
             accountant=self.accountant,
         )
 
+    def trains_ceiling(self, dataset: Dataset) -> bool:
+        """Whether the model of all private records is trained."""
+        values = len(dataset.private) * math.prod(dataset.input_shape)
+        return values <= _CHEAP[dataset.kind] if self.all_records is None else self.all_records
+
 
 def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release.
 
     Raises:
         InvalidValue: more queries than public samples; more teachers than private groups; inputs that are not for the
-            student; a target that no noise reaches; a budget that pays for no query.
+            student; a target that no noise reaches; a budget that pays for no query; what `require_useful` refuses.
     """
     groups = num_groups(dataset.private)
     num_teachers = plan.num_teachers or groups
     require_parts(dataset, plan.aggregator, plan.student, num_teachers=num_teachers, num_queries=plan.num_queries)
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
-    return plan_release(plan.aggregator, shape, plan.budget)
+    priced = plan_release(plan.aggregator, shape, plan.budget)
+    doubts = require_useful(
+        plan.aggregator,
+        priced,
+        plan.budget,
+        names=OF_TRAINING,
+        num_groups=groups,
+        allow_useless=plan.allow_useless,
+    )
+    return replace(priced, doubts=doubts)
 
 
 def require_parts(

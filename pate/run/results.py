@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -21,6 +21,7 @@ from pate.mechanisms.ranking import Ranking
 from pate.pricing import Budget
 from pate.report import (
     Baselines,
+    Constant,
     DataSummary,
     Privacy,
     ReleaseSummary,
@@ -28,13 +29,18 @@ from pate.report import (
     RunFigures,
     Scores,
     TeacherSummary,
+    Verdict,
+    metric_intervals,
     multilabel_metrics,
     per_label_metrics,
 )
+from pate.report.constants import CONSTANT_NAMES
+from pate.report.precision_recall import PrecisionRecall
 from pate.run.student import Prediction
 
 _PACKAGES = ("pate", "numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
+_EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
 _UNITS = {
     Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
     Adjacency.ADD_REMOVE: "one teacher added or removed",
@@ -52,7 +58,7 @@ class Results:
         num_teachers: T.
         histogram: int `[Q, L]`, the noiseless votes, or None where votes are not bits.
         teacher_accuracies: `[T]`, or empty where votes are not bits.
-        predictions: of the student and of the two models beside it, by the names of report.json.
+        predictions: of the student and of the models beside it that were trained, by the names of report.json.
         aggregator: as it was used.
         budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
@@ -75,7 +81,9 @@ class Results:
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
-        scores = {name: self._scores(prediction) for name, prediction in self.predictions.items()}
+        predictions = {**self._constants(), **self.predictions}
+        scores = {name: self._scores(prediction) for name, prediction in predictions.items()}
+        baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         return Report(
             privacy=self._privacy(),
             release=self._release_summary(),
@@ -85,11 +93,9 @@ class Results:
                 records_per_teacher=len(self.dataset.private) / self.num_teachers,
             ),
             student=scores["student"],
-            baselines=Baselines(
-                majority_vote_student=scores["majority_vote_student"],
-                non_private_student=scores["non_private_student"],
-                prior=self._scores(self._prior()),
-            ),
+            baselines=baselines,
+            verdict=Verdict.of(scores["student"], baselines, num_answered=self.release.num_answered),
+            intervals={name: self._intervals(prediction) for name, prediction in predictions.items()},
             data=self._data_summary(),
             seed=self.seed,
             versions={package: version(package) for package in _PACKAGES},
@@ -115,7 +121,18 @@ class Results:
             num_teachers=self.num_teachers,
             pass_gaps=None if test is None else np.arange(test.num_teachers + 1),
             pass_probability=None if test is None else np.array(test.pass_probs),
-            student_per_label=per_label_metrics(student.labels, student.probabilities, true),
+            per_label={
+                name: per_label_metrics(model.labels, model.probabilities, true)
+                for name, model in self.predictions.items()
+                if name in _EACH_LABEL
+            },
+            precision_recall=PrecisionRecall.of(
+                student.probabilities,
+                student.labels,
+                true,
+                constant=Constant.best(self.dataset.private.labels.mean(axis=0)).labels,
+                threshold=student.threshold,
+            ),
             student_curve={name: np.array([values[name] for values in self.student_curve]) for name in names},
         )
 
@@ -144,6 +161,7 @@ class Results:
             ),
             noise_seeded=self.seed is not None,
             failure_prob=failure_probability(self.release.event),
+            max_gap=None if test is None else test.num_teachers,
             gap_at_50=None if test is None else test.gap_to_pass(0.5),
             gap_at_95=None if test is None else test.gap_to_pass(0.95),
             parameters=parameters,
@@ -189,14 +207,16 @@ class Results:
             label_cardinality=float(data.private.labels.sum(axis=1).mean()),
         )
 
-    def _prior(self) -> Prediction:
-        """Each label's majority among the private records, whatever the sample."""
-        prevalence = self.dataset.private.labels.mean(axis=0)
-        shape = (len(self.dataset.test), 1)
-        return Prediction(np.tile(prevalence > 0.5, shape), np.tile(prevalence.astype(np.float32), shape))
+    def _constants(self) -> dict[str, Prediction]:
+        """What predicts the same for every sample, by the frequencies among the private records."""
+        frequencies, count = self.dataset.private.labels.mean(axis=0), len(self.dataset.test)
+        return {name: Prediction(*Constant.named(name, frequencies).for_samples(count)) for name in CONSTANT_NAMES}
 
     def _scores(self, prediction: Prediction) -> Scores:
         return multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels)
+
+    def _intervals(self, prediction: Prediction) -> dict[str, tuple[float, float]]:
+        return metric_intervals(prediction.labels, prediction.probabilities, self.dataset.test.labels)
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
         """The price of the first q + 1 queries, `[Q]`: computed at some of them, between them the next one's."""

@@ -17,15 +17,21 @@ from pate.student.student import OnEpoch
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of the test split: bits and probabilities, `[num_test, L]` each."""
+    """What a model says of the test split: bits and probabilities, `[num_test, L]` each, and its threshold, if any."""
 
     labels: NDArray[np.bool_]
-    probabilities: NDArray[np.float32]
+    probabilities: NDArray[np.floating]
+    threshold: float | None = None
 
     @classmethod
     def of(cls, model: StudentModel, dataset: Dataset) -> Prediction:
         """What a student says."""
-        return cls(model.predict(dataset.test.inputs), model.predict_proba(dataset.test.inputs))
+        inputs = dataset.test.inputs
+        return cls(
+            model.predict(inputs),
+            model.predict_proba(inputs),
+            model.threshold if isinstance(model.threshold, float) else None,
+        )
 
 
 def train_student(
@@ -49,6 +55,19 @@ def train_student(
     """
     pool = dataset.public.take(slice(num_queries, None)).inputs
     return student.learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
+
+
+def train_on_all_records(
+    student: Student, dataset: Dataset, *, seed: int, on_epoch: OnEpoch | None = None
+) -> StudentModel:
+    """Trains the ceiling: a model of the student's kind on every private record and its true labels.
+
+    No epsilon covers it. What privacy and PATE cost together is its distance to the student.
+    """
+    private = dataset.private
+    nothing = dataset.public.take(slice(0, 0)).inputs
+    training = TrainingSet(np.asarray(private.inputs), private.labels)
+    return student.ceiling.learn(training, pool=nothing, seed=seed, on_epoch=on_epoch)
 
 
 @dataclass(frozen=True)
@@ -82,3 +101,14 @@ class Students:
             return train_student(
                 self.student, training, self.dataset, num_queries=self.num_queries, seed=seed, on_epoch=on_epoch
             )
+
+    def train_ceiling(self) -> StudentModel:
+        """Trains the model of all private records, or reads it back."""
+        folder = self.place.folder.path / "all_records_model"
+        if (folder / "student.json").exists():
+            return StudentModel.load(folder)
+        seed = self.place.randomness.seeds("student", 1)[0]
+        with self.place.monitor.stage("training the all-records model"):
+            model = train_on_all_records(self.student, self.dataset, seed=seed)
+        model.save(folder)
+        return model

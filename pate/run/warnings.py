@@ -1,25 +1,68 @@
-"""What is allowed but rarely wanted: one line per warning, before anything is trained or spent."""
+"""What is allowed but rarely wanted: one line per warning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.teachers import Voter
 
+if TYPE_CHECKING:  # torch is not loaded for a warning
+    from pate.student.student import Predictor, Student
+
 _FEW_RECORDS = 10
+_UNEVEN = 20  # times the width of the middle column
+_ROWS = 5000
 
 
-def plan_warnings(dataset: Dataset, aggregator: Aggregator, teacher: Voter, *, num_teachers: int) -> Iterator[str]:
-    """One line for each; they look at true labels, so they are the data owner's."""
-    records = len(dataset.private) / num_teachers
-    if teacher.is_trained and records < _FEW_RECORDS:
+def plan_warnings(
+    dataset: Dataset, aggregator: Aggregator, teacher: Voter, student: Student, *, num_teachers: int
+) -> Iterator[str]:
+    """Before anything is trained or spent, one line for each; they look at true labels: for the data owner alone."""
+    setting = f"teacher.num_teachers={num_teachers}"
+    if teacher.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
-        few = f"{records:.1f} private records per teacher teach it little"
-        yield f"teacher.num_teachers={num_teachers}: {few}; {remedy}"
+        yield from few_records(setting, len(dataset.private), num_teachers, remedy)
     if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
         yield warning_of_one_label(aggregator)
+    minding = [name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale]
+    if minding and dataset.kind == "features":
+        yield from uneven_inputs(" and ".join(minding), dataset.public.inputs[:_ROWS])
+
+
+def few_records(setting: str, num_records: int, num_teachers: int, remedy: str) -> Iterator[str]:
+    """Of an ensemble whose teachers learn little, or that is none."""
+    records = num_records / num_teachers
+    if num_teachers == 1:
+        yield f"{setting}: one teacher is no ensemble: one record can change its whole vote; take 50 or more"
+    elif records < _FEW_RECORDS:
+        yield f"{setting}: {records:.1f} private records per teacher teach it little; {remedy}"
+
+
+def uneven_inputs(parts: str, public_inputs: ArrayLike) -> Iterator[str]:
+    """Of linear models on columns of very different widths, judged by public inputs alone."""
+    rows = np.asarray(public_inputs, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) < 2:
+        return
+    with np.errstate(invalid="ignore"):
+        widths = np.nanstd(np.where(np.isfinite(rows), rows, np.nan), axis=0)
+    widths = widths[widths > 0]
+    if len(widths) > 1 and widths.max() > _UNEVEN * np.median(widths):
+        times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
+        yield f"data: the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
+
+
+def student_is_the_prior(model: Predictor, public_inputs: NDArray[np.float32]) -> Iterator[str]:
+    """Of a student that says the same of every public sample: what was released taught it nothing."""
+    rows = public_inputs[:_ROWS]
+    if len(rows) > 1 and len(np.unique(model.predict(rows), axis=0)) == 1:
+        remedy = "more teachers, fewer queries or a larger epsilon"
+        yield f"student: it predicts the same labels for every public sample, as the prior does; {remedy}"
 
 
 def warning_of_one_label(aggregator: Aggregator) -> str:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pate.student.linear import LinearStudent
+from pate.student.logistic import LogisticStudent
 from pate.student.low_rank import LowRankStudent
 from pate.student.model import StudentModel
 from pate.student.student import Student
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
 
 _NEED_TORCH = {"CNNStudent": "cnn", "MLPStudent": "mlp", "ResNet50Student": "resnet50"}
 
-__all__ = ["CNNStudent", "LinearStudent", "LowRankStudent", "MLPStudent", "ResNet50Student", "Student", "StudentModel"]
+__all__ = [
+    "CNNStudent",
+    "LinearStudent",
+    "LogisticStudent",
+    "LowRankStudent",
+    "MLPStudent",
+    "ResNet50Student",
+    "Student",
+    "StudentModel",
+]
 
 
 def __getattr__(name: str) -> Any:

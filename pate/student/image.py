@@ -13,7 +13,8 @@ from pate.aggregators.release import TrainingSet
 from pate.networks import Network, Recipe, require_device, require_images
 from pate.student.model import StudentModel
 from pate.student.network import fit_members, members_probabilities
-from pate.student.student import OnEpoch, Student, require_rows
+from pate.student.student import OnEpoch, require_rows
+from pate.student.threshold import ThresholdedStudent
 from pate.validation import require_count
 
 
@@ -31,7 +32,7 @@ class ImageModel(StudentModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageStudent(Student):
+class ImageStudent(ThresholdedStudent):
     """A few networks, each trained without a fold of the rows.
 
     The rest of the public pool, which nobody labeled, is used by `learn`: each member is trained a second
@@ -62,6 +63,7 @@ class ImageStudent(Student):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_count("folds", self.folds, minimum=2)
         require_count("max_unlabeled", self.max_unlabeled, minimum=0)
         require_device(self.device)
@@ -111,8 +113,9 @@ class ImageStudent(Student):
             seed=seed,
             on_epoch=on_epoch,
         )
-        choices = members.choices | self._choices
-        return self.model(members.arrays, members.threshold, shape, len(images), choices)
+        threshold, micro_f1 = self._place(members.held_out, labels)
+        choices = members.choices | self._choices | {"held_out_micro_f1": micro_f1}
+        return self.model(members.arrays, threshold, shape, len(images), choices)
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:

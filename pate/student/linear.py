@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.student.logistic import LogisticStudent
 from pate.student.model import StudentModel
-from pate.student.student import OnEpoch, Student, require_rows
-from pate.student.threshold import best_threshold, matched_threshold
+from pate.student.student import OnEpoch, require_rows
+from pate.student.threshold import ThresholdedStudent, matched_threshold
 from pate.validation import InvalidValue, require_count, require_positive
 
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
@@ -27,7 +29,7 @@ class LinearModel(StudentModel):
 
 
 @dataclass(frozen=True)
-class LinearStudent(Student):
+class LinearStudent(ThresholdedStudent):
     """Ridge regression on the label bits, its penalty and threshold chosen by leaving one row out.
 
     The penalty of each candidate is multiplied by the mean squared distance of the inputs to their mean, so
@@ -48,11 +50,14 @@ class LinearStudent(Student):
         InvalidValue: no penalty, or an attribute outside its range.
     """
 
+    minds_scale: ClassVar[bool] = True
+
     penalties: tuple[float, ...] = field(default=_PENALTIES, metadata={"public": True})
     rank: int | None = None
     labels_per_sample: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.penalties) == 0:
             raise InvalidValue("penalties=(): expected at least one penalty")
         for penalty in self.penalties:
@@ -61,6 +66,11 @@ class LinearStudent(Student):
             require_count("rank", self.rank)
         if self.labels_per_sample is not None:
             require_positive("labels_per_sample", self.labels_per_sample)
+
+    @property
+    def ceiling(self) -> LogisticStudent:
+        """See `Student.ceiling`: as linear, by the loss that suits true labels."""
+        return LogisticStudent()
 
     def fit(
         self,
@@ -82,7 +92,7 @@ class LinearStudent(Student):
         if self.rank is not None:
             weights, held_out = ridge.confine(weights, held_out, self.rank)
         probabilities = (held_out + ridge.prevalence).clip(0, 1)
-        threshold, micro_f1 = best_threshold(probabilities, labels)
+        threshold, micro_f1 = self._place(probabilities, labels)
         if self.labels_per_sample is not None:
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
+from pate.student.logistic import LogisticStudent
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require, require_count, require_non_negative
@@ -59,6 +60,11 @@ class LowRankStudent(Student):
 
     def __post_init__(self) -> None:
         require_count("num_directions", self.num_directions)
+
+    @property
+    def ceiling(self) -> LogisticStudent:
+        """See `Student.ceiling`: as linear, by the loss that suits true labels."""
+        return LogisticStudent()
 
     def fit(
         self,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from pate.student.model import StudentModel
-from pate.student.student import OnEpoch, Student, require_rows
-from pate.student.threshold import best_threshold
+from pate.student.student import OnEpoch, require_rows
+from pate.student.threshold import ThresholdedStudent
 from pate.validation import require_count, require_non_negative, require_positive
 
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
@@ -33,7 +33,7 @@ class MLPModel(StudentModel):
 
 
 @dataclass(frozen=True)
-class MLPStudent(Student):
+class MLPStudent(ThresholdedStudent):
     """One hidden layer of rectified units and a logistic output for each label, as an ensemble of folds.
 
     The rows are cut into folds at random; each member is trained without one of them, all side by side, by
@@ -58,6 +58,7 @@ class MLPStudent(Student):
     weight_decay: float = 3.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_count("hidden", self.hidden)
         require_count("folds", self.folds, minimum=2)
         require_count("epochs", self.epochs)
@@ -83,7 +84,7 @@ class MLPStudent(Student):
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
         released = labels.any(axis=0)
-        threshold, micro_f1 = best_threshold(best.held_out * released, labels)
+        threshold, micro_f1 = self._place(best.held_out * released, labels)
         hidden_weights, hidden_bias, weights, bias = best.parameters
         hidden_weights = hidden_weights / spread
         arrays = {

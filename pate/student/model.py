@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,14 @@ class StudentModel(ABC):
 
     Attributes:
         arrays: all that was learned, by name.
-        threshold: probability from which a label is predicted, in (0, 1].
+        threshold: probability from which a label is predicted, in (0, 1]; one for all labels or one for each.
         input_shape: of one input.
         num_rows: how many answered queries it was trained on.
         choices: what was chosen on those rows, for the record.
     """
 
     arrays: Mapping[str, NDArray[np.float32]]
-    threshold: float
+    threshold: float | tuple[float, ...]
     input_shape: tuple[int, ...]
     num_rows: int
     choices: Mapping[str, float]
@@ -70,7 +70,7 @@ class StudentModel(ABC):
     @final
     def predict(self, inputs: NDArray[np.float32]) -> NDArray[np.bool_]:
         """The labels, bool `[m, num_labels]`: those whose probability reaches the threshold."""
-        return np.asarray(self.predict_proba(inputs) >= np.float32(self.threshold))
+        return np.asarray(self.predict_proba(inputs) >= np.asarray(self.threshold, np.float32))
 
     @final
     def save(self, folder: Path | str) -> None:
@@ -81,7 +81,7 @@ class StudentModel(ABC):
         folder = Path(folder)
         card = {
             "kind": self.kind,
-            "threshold": float(self.threshold),
+            "threshold": self.threshold,
             "input_shape": list(self.input_shape),
             "num_rows": self.num_rows,
             "choices": dict(self.choices),
@@ -134,7 +134,7 @@ class _Card:
     """What student.json holds."""
 
     kind: str
-    threshold: float
+    threshold: float | tuple[float, ...]
     input_shape: tuple[int, ...]
     num_rows: int
     choices: Mapping[str, float]
@@ -145,8 +145,13 @@ def _read_card(path: Path) -> _Card:
     found = read_json(path, rule=rule, remedy=_REMEDY)
     try:
         shape = tuple(require_count("input_shape", size) for size in found["input_shape"])
-        threshold = float(found["threshold"])
-        require(0 < threshold <= 1, "threshold", threshold, "a number in (0, 1]")
+        threshold = _threshold(found["threshold"])
+        require(
+            bool(np.all((np.asarray(threshold) > 0) & (np.asarray(threshold) <= 1))),
+            "threshold",
+            threshold,
+            "in (0, 1]",
+        )
         require(0 < len(shape) <= _MOST_AXES and math.prod(shape) <= _LARGEST_INPUT, "input_shape", shape, "fewer")
         num_rows = require_count("num_rows", found["num_rows"], minimum=0)
         return _Card(str(found["kind"]), threshold, shape, num_rows, dict(found["choices"]))
@@ -167,3 +172,10 @@ def _read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
         if array.dtype != np.float32 or np.isnan(array).any():
             raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
     return arrays
+
+
+def _threshold(kept: Any) -> float | tuple[float, ...]:
+    """One for all labels, or a list with one for each."""
+    values = [float(value) for value in (kept if isinstance(kept, list) else [kept])]
+    require(all(0 < value <= 1 for value in values), "threshold", values[:3], "numbers in (0, 1]")
+    return tuple(values) if isinstance(kept, list) else values[0]

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pate.networks import Network, Recipe, Tensors, fit, logits_in_blocks, one_thread
 from pate.networks.device import device_memory
 from pate.student.student import OnEpoch
-from pate.student.threshold import best_threshold
 
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -23,12 +22,12 @@ class Members:
 
     Attributes:
         arrays: by name, `[members, …]`, and `released`, `[num_labels]`.
-        threshold: with the best micro-F1 of held-out probabilities.
+        held_out: `[n, num_labels]`, probabilities of each row from the member that never saw it.
         choices: for the record.
     """
 
     arrays: Arrays
-    threshold: float
+    held_out: NDArray[np.float32]
     choices: dict[str, float]
 
 
@@ -73,13 +72,12 @@ def fit_members(
             held_out[~kept] = _probabilities(network, tensors, images[~kept], device)
             members.append({name: tensor.cpu().float().numpy() for name, tensor in tensors.items()})
             curves.append(curve)
-    threshold, micro_f1 = best_threshold(held_out * released, labels)
     if on_epoch is not None:
         for epoch, losses in enumerate(np.array_split(_mean_curve(curves), min(recipe.epochs, len(curves[0])))):
             on_epoch(epoch, {"loss": float(losses.mean())})
     arrays: Arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
     arrays["released"] = released
-    return Members(arrays, threshold, {"held_out_micro_f1": micro_f1, "unlabeled": float(len(pool))})
+    return Members(arrays, held_out * released, {"unlabeled": float(len(pool))})
 
 
 def members_probabilities(network: Network, arrays: Arrays, images: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,12 @@ class Student(ABC):
 
     Edge cases: without rows the model predicts no label, with probability 0; from one row it predicts that
     row's labels, whatever the input. A label that no row has gets no vote.
+
+    Attributes:
+        minds_scale: whether it suffers from inputs of very different widths, of the class.
     """
+
+    minds_scale: ClassVar[bool] = False
 
     @abstractmethod
     def fit(
@@ -92,6 +97,11 @@ class Student(ABC):
             on_epoch: as in `fit`.
         """
         return self.fit(training.inputs, training.labels, seed=seed, on_epoch=on_epoch)
+
+    @property
+    def ceiling(self) -> Student:
+        """The recipe of the same kind for many rows with true labels: what privacy and PATE are measured against."""
+        return self
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
         """Raises `InvalidValue` where such inputs are not for this student: asked before anything is spent."""

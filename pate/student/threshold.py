@@ -1,40 +1,99 @@
-"""The threshold at which a student's probabilities become labels, found on released rows alone."""
+"""Where a student's probabilities become labels: chosen on released rows alone, hence at no cost."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.student.student import Student
+from pate.validation import require, require_choice
+
+THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
+
+Threshold = float | tuple[float, ...]
+"""One for all labels, or one for each."""
+
 _LOWEST = 1e-3  # above the probability 0 of a label that was never released
 
 
-def best_threshold(probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> tuple[float, float]:
-    """The threshold, one for all labels, with the best micro-F1 on held-out probabilities.
+@dataclass(frozen=True, kw_only=True)
+class ThresholdedStudent(Student):
+    """A student that predicts a label from some probability on.
 
-    Per-label thresholds were tried and lost on rare labels: a few rows cannot place them.
+    Attributes:
+        threshold: by what it is placed, on held-out probabilities of the answered queries: `micro_f1` or `accuracy` for
+            the best of these, `prevalence` for as many labels as were released; or the number itself, in (0, 1].
+        threshold_each_label: whether each label has its own, by its own F1 where the rule is `micro_f1`. A few rows
+            cannot place that of a rare label.
+    """
+
+    threshold: str | float = field(default="micro_f1", metadata={"public": True})
+    threshold_each_label: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threshold, str):
+            require_choice("threshold", self.threshold, THRESHOLD_RULES)
+        else:
+            rule = f"a number in (0, 1], or {', '.join(THRESHOLD_RULES)}"
+            number = isinstance(self.threshold, (int, float)) and not isinstance(self.threshold, bool)
+            require(number and 0 < self.threshold <= 1, "threshold", self.threshold, rule)
+
+    def _place(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> tuple[Threshold, float]:
+        """The threshold, and the micro-F1 that the held-out rows have with it.
+
+        Args:
+            probabilities: `[n, num_labels]`, each predicted without its own row.
+            labels: bool `[n, num_labels]`, released.
+        """
+        if not isinstance(self.threshold, str):
+            placed: Threshold = float(self.threshold)
+        elif self.threshold_each_label:
+            columns = range(labels.shape[1])
+            placed = tuple(self._placed(probabilities[:, [at]], labels[:, [at]]) for at in columns)
+        else:
+            placed = self._placed(probabilities, labels)
+        return placed, _micro_f1(probabilities >= np.asarray(placed), labels)
+
+    def _placed(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
+        if self.threshold == "prevalence":
+            return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
+        return best_threshold(probabilities, labels, metric=str(self.threshold))
+
+
+def best_threshold(
+    probabilities: NDArray[np.floating], labels: NDArray[np.bool_], *, metric: str = "micro_f1"
+) -> float:
+    """The threshold, one for all labels, with the best micro-F1 or accuracy on held-out probabilities.
 
     Args:
         probabilities: `[n, num_labels]`, each predicted without its own row.
         labels: bool `[n, num_labels]`.
+        metric: `micro_f1` or `accuracy`.
 
     Returns:
-        The threshold in (0, 1], halfway between two neighboring probabilities, and its micro-F1; 0.5 and
-        0.0 where no label holds.
+        The threshold in (0, 1], halfway between two neighboring probabilities; 0.5 where no label holds.
     """
     if not labels.any():
-        return 0.5, 0.0
+        return 0.5
     order = np.argsort(-probabilities, axis=None, kind="stable")
     sorted_probabilities, sorted_labels = probabilities.ravel()[order], labels.ravel()[order]
-    predicted = np.arange(1, len(order) + 1)
-    micro_f1 = 2 * np.cumsum(sorted_labels) / (predicted + sorted_labels.sum())
+    predicted, hits = np.arange(1, len(order) + 1), np.cumsum(sorted_labels)
+    gain = 2 * hits / (predicted + hits[-1]) if metric == "micro_f1" else (2 * hits - predicted).astype(float)
     following = np.append(sorted_probabilities[1:], 0.0)
-    micro_f1[sorted_probabilities == following] = -1  # equal probabilities cannot be told apart
-    best = int(np.argmax(micro_f1))
+    gain[sorted_probabilities == following] = -np.inf  # equal probabilities cannot be told apart
+    best = int(np.argmax(gain))
     threshold = (sorted_probabilities[best] + following[best]) / 2
-    return float(np.clip(threshold, _LOWEST, 1.0)), float(micro_f1[best])
+    return float(np.clip(threshold, _LOWEST, 1.0))
 
 
 def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: float) -> float:
     """The threshold at which held-out probabilities `[n, num_labels]` predict that many labels a sample."""
     share = min(labels_per_sample / probabilities.shape[1], 1.0)
     return float(np.clip(np.quantile(probabilities, 1 - share), _LOWEST, 1.0))
+
+
+def _micro_f1(predicted: NDArray[np.bool_], labels: NDArray[np.bool_]) -> float:
+    named = int(predicted.sum() + labels.sum())
+    return 2 * int((predicted & labels).sum()) / named if named else 0.0

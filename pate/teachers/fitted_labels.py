@@ -56,6 +56,11 @@ def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArr
     return np.where(confidences < threshold, below, above).astype(np.float32)
 
 
+def minds_scale(estimator: Any) -> bool:
+    """Whether scikit-learn fits it to columns as they are, the widest first: linear models and support vectors."""
+    return type(estimator).__module__.startswith(("sklearn.linear_model", "sklearn.svm"))
+
+
 def seeded(estimator: Any, seed: int) -> Any:
     """An unfitted clone, every `random_state` in it set to the seed."""
     from sklearn.base import clone  # here, so that workers with other teachers start in half the time

@@ -53,6 +53,11 @@ class LinearTeacher(Teacher):
             require_probability("threshold", self.threshold)
         require_device(self.device)
 
+    @property
+    def minds_scale(self) -> bool:
+        """See `Voter.minds_scale`."""
+        return True
+
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits in closed form; seeds play no part. The loss is the leave-one-out mean squared error."""
         require_shards(shards, seeds)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.teachers.fitted_labels import FittedLabels, stretched
+from pate.teachers.fitted_labels import FittedLabels, minds_scale, stretched
 from pate.teachers.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require_probability
 
@@ -50,6 +50,11 @@ class SklearnTeacher(Teacher):
     def is_isolated(self) -> bool:
         """See `Teacher.is_isolated`."""
         return True
+
+    @property
+    def minds_scale(self) -> bool:
+        """See `Voter.minds_scale`."""
+        return minds_scale(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits one shard after the other. The loss is the mean squared error on the shard itself."""

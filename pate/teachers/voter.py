@@ -21,6 +21,11 @@ class Voter(ABC):
 
     is_trained: ClassVar[bool] = True
 
+    @property
+    def minds_scale(self) -> bool:
+        """Whether its teachers suffer from inputs of very different widths, as linear ones do."""
+        return False
+
     @abstractmethod
     def votes_of(self, ensemble: Ensemble) -> VoteSource:
         """The votes of an ensemble on its queries; trains what has to be trained once they are read."""

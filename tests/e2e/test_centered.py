@@ -132,4 +132,5 @@ def test_an_aggregator_of_one_vote_a_teacher_gets_no_more_in_a_run(
     train(plan, tmp_path / "run", SilentMonitor())
     votes = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert votes.sum(axis=2).max() > 1
-    assert (seen[0].sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()
+    (asked,) = [counts for counts in seen if len(counts) == votes.shape[1]]  # the others are made up, for the plan
+    assert (asked.sum(axis=1) == votes.any(axis=2).sum(axis=0)).all()

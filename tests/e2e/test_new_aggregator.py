@@ -116,7 +116,17 @@ def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     own = ["--config-dir", str(folder / "conf"), "aggregator=laplace_votes", "allowed_targets=[laplace_votes.]"]
     path = os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
     return subprocess.run(
-        [sys.executable, "-m", "pate.cli.account", *own, "num_queries=50", "num_labels=4", "format=json", *words],
+        [
+            sys.executable,
+            "-m",
+            "pate.cli.account",
+            *own,
+            "num_queries=50",
+            "num_labels=4",
+            "format=json",
+            "allow_useless=true",
+            *words,
+        ],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": path},

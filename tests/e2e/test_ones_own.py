@@ -44,7 +44,7 @@ def conf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(conf: Path, folder: Path, *overrides: str) -> tuple[dict[str, object], str]:
     """Trains, and returns the parameters of the mechanism as it was used, and the published settings."""
     own = [f"output_dir={folder}", "data=clinic", "allowed_targets=[clinic.,custom_aggregator.]", "seed=424242"]
-    size = ["num_queries=60", "teacher.num_teachers=40", "engine=sequential"]
+    size = ["num_queries=60", "teacher.num_teachers=40", "engine=sequential", "allow_useless=true"]
     path = os.pathsep.join(map(str, (conf, EXAMPLES, EXAMPLES / "own_run", os.environ.get("PYTHONPATH", ""))))
     done = subprocess.run(
         [sys.executable, "-m", "pate.cli.train", "--config-dir", str(conf / "conf"), *own, *size, *overrides],

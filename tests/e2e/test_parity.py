@@ -23,7 +23,16 @@ from pate.config.location import members
 from pate.data import Dataset, Split
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.student import CNNStudent, LinearStudent, LowRankStudent, MLPStudent, ResNet50Student, Student, StudentModel
+from pate.student import (
+    CNNStudent,
+    LinearStudent,
+    LogisticStudent,
+    LowRankStudent,
+    MLPStudent,
+    ResNet50Student,
+    Student,
+    StudentModel,
+)
 from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 
@@ -109,6 +118,7 @@ def test_kernel_teachers_too(num_teachers: int | None, tmp_path: Path) -> None:
 
 STUDENTS: dict[str, Callable[[], Student]] = {
     "linear": LinearStudent,
+    "logistic": LogisticStudent,
     "low_rank": LowRankStudent,
     "mlp": lambda: MLPStudent(epochs=5),
     "cnn": lambda: CNNStudent(epochs=3, width=8, blocks=1, patch=4, folds=2, device="cpu"),
@@ -144,6 +154,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
         epsilon=EPSILON,
         target_delta=DELTA,
         random_state=SEED,
+        allow_useless=True,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query
@@ -165,7 +176,13 @@ def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
         session_delta=DELTA,
     )
     model = PATEClassifier(
-        GaussianNB(), n_teachers=NUM_TEACHERS, aggregator=aggregator, epsilon=None, target_delta=DELTA, random_state=0
+        GaussianNB(),
+        n_teachers=NUM_TEACHERS,
+        aggregator=aggregator,
+        epsilon=None,
+        target_delta=DELTA,
+        random_state=0,
+        allow_useless=True,
     )
     asked = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):

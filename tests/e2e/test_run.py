@@ -42,8 +42,11 @@ def test_report_has_every_key_of_the_design(finished: Path) -> None:
     }
     for section, keys in wanted.items():
         assert keys <= report[section].keys(), section
-    for model in ("majority_vote_student", "non_private_student", "prior"):
+    for model in ("prior", "best_constant", "majority_vote_student", "true_label_student", "all_records_model"):
         assert metrics <= report["baselines"][model].keys(), model
+    assert {"share_of_reachable", "beats_constant", "beats_prior", "text"} == report["verdict"].keys()
+    for metric, (low, high) in report["intervals"]["student"].items():
+        assert low <= report["student"][metric] <= high, metric
     assert {"seed", "versions", "duration_s"} <= report.keys()
     assert report["privacy"]["adjacency"] == "replace_one"
     assert report["privacy"]["noise_seeded"] is True  # as the plan has a seed

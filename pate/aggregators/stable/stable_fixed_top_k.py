@@ -101,6 +101,11 @@ class StableFixedTopK(PerQueryAggregator):
             object.__setattr__(self, name, value)
 
     @property
+    def max_labels(self) -> int:
+        """K."""
+        return self.k
+
+    @property
     def stable_top_k(self) -> StableTopK:
         """The first step."""
         return StableTopK(

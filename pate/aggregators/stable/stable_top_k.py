@@ -96,6 +96,11 @@ class StableTopK(PerQueryAggregator):
             self.gap_selection(num_labels=2, num_teachers=1)
 
     @property
+    def max_labels(self) -> int | None:
+        """`max_k`."""
+        return self.max_k
+
+    @property
     def test_parameters(self) -> StabilityTestParameters:
         """All fields that the second step needs."""
         return StabilityTestParameters(

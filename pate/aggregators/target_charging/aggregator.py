@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Accountant, Event, Ledger, RdpAccountant
+from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import PriorRule, ReleaseContext
@@ -20,6 +21,7 @@ from pate.aggregators.target_charging.rounds import KeptRounds, Round
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
+from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource
 
 _WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
@@ -132,6 +134,23 @@ class TargetChargedAggregator(HistogramAggregator):
             first: the number of the first of them.
             num_teachers: T.
         """
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`; of the whole session, which halts with its last hit."""
+        votes = self._made_up(num_labels, num_teachers, agreement)
+        return self._expected_of(votes, None, num_queries)
+
+    def _expected_of(self, votes: MadeUpVotes, prior: Bits | None, num_queries: int) -> ExpectedRelease:
+        """Of so many queries like those, with that prior, each charged by its hit."""
+        counts, total = votes.counts(self.max_votes_per_teacher), votes.num_teachers
+        numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), np.random.default_rng(0))
+        outcome = self._ask(counts, numbers, prior, first=num_queries, num_teachers=total)
+        hits = float(outcome.hits.mean())
+        asked = min(1.0, self.target_hits / (hits * num_queries)) if hits else 1.0
+        expected = ExpectedRelease.counted(outcome.labels, outcome.answered, votes.labels)
+        return replace(expected, answered=asked * expected.answered)
 
     def calibrated(
         self,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Accountant, ComposedEvent, Event, RdpAccountant, calibrate
 from pate.accounting.target_charging import not_prior
+from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits
 from pate.aggregators.stable.stable_top_k import StableTopK
 from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
@@ -178,6 +179,20 @@ class NotPriorTopK(TargetChargedAggregator):
             start=self.prior_scale,
         )
         return replace(base, prior_scale=prior_scale)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`. The prior is taken to be right as often as a release is, else empty."""
+        votes = self._made_up(num_labels, num_teachers, agreement)
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        first = min(num_queries, self.first_queries)
+        released = self.release_step.expected_release(num_queries=max(first, 1), agreement=agreement, **shape)
+        if first == num_queries:
+            return released
+        right = np.arange(len(votes.labels)) < released.answered * released.present * len(votes.labels)
+        checked = self._expected_of(votes, votes.labels & right[:, None], num_queries - first)
+        return ExpectedRelease.together([(first, released), (num_queries - first, checked)])
 
     def hit_probabilities(
         self, votes: NDArray[np.int64], *, num_teachers: int, prior: Bits | None = None

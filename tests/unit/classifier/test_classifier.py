@@ -31,6 +31,8 @@ from pate.classifier.tasks import ManyLabels
 from pate.validation import InvalidValue
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
+
 TREE = DecisionTreeClassifier(max_depth=3)  # one fit for all labels
 
 
@@ -50,7 +52,7 @@ def classes() -> Data:
 
 def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifier:
     inputs, targets, public = data
-    model = PATEClassifier(estimator or TREE, **({"n_teachers": 30} | parameters))
+    model = PATEClassifier(estimator or TREE, **({"n_teachers": 30, "allow_useless": True} | parameters))
     return model.fit(inputs, targets, X_public=public)
 
 
@@ -166,7 +168,7 @@ def test_classes_that_do_not_occur_can_be_declared(classes: Data) -> None:
 def test_groups_stay_with_one_teacher(labels: Data) -> None:
     inputs, bits, public = labels
     groups = np.repeat(np.arange(30), 40)
-    model = PATEClassifier(TREE, n_teachers=30).fit(inputs, bits, public, groups=groups.astype(str))
+    model = PATEClassifier(TREE, n_teachers=30, allow_useless=True).fit(inputs, bits, public, groups=groups.astype(str))
     assert model.release_.num_queries == 300
     with pytest.raises(InvalidValue, match="n_teachers=31: expected at most 30, the number of private groups"):
         PATEClassifier(TREE, n_teachers=31).fit(inputs, bits, public, groups=groups)
@@ -237,7 +239,7 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
-    few = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20)))
+    few = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20, allow_useless=True)))
     with pytest.warns(RepeatedRelease):
         many = len(pickle.dumps(fitted((labels[0][:600], labels[1][:600], labels[2]), GaussianNB(), n_teachers=40)))
     assert abs(many - few) < 500
@@ -250,7 +252,10 @@ def test_each_teacher_scales_its_own_records(classes: Data) -> None:
 
 def test_as_the_last_step_of_a_pipeline(classes: Data) -> None:
     inputs, names, _ = classes
-    steps = FunctionTransformer(np.tanh), PATEClassifier(TREE, n_teachers=20, public_fraction=0.2, epsilon=50.0)
+    steps = (
+        FunctionTransformer(np.tanh),
+        PATEClassifier(TREE, n_teachers=20, allow_useless=True, public_fraction=0.2, epsilon=50.0),
+    )
     assert make_pipeline(*steps).fit(inputs, names).score(inputs, names) > 0.7
 
 
@@ -258,7 +263,7 @@ def test_as_the_last_step_of_a_pipeline(classes: Data) -> None:
 def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_path: Path) -> None:
     inputs, bits, public = labels
     grid = {"epsilon": [2.0, 4.0]}
-    search = GridSearchCV(PATEClassifier(TREE, n_teachers=20), grid, cv=2)
+    search = GridSearchCV(PATEClassifier(TREE, n_teachers=20, allow_useless=True), grid, cv=2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(inputs, bits, X_public=public)
@@ -267,7 +272,9 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
     assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
     spent = 6 + search.best_params_["epsilon"]  # both settings on its fold, and the last fit with the best
     assert f"their epsilons add up, here to {spent:.2f}" in told[-1]
-    search = GridSearchCV(PATEClassifier(TREE, n_teachers=20, ledger=str(tmp_path / "ledger")), grid, cv=2)
+    search = GridSearchCV(
+        PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")), grid, cv=2
+    )
     search.fit(inputs, bits, X_public=public)
     ledger = Ledger(tmp_path / "ledger", target_delta=1e-6)
     assert len(ledger.entries) == 5  # two settings on two folds, and the last fit on all
@@ -277,7 +284,7 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
 def test_a_seeded_search_is_told_that_no_sum_covers_it(labels: Data) -> None:
     """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
     inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, random_state=1)
+    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
     with pytest.warns(SeededNoise), pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"):
         cross_val_score(model, inputs, bits, params={"X_public": public}, cv=3, error_score="raise")
 
@@ -285,7 +292,7 @@ def test_a_seeded_search_is_told_that_no_sum_covers_it(labels: Data) -> None:
 def test_a_seeded_search_is_refused_by_the_ledger(labels: Data, tmp_path: Path) -> None:
     """All its fits would share their noise, which no sum of prices covers."""
     inputs, bits, public = labels
-    model = PATEClassifier(TREE, n_teachers=20, ledger=tmp_path / "ledger", random_state=1)
+    model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger", random_state=1)
     with pytest.warns(SeededNoise), pytest.raises(InvalidValue, match="expected fresh noise"):
         cross_val_score(model, inputs, bits, params={"X_public": public}, cv=2, error_score="raise")
 
@@ -305,7 +312,10 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
     """On threads, which start at once; what a job is given can be sent to a process as well."""
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
-        one, two = (fitted(labels, n_teachers=8, n_jobs=jobs, random_state=0, epsilon=50.0) for jobs in (1, 2))
+        one, two = (
+            fitted(labels, n_teachers=8, allow_useless=True, n_jobs=jobs, random_state=0, epsilon=50.0)
+            for jobs in (1, 2)
+        )
     np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
     assert pickle.loads(pickle.dumps(ManyLabels(3))) == ManyLabels(3)
 
@@ -330,13 +340,15 @@ def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
     inputs, targets, public = (array.copy() for array in labels)
     inputs[::7, 3], public[::5, 2] = np.nan, np.nan
     teacher = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
-    model = PATEClassifier(teacher, n_teachers=20).fit(inputs, targets, X_public=public)
+    model = PATEClassifier(teacher, n_teachers=20, allow_useless=True).fit(inputs, targets, X_public=public)
     assert not np.isnan(model.predict_proba(public)).any()
     for refuses in (LogisticRegression(), make_pipeline(LogisticRegression())):
         with pytest.raises(ValueError, match="contains NaN"):
-            PATEClassifier(refuses, n_teachers=20).fit(inputs, targets, X_public=public)
+            PATEClassifier(refuses, n_teachers=20, allow_useless=True).fit(inputs, targets, X_public=public)
         with pytest.raises(ValueError, match="contains NaN"):
-            PATEClassifier(teacher, student=refuses, n_teachers=20).fit(inputs, targets, X_public=public)
+            PATEClassifier(teacher, student=refuses, n_teachers=20, allow_useless=True).fit(
+                inputs, targets, X_public=public
+            )
     public[0, 0] = np.inf
     with pytest.raises(ValueError, match="contains infinity"):
         model.predict(public)

@@ -149,7 +149,13 @@ def ledger_of(path: Path, **settings: Any) -> SharedLedger:
     return shared
 
 
-GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "num_queries=100", "num_labels=10"]
+GAUSSIAN = [
+    "aggregator=gaussian_votes",
+    "aggregator.noise_std=400",
+    "num_queries=100",
+    "num_labels=10",
+    "allow_useless=true",
+]
 
 
 def test_what_a_ledger_has_left_is_what_it_admits(quoted: Callable[..., dict[str, Any]], tmp_path: Path) -> None:

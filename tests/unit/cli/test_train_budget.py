@@ -38,7 +38,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     ("words", "target"),
     [
         ([], 8.0),
-        (["aggregator=stable_top_k_boundary"], 20.0),
+        (["aggregator=stable_top_k_boundary"], 36.0),
         (["experiment=quick"], 100.0),
         (["target_epsilon=3"], 3.0),
         (["aggregator=gaussian_votes", "aggregator.noise_std=40"], None),

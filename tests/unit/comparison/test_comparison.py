@@ -49,6 +49,7 @@ def plan(*methods: PATEMethod, **changes: Any) -> ComparisonPlan:
         "epsilons": (5.0, 50.0),
         "seeds": (0, 1),
         "num_workers": 1,
+        "allow_useless": True,
         "settings": {"name": "small"},
     }
     return ComparisonPlan(**(values | changes))
@@ -75,15 +76,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
     runs = read_runs(finished / "comparison.csv")
     names = [(item.aggregator, item.num_teachers) for item in runs]
-    assert names[:4] == [
+    assert names[:6] == [
         ("prior", None),
-        ("non_private_student", None),
+        ("best_constant", None),
+        ("true_label_student", None),
+        ("all_records_model", None),
         ("majority_vote_student", 24),
         ("majority_vote_student", 12),
     ]
-    assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:4])
+    assert all(item.epsilon is None and item.micro_f1 is not None for item in runs[:6])
     assert names.count(("votes", 24)) == names.count(("votes@12", 12)) == 4  # no two methods share a name
-    for item in runs[4:12]:
+    for item in runs[6:14]:
         assert (item.num_answered, item.num_queries, item.adjacency) == (NUM_QUERIES, NUM_QUERIES, "replace_one")
         assert 0 < item.priced_epsilon <= item.epsilon * (1 + 1e-9)
         assert None not in (item.accuracy, item.micro_f1, item.label_accuracy, item.mean_average_precision)

@@ -1,4 +1,4 @@
-"""Means over seeds, goals between prior and non-private student, the cheapest epsilon: by hand."""
+"""Means over seeds, goals between a constant and the ceiling, the cheapest epsilon: by hand."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ def test_the_same_aggregator_with_other_teachers_is_another_line(frontier: Front
     assert [line.title for line in frontier.lines] == ["late (400)", "early (2,000)", "early (400)", "never<b> (400)"]
 
 
-def test_goals_lie_between_prior_and_non_private_student(frontier: Frontier) -> None:
+def test_goals_lie_between_a_constant_and_the_ceiling(frontier: Frontier) -> None:
     assert frontier.goal(0.5) == pytest.approx(0.4)
     assert frontier.goal(0.8) == pytest.approx(0.52)
+    untrained = replace(frontier, runs=tuple(run for run in frontier.runs if run.aggregator != "all_records_model"))
+    assert (untrained.ceiling_name, untrained.goal(0.5)) == ("true_label_student", pytest.approx(0.39))
 
 
 def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:

@@ -33,7 +33,9 @@ def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
 
 
 def test_title_counts_the_aggregators(frontier: Frontier) -> None:
-    one = Frontier(runs=tuple(run for run in frontier.runs if run.epsilon is None or run.aggregator == "late"))
+    one = Frontier(
+        runs=tuple(run for run in frontier.runs if run.epsilon is None or run.aggregator == "late"), metric="micro_f1"
+    )
     assert "<title>1 aggregator on" in render_page(one, PARAMETERS)
     assert f"<title>{len(frontier.lines)} aggregators on" in render_page(frontier, PARAMETERS)
 
@@ -59,13 +61,13 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
     assert any(row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row for row in rows)
     assert any(row.startswith("late (400)") and "0.200 ± 0.100" in row for row in rows)
     assert any(row.startswith("never<b> (400)") and row.count("out of reach") == 2 for row in rows)
-    assert any("50% of the gain (0.400)" in row and "80% of the gain (0.520)" in row for row in rows)
+    assert any("50% of the way (0.400)" in row and "80% of the way (0.520)" in row for row in rows)
     assert any(row.startswith("majority-vote student, 400 linear teachers") for row in rows)
 
 
 def test_picture_tells_its_numbers_in_words(frontier: Frontier) -> None:
     alt = frontier_picture(frontier, "micro_f1").alt
-    assert "the prior with 0.200 and the non-private student with 0.600" in alt
+    assert "a constant with 0.200 and the all-records model with 0.600" in alt
     assert "early (2,000) from 0.450 at 1 to 0.500 at 8" in alt
 
 

@@ -22,7 +22,7 @@ def test_columns_begin_with_those_that_are_promised(frontier: Frontier, tmp_path
     assert lines[0].split(",")[: len(PROMISED)] == PROMISED
     assert len(lines) == 1 + len(frontier.runs)
     assert lines[1].startswith("prior,,,,,,600,,")
-    assert lines[4].startswith("late,replace_one,1.0,1e-06,rdp,0,600,300,")
+    assert lines[6].startswith("late,replace_one,1.0,1e-06,rdp,0,600,300,")
 
 
 def test_what_is_written_is_read(frontier: Frontier, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
 
 def test_a_test_that_is_too_strict_is_said_so() -> None:
     text = page(quoted(num_teachers=200))
-    assert "no gap of 200 teachers passes with probability 1/2: nearly every query is refused" in text
+    assert "no gap of 200 votes passes with probability 1/2: nearly every query is refused" in text
 
 
 def test_an_infinite_epsilon_is_no_guarantee() -> None:

@@ -14,7 +14,18 @@ from pate.report import (
     RunFigures,
     Scores,
     TeacherSummary,
+    Verdict,
     per_label_metrics,
+)
+from pate.report.precision_recall import PrecisionRecall
+
+STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
+BASELINES = Baselines(
+    prior=Scores(0.89271, 0.50072, 0.20873, 0.03674, 0.11675),
+    best_constant=Scores(0.85271, 0.50172, 0.44873, 0.08374, 0.11675),
+    majority_vote_student=Scores(0.92471, 0.66472, 0.48473, 0.35474, 0.41475),
+    true_label_student=Scores(0.93571, 0.67572, 0.58573, 0.45574, 0.51575),
+    all_records_model=Scores(0.94671, 0.74672, 0.69673, 0.57674, 0.61675),
 )
 
 
@@ -42,12 +53,10 @@ def report(privacy: Privacy) -> Report:
         privacy=privacy,
         release=ReleaseSummary(6, 3, 0.5, 0.93127, 0.61238),
         teachers=TeacherSummary(411, 0.88123, 155.27),
-        student=Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375),
-        baselines=Baselines(
-            majority_vote_student=Scores(0.92471, 0.66472, 0.48473, 0.35474, 0.41475),
-            non_private_student=Scores(0.93571, 0.67572, 0.58573, 0.45574, 0.51575),
-            prior=Scores(0.89271, 0.50072, 0.20873, 0.03674, 0.11675),
-        ),
+        student=STUDENT,
+        baselines=BASELINES,
+        verdict=Verdict.of(STUDENT, BASELINES, num_answered=3),
+        intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
         data=DataSummary("wordnet", True, 62115, 10001, 9973, 4, 1.4471),
         seed=None,
         versions={"pate": "0.1.0", "numpy": "2.0.0"},
@@ -71,6 +80,11 @@ def figures() -> RunFigures:
         num_teachers=411,
         pass_gaps=np.arange(0, 412),
         pass_probability=np.linspace(0, 1, 412),
-        student_per_label=per_label_metrics(scores > 0.5, scores, true),
+        per_label={
+            "student": per_label_metrics(scores > 0.5, scores, true),
+            "majority_vote_student": per_label_metrics(scores > 0.4, scores, true),
+            "all_records_model": per_label_metrics(true, true + 0.1 * scores, true),
+        },
+        precision_recall=PrecisionRecall.of(scores, scores > 0.5, true, constant=np.eye(4)[0] > 0, threshold=0.5),
         student_curve={"loss": np.array([0.9, 0.5, 0.3])},
     )

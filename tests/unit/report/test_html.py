@@ -90,7 +90,7 @@ def test_reads_well_on_a_phone_in_the_dark_and_on_paper(html: str) -> None:
 
 def test_every_picture_has_words_and_every_table_a_caption(page: Page) -> None:
     pictures = [attributes for attributes in page.named("div") if attributes.get("role") == "img"]
-    assert len(pictures) == len(page.named("svg")) == len(page.named("figcaption")) == 7
+    assert len(pictures) == len(page.named("svg")) == len(page.named("figcaption")) == 8
     assert all(len(attributes["aria-label"] or "") > 40 for attributes in pictures)
     assert all(attributes["aria-hidden"] == "true" for attributes in page.named("svg"))
     assert len(page.named("table")) == len(page.named("caption")) >= 6
@@ -99,10 +99,10 @@ def test_every_picture_has_words_and_every_table_a_caption(page: Page) -> None:
 
 def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     captions = page.texts("figcaption")
-    assert sum(text.startswith(UNCOVERED) for text in captions) == 3  # scores, gaps, ranks
-    assert sum(text.startswith(HELD_OUT) for text in captions) == 1  # labels
+    assert sum(text.startswith(UNCOVERED) for text in captions) == 4  # scores, labels, gaps, ranks
+    assert sum(text.startswith(HELD_OUT) for text in captions) == 1  # precision and recall
     rows = page.texts("tr")
-    for model in ("prior", "majority-vote student", "non-private student"):
+    for model in ("prior", "best constant", "majority-vote student", "true-label student", "all-records model"):
         assert any(text.startswith(f"{model} {UNCOVERED}") for text in rows), model
     assert any(text.startswith(f"private student {HELD_OUT}") for text in rows)
     marked = [text for text in page.texts("caption") if text.endswith(UNCOVERED)]
@@ -153,12 +153,10 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
         data=replace(report.data, name=attack),
         versions={attack: attack},
     )
-    per_label = dict(figures.student_per_label)
     odd_figures = replace(
         figures,
         label_names=(attack, "b", "c", "d"),
         gap_name=attack,
-        student_per_label=per_label,
         student_curve={attack: np.ones(2)},
     )
     html = render_html(odd, odd_figures)
@@ -172,16 +170,16 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
 @pytest.mark.slow
 def test_the_table_of_labels_has_every_label_and_dashes_for_the_undefined(report: Report, figures: RunFigures) -> None:
     per_label = {"f1": np.array([0.5, 0.25, 0.0, 1.0]), "recall": np.array([0.5, 0.1, np.nan, 1.0])}
-    rows = Page(render_html(report, replace(figures, student_per_label=per_label))).texts("tr")
-    assert "labelrecallF1" in rows
-    for row in ("person0.5000.500", "artifact0.1000.250", f"animal{DASH}0.000", "tree1.0001.000"):
+    rows = Page(render_html(report, replace(figures, per_label={"student": per_label}))).texts("tr")
+    assert "labelF1recall" in rows
+    for row in ("person0.5000.500", "artifact0.2500.100", f"animal0.000{DASH}", "tree1.0001.000"):
         assert row in rows
 
 
 def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures: RunFigures) -> None:
-    bare = replace(figures, student_per_label={}, student_curve={}, gaps=None, histogram=None)
+    bare = replace(figures, per_label={}, precision_recall=None, student_curve={}, gaps=None, histogram=None)
     page = Page(render_html(replace(report, student=None), bare))
     assert len(page.named("svg")) == 3
     assert "Each label" not in page.texts("h2")
-    assert "no student was trained; the prior has 0.209" in page.texts("dd")
+    assert "no student was trained; a constant has 0.117" in page.texts("dd")
     assert f"private student {HELD_OUT}{5 * DASH}" in page.texts("tr")

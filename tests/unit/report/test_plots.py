@@ -5,17 +5,21 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.metrics import precision_recall_curve
 
-from pate.report import Report, RunFigures
+from pate.report import Baselines, Report, RunFigures
 from pate.report.inline_svg import Picture
-from pate.report.plots import label_bars, pictures, score_bars, student_curve
+from pate.report.label_plots import label_dots
+from pate.report.plots import pictures, score_bars, student_curve
+from pate.report.precision_recall import PrecisionRecall
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.validation import InvalidValue
 
 MARKS = {
     "scores": PrivacyCoverage.UNCOVERED,
-    "labels": PrivacyCoverage.HELD_OUT,
+    "labels": PrivacyCoverage.UNCOVERED,
+    "precision-recall": PrivacyCoverage.HELD_OUT,
     "curve": PrivacyCoverage.COVERED,
     "answers": PrivacyCoverage.COVERED,
     "epsilon": PrivacyCoverage.COVERED,
@@ -74,14 +78,34 @@ def test_drawing_is_reproducible_and_changes_no_global_state(
     assert dict(mpl.rcParams) == before
 
 
-def test_label_bars_are_sorted_and_named(figures: RunFigures) -> None:
-    f1 = {"f1": np.array([0.25, 0.75, 0.0, 0.5])}
-    picture = label_bars(replace(figures, student_per_label=f1))
+def test_labels_are_sorted_by_what_the_data_give_and_named(figures: RunFigures) -> None:
+    highest, found = np.array([0.25, 0.75, 0.0, 0.5]), np.array([0.2, 0.3, 0.0, 0.5])
+    per_label = {"student": student(found), "all_records_model": {"average_precision": highest}}
+    picture = label_dots(replace(figures, per_label=per_label))
     assert picture is not None
     names = [text for text in texts(picture.svg) if text in figures.label_names]
     assert names == ["artifact", "tree", "person", "animal"]
-    assert "from artifact with 0.75 to animal with 0.00" in picture.alt
-    assert "1 of 4 labels have F1 zero" in picture.caption
+    assert "artifact with all-records model 0.75, private student 0.30; animal with" in picture.alt
+    assert "2 of 4 labels are within twice of it" in picture.caption
+
+
+def student(average_precision: np.ndarray) -> dict[str, np.ndarray]:
+    return {"average_precision": average_precision, "prevalence": np.full(len(average_precision), 0.1)}
+
+
+def test_precision_and_recall_end_at_the_chosen_point() -> None:
+    rng = np.random.default_rng(0)
+    true = rng.random((300, 3)) < 0.3
+    scores = rng.random((300, 3)) + 0.5 * true
+    curve = PrecisionRecall.of(scores, scores >= 0.8, true, constant=np.array([True, False, False]), threshold=0.8)
+    assert curve is not None
+    precision, recall, levels = precision_recall_curve(true.ravel(), scores.ravel())
+    place = int(np.searchsorted(levels, 0.8))
+    assert curve.chosen == pytest.approx((recall[place], precision[place]))
+    assert curve.constant == pytest.approx((true[:, 0].sum() / true.sum(), true[:, 0].mean()))
+    expected = [precision[np.isclose(recall, level)].max() for level in curve.recall]
+    np.testing.assert_allclose(curve.precision, expected)
+    assert PrecisionRecall.of(scores, scores > 1, true & False, constant=true[0], threshold=None) is None
 
 
 @pytest.mark.slow
@@ -93,9 +117,9 @@ def test_all_forty_labels_are_shown_and_of_a_hundred_the_ends(figures: RunFigure
             answered=np.zeros(1, dtype=bool),
             labels=np.zeros((1, num_labels), dtype=bool),
             epsilon_after_query=np.ones(1),
-            student_per_label={"f1": np.linspace(1, 0, num_labels)},
+            per_label={"student": student(np.linspace(1, 0, num_labels))},
         )
-        picture = label_bars(wide)
+        picture = label_dots(wide)
         assert picture is not None
         drawn = [text for text in texts(picture.svg) if text in names]
         assert drawn == [*names[: shown // 2], *names[-(shown // 2) :]]
@@ -104,8 +128,8 @@ def test_all_forty_labels_are_shown_and_of_a_hundred_the_ends(figures: RunFigure
 
 def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
     names = ("$x^2$", "<script>", "日本", "n" * 80)
-    f1 = {"f1": np.array([0.4, 0.3, 0.2, 0.1])}
-    picture = label_bars(replace(figures, label_names=names, student_per_label=f1))
+    precision = {"student": student(np.array([0.4, 0.3, 0.2, 0.1]))}
+    picture = label_dots(replace(figures, label_names=names, per_label=precision))
     assert picture is not None
     drawn = texts(picture.svg)
     assert {"$x^2$", "<script>", "日本", "n" * 14 + "…" + "n" * 7} <= set(drawn)
@@ -114,7 +138,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
 
 def test_long_names_that_differ_at_their_ends_stay_different(figures: RunFigures) -> None:
     names = tuple(f"a_name_far_too_long_for_a_picture_{index}" for index in range(4))
-    picture = label_bars(replace(figures, label_names=names))
+    picture = label_dots(replace(figures, label_names=names))
     assert picture is not None
     assert {f"a_name_far_too…cture_{index}" for index in range(4)} <= set(texts(picture.svg))
 
@@ -193,14 +217,14 @@ def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> No
     unbounded = replace(figures, epsilon_after_query=np.full(6, np.inf))
     assert epsilon_curve(unbounded) is None
     assert student_curve(replace(figures, student_curve={})) is None
-    nobody = replace(report.baselines, majority_vote_student=None, non_private_student=None, prior=None)
+    nobody = Baselines(None, None, None, None, None)
     assert score_bars(replace(report, student=None, baselines=nobody)) is None
 
 
 def test_an_undefined_score_is_said(report: Report) -> None:
     picture = score_bars(replace(report, student=replace(report.student, balanced_accuracy=None)))
     assert picture is not None
-    assert "private student: accuracy 0.914, balanced acc. undefined" in picture.alt
+    assert "accuracy 0.914, balanced acc. undefined" in picture.alt
     assert "undefined" in texts(picture.svg)
 
 
@@ -216,7 +240,7 @@ def test_an_undefined_score_is_said(report: Report) -> None:
         ({"pass_gaps": None}, r"figures.pass_gaps=None: expected the gaps that pass_probability is given at"),
         ({"pass_probability": None}, r"figures.pass_probability=None: expected one for each of pass_gaps"),
         ({"pass_probability": np.zeros(3)}, r"figures.pass_probability.shape=\(3,\): expected \(412,\)"),
-        ({"student_per_label": {"f1": np.zeros(3)}}, r"figures.student_per_label\[f1\].shape=\(3,\): expected"),
+        ({"per_label": {"student": {"f1": np.zeros(3)}}}, r"figures.per_label\[student\]\[f1\].shape=\(3,\): expected"),
     ],
 )
 def test_figures_refuse_shapes_that_do_not_fit(figures: RunFigures, change: dict[str, object], message: str) -> None:

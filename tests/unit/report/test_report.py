@@ -30,7 +30,7 @@ def test_json_has_every_key_of_the_schema(report: Report) -> None:
     data = strict(report.to_json())
     for part, keys in SCHEMA.items():
         assert set(keys.split()) <= data[part].keys(), part
-    for baseline in ("majority_vote_student", "non_private_student", "prior"):
+    for baseline in ("prior", "best_constant", "majority_vote_student", "true_label_student", "all_records_model"):
         assert data["baselines"][baseline].keys() == data["student"].keys()
     assert {"seed", "versions", "duration_s"} <= data.keys()
     assert data["seed"] is None

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer import event_file_writer
 
 from pate.report import Report, RunWriter
@@ -68,14 +69,25 @@ def test_only_the_private_students_curve_is_without_mark(tmp_path: Path) -> None
     assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [(0, 2.0)]
 
 
-def test_the_report_is_text_and_scalars(report: Report, tmp_path: Path) -> None:
+RESULT = "no_epsilon_covers_this/result"
+
+
+def test_the_report_is_text_and_a_line_of_the_tab_hparams(report: Report, tmp_path: Path) -> None:
     partial = replace(report, student=replace(report.student, balanced_accuracy=None))
     with RunWriter(tmp_path) as writer:
-        writer.report(partial)
+        writer.report(partial, {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None})
     events = read(tmp_path)
-    assert scalars(tmp_path, "student/test_micro_f1") == [(0, 0.38373)]
-    assert scalars(tmp_path, "no_epsilon_covers_this/prior/test_micro_f1") == [(0, 0.20873)]
-    assert "student/test_balanced_accuracy" not in events.Tags()["scalars"]
+    assert scalars(tmp_path, f"{RESULT}/micro_f1") == [(0, 0.38373)]
+    assert scalars(tmp_path, f"{RESULT}/epsilon") == [(0, 7.9912)]
+    assert f"{RESULT}/balanced_accuracy" not in events.Tags()["scalars"]
+    assert all(tag.startswith(RESULT) for tag in events.Tags()["scalars"])  # nothing else that is a single point
+    (text,) = events.Tensors("no_epsilon_covers_this/scores/text_summary")[0].tensor_proto.string_val
+    assert "| prior | mean AP 0.117, micro-F1 0.209" in text.decode()
+    kept = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    started = HParamsPluginData.FromString(kept).session_start_info.hparams
+    assert started["aggregator"].string_value == "stable_top_k_table"
+    assert started["target_epsilon"].number_value == 8.0
+    assert started["seed"].string_value == "None"
     (text,) = events.Tensors("privacy/settings/text_summary")[0].tensor_proto.string_val
     assert "| epsilon | 8.00 |" in text.decode()
 
@@ -85,7 +97,7 @@ def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, 
         for teacher in range(num_teachers):
             writer.teacher(teacher, teacher / 8)
         writer.gaps(np.arange(5))
-        writer.report(report)
+        writer.report(report, {"seed": 1})
 
     for num_teachers in (3, 5):
         with RunWriter(tmp_path) as writer:
@@ -96,7 +108,7 @@ def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, 
     events = read(tmp_path)
     assert len(events.Histograms("no_epsilon_covers_this/gap")) == 1
     assert len(events.Tensors("privacy/settings/text_summary")) == 1
-    assert len(events.Scalars("student/test_accuracy")) == 1
+    assert len(events.Scalars(f"{RESULT}/accuracy")) == 1
 
 
 def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from pate.student import LinearStudent, MLPStudent, StudentModel
+from pate.student import LinearStudent, LogisticStudent, MLPStudent, StudentModel
 from pate.validation import InvalidValue
 
 
 @pytest.fixture(
-    params=[LinearStudent(), LinearStudent(rank=3), MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)],
-    ids=["linear", "low-rank", "mlp"],
+    params=[
+        LinearStudent(),
+        LinearStudent(rank=3),
+        LogisticStudent(),
+        MLPStudent(hidden=16, epochs=60, learning_rate=1e-2),
+    ],
+    ids=["linear", "low-rank", "logistic", "mlp"],
 )
 def student(request):
     return request.param

@@ -1,0 +1,1 @@
+"""What a release can be expected to tell, from public numbers alone."""

@@ -1,0 +1,191 @@
+"""What would make a release tell something: more teachers, a larger epsilon, fewer queries, or less noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pate.accounting import RdpAccountant
+from pate.aggregators import Aggregator
+from pate.pricing.budget import Budget
+from pate.pricing.expected_release import expected_release
+from pate.pricing.priced_release import PricedRelease, changed_fields, plan_release
+from pate.pricing.query_count import largest_num_queries
+from pate.pricing.setting_names import SettingNames
+from pate.pricing.shape import ReleaseShape
+from pate.validation import InvalidValue
+
+GOAL = 0.9
+"""The success of unanimous teachers from which on a release is not doubted."""
+
+MOST_TEACHERS = 5000  # prices and tables of more take long
+_GROUPS_EACH = 10
+_LEAST_QUERIES = 20
+_LEAST_FACTOR = 2.0**-12
+_TRIES = 4
+_HALVINGS = 24
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """Each by itself makes unanimous teachers heard; None where none was found.
+
+    Attributes:
+        num_teachers: at the same budget or noise.
+        target_epsilon: with the same teachers and queries.
+        num_queries: at the same budget, with the same teachers.
+        noise: fields of the aggregator, where the noise was given.
+    """
+
+    num_teachers: int | None = None
+    target_epsilon: float | None = None
+    num_queries: int | None = None
+    noise: Mapping[str, float] = field(default_factory=dict)
+
+    def text(self, names: SettingNames) -> str:
+        """As settings; empty where there is none."""
+        found = [
+            names.num_teachers.format(self.num_teachers) if self.num_teachers else "",
+            names.target_epsilon.format(f"{self.target_epsilon:g}") if self.target_epsilon else "",
+            names.num_queries.format(self.num_queries) if self.num_queries else "",
+            " ".join(names.noise.format(f"{name}={value:g}") for name, value in self.noise.items()),
+        ]
+        return ", or ".join(text for text in found if text)
+
+
+def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_groups: int | None = None) -> Remedies:
+    """What works in place of a release that tells nothing; each is planned and tried.
+
+    Prices are Renyi's whatever the accountant, which is quick; a tighter one has less noise at the same epsilon.
+
+    Args:
+        start: what the release was planned from.
+        priced: the release.
+        budget: of it.
+        num_groups: private groups, if known: every teacher is left ten of them.
+    """
+    search = _Search(start, priced, replace(budget, accountant=RdpAccountant))
+    most = MOST_TEACHERS if num_groups is None else min(num_groups // _GROUPS_EACH, MOST_TEACHERS)
+    teachers = search.num_teachers(most)
+    factor = search.factor()
+    if factor is None:
+        return Remedies(teachers)
+    if budget.target_epsilon is None:
+        return Remedies(teachers, noise=search.noise(factor))
+    return Remedies(teachers, search.target_epsilon(factor), search.num_queries(factor))
+
+
+@dataclass(frozen=True)
+class _Search:
+    start: Aggregator
+    priced: PricedRelease
+    budget: Budget
+
+    def num_teachers(self, most: int) -> int | None:
+        """The fewest with the noise as it is; planned for so many, and searched again where that has more noise."""
+        shape, aggregator = self.priced.shape, self.priced.aggregator
+        for _ in range(_TRIES):
+            found = _fewest_teachers(aggregator, shape, most)
+            if found is None or found <= shape.num_teachers:
+                return None
+            rounded = min(_round_up(found), most)
+            planned = self._planned(replace(shape, num_teachers=rounded), self.budget)
+            if planned is None:
+                return None
+            if _is_heard(planned.aggregator, planned.shape):
+                return rounded
+            aggregator = planned.aggregator
+        return None
+
+    def factor(self) -> float | None:
+        """The largest by which the noise may be multiplied."""
+        low, high = math.log(_LEAST_FACTOR), 0.0
+        try:
+            if not self._heard_at(low):
+                return None
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                low, high = (middle, high) if self._heard_at(middle) else (low, middle)
+        except InvalidValue:  # noise that cannot be scaled
+            return None
+        return math.exp(low)
+
+    def target_epsilon(self, factor: float) -> float | None:
+        """An epsilon that buys the noise."""
+        try:
+            epsilon = self.budget.epsilon_of(self.priced.shape.event_of(self.priced.aggregator.scaled(factor)))
+        except InvalidValue:
+            return None
+        for _ in range(_TRIES):
+            if not math.isfinite(epsilon):
+                return None
+            step = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
+            rounded = float(f"{math.ceil(epsilon / step) * step:.3g}")
+            planned = self._planned(self.priced.shape, replace(self.budget, target_epsilon=rounded))
+            if planned is not None and _is_heard(planned.aggregator, planned.shape):
+                return rounded
+            epsilon = rounded * 1.1
+        return None
+
+    def num_queries(self, factor: float) -> int | None:
+        """So few that the budget buys the noise for them."""
+        shape, target = self.priced.shape, self.budget.target_epsilon or 0.0
+        try:
+            count = largest_num_queries(
+                self.priced.aggregator.scaled(factor),
+                max_epsilon=target,
+                target_delta=self.budget.target_delta,
+                at_most=shape.num_queries,
+                num_labels=shape.num_labels,
+                num_teachers=shape.num_teachers,
+            )
+        except InvalidValue:
+            return None
+        for _ in range(_TRIES):
+            if count < _LEAST_QUERIES:
+                return None
+            planned = self._planned(shape.with_queries(count), self.budget)
+            if planned is not None and _is_heard(planned.aggregator, planned.shape):
+                return count
+            count = int(count * 0.9)
+        return None
+
+    def noise(self, factor: float) -> dict[str, float]:
+        """The fields that scaling changes, rounded to less noise."""
+        aggregator = self.priced.aggregator.scaled(factor * 0.995)
+        changes = changed_fields(self.priced.aggregator, aggregator)
+        rounded: dict[str, Any] = {name: float(f"{value:.4g}") for name, value in changes.items()}
+        return rounded if _is_heard(replace(self.priced.aggregator, **rounded), self.priced.shape) else {}
+
+    def _heard_at(self, log_factor: float) -> bool:
+        return _is_heard(self.priced.aggregator.scaled(math.exp(log_factor)), self.priced.shape)
+
+    def _planned(self, shape: ReleaseShape, budget: Budget) -> PricedRelease | None:
+        try:
+            return plan_release(self.start, shape, budget)
+        except InvalidValue:
+            return None
+
+
+def _is_heard(aggregator: Aggregator, shape: ReleaseShape) -> bool:
+    return expected_release(aggregator, shape).success >= GOAL
+
+
+def _fewest_teachers(aggregator: Aggregator, shape: ReleaseShape, most: int) -> int | None:
+    """The fewest of 1..most that are heard through that noise, if then more are, too."""
+    if most < 1 or not _is_heard(aggregator, replace(shape, num_teachers=most)):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = _is_heard(aggregator, replace(shape, num_teachers=middle))
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _round_up(count: int) -> int:
+    """To two digits."""
+    step: int = 10 ** max(len(str(count)) - 2, 0)
+    return -(-count // step) * step

@@ -1,0 +1,52 @@
+"""The verdict: a share of the reachable, what is beaten, and where the rest was lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pate.report import Verdict
+from tests.unit.report.conftest import BASELINES, STUDENT
+
+
+def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
+    verdict = Verdict.of(STUDENT, BASELINES, num_answered=3)
+    assert verdict.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.61675 - 0.11675))
+    assert verdict.text.startswith("Reached 39% of the reachable mean average precision: 0.314")
+    alone = Verdict.of(STUDENT, replace(BASELINES, all_records_model=None), num_answered=3)
+    assert alone.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.51575 - 0.11675))
+    assert "true labels" in alone.text
+
+
+def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
+    verdict = Verdict.of(STUDENT, BASELINES, num_answered=3)
+    assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
+    assert "No better than the best constant in micro-F1." in verdict.text
+    better = Verdict.of(replace(STUDENT, micro_f1=0.5), BASELINES, num_answered=3)
+    assert (better.beats_constant, better.beats_prior) == (True, True)
+    assert "Better than the best constant and the prior in every metric." in better.text
+    worse = Verdict.of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), BASELINES, num_answered=3)
+    assert "No better than the best constant in accuracy and than the prior in accuracy." in worse.text
+
+
+@pytest.mark.parametrize(
+    ("first_high", "lost"), [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")]
+)
+def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
+    low, high = (replace(STUDENT, mean_average_precision=value) for value in (0.3, 0.9))
+    chain = ("majority_vote_student", "true_label_student", "all_records_model")
+    levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
+    text = Verdict.of(low, replace(BASELINES, **levels), num_answered=3).text
+    assert f"{lost} (0.600); what helps: " in text
+
+
+def test_without_answers_or_levels() -> None:
+    silent = Verdict.of(STUDENT, BASELINES, num_answered=0)
+    assert silent == Verdict.of(None, BASELINES, num_answered=3)
+    assert silent.share_of_reachable is None
+    assert silent.text.startswith("No query was answered")
+    undefined = replace(BASELINES, prior=replace(BASELINES.prior, mean_average_precision=None))
+    verdict = Verdict.of(STUDENT, undefined, num_answered=3)
+    assert verdict.share_of_reachable is None
+    assert "undefined" in verdict.text
