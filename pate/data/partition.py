@@ -97,6 +97,11 @@ class Partition:
         if len(empty):
             raise InvalidValue(f"teacher={empty[0]}: expected at least one record, found none")
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of which row has which teacher."""
+        return _digest(self.num_teachers, [self.teacher_of])
+
     def to_json(self, split: Split) -> str:
         """Writes the manifest: record id, group id and teacher of every private record, and their digest.
 

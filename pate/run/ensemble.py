@@ -79,7 +79,8 @@ class Ensemble:
 
     def train(self, teacher: Teacher) -> CheckpointStore:
         """Trains the teachers that have no checkpoint yet."""
-        store, total, private = CheckpointStore(self.folder / "teachers"), self.num_teachers, self.dataset.private
+        total, private = self.num_teachers, self.dataset.private
+        store = CheckpointStore(self.folder / "teachers", records=self.partition.digest)
         done = total - len(store.missing(total))
         if done == total:
             return store
@@ -106,15 +107,16 @@ class Ensemble:
 
 
 def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition:
-    """The partition of the private records: dealt once, kept as a manifest, and checked against the data every time.
+    """The partition of the private records: kept as a manifest, checked against the data and dealt again every time.
 
     Raises:
-        InvalidValue: fewer groups than teachers; a manifest that is damaged, or of another number of teachers.
+        InvalidValue: fewer groups than teachers; a manifest that is damaged, another run's, or of another number of
+            teachers.
     """
     path = randomness.folder / "partition.json"
+    dealt = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))
     if not os.path.lexists(path):
-        drawn = Partition.draw(private.group_ids, num_teachers, randomness.generator("partition"))
-        write_text(path, drawn.to_json(private))
+        write_text(path, dealt.to_json(private))
     text = read_text(path, rule=_MANIFEST, remedy=_DEAL_AGAIN)
     try:
         partition = Partition.from_json(text, private)
@@ -122,6 +124,8 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
         raise damaged(path, _MANIFEST, str(error), _DEAL_AGAIN) from None
     found = partition.num_teachers
     require(found == num_teachers, "partition.num_teachers", found, f"{num_teachers}, as configured")
+    if partition.digest != dealt.digest:
+        raise damaged(path, _MANIFEST, "the training.secret there deals another", _DEAL_AGAIN)
     return partition
 
 

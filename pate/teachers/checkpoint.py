@@ -32,16 +32,18 @@ class CheckpointStore:
         * `save_chunk` does the same for several teachers at once: after a kill `recover` finds all of them or none.
         * A file that cannot be read counts as missing, so whatever tore it is repaired by the next run. Each carries a
           signature by this store's key (`SigningKey`): one that was altered, or comes from another run or teacher, is
-          refused and not used.
+          refused and not used. So is one of other records, where `records` names them.
         * Files have mode 0600, the folder 0700.
 
     The store does not know which teacher, data or seeds its files came from: one folder for each.
 
     Attributes:
         folder: made by the first `save`, in a folder that is there; the key lies beside it, under its name and `.key`.
+        records: says which records each teacher may see, such as a partition's digest; signed with every teacher.
     """
 
     folder: Path
+    records: str = ""
 
     @property
     def key(self) -> SigningKey:
@@ -130,7 +132,7 @@ class CheckpointStore:
 
     def _write(self, path: Path, arrays: State) -> None:
         make_folder(path.parent, within=path.parent.parent)
-        signature = self.key.sign(path.stem, arrays)
+        signature = self.key.sign(self._name(path), arrays)
         with replacing(path) as file:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
@@ -139,9 +141,12 @@ class CheckpointStore:
         arrays: State = load_file(path)
         with safe_open(path, framework="numpy") as file:
             signature = (file.metadata() or {}).get(_SIGNATURE)
-        if not self.key.has_signed(path.stem, arrays, signature):
+        if not self.key.has_signed(self._name(path), arrays, signature):
             raise damaged(path, "a checkpoint that this run signed", "it is altered, or another's", _REMEDY)
         return arrays
+
+    def _name(self, path: Path) -> str:
+        return f"{path.stem} of {self.records}" if self.records else path.stem
 
     def _path(self, teacher: int) -> Path:
         return Path(self.folder) / f"teacher-{teacher:06d}.safetensors"

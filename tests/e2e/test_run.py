@@ -230,6 +230,20 @@ def test_tampered_partition_is_refused(tmp_path: Path) -> None:
         train(small_plan(), tmp_path, SilentMonitor())
 
 
+def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
+    folder, other = tmp_path / "run", tmp_path / "other"
+    for path in (folder, other):
+        with pytest.raises(KeyboardInterrupt):
+            train(small_plan(seed=None), path, SilentMonitor(stop_at="casting votes"))
+    (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
+    with pytest.raises(InvalidValue, match=r"file=.*partition\.json: expected the partition of this run's private"):
+        train(small_plan(seed=None), folder, SilentMonitor())
+    (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
+    (folder / "run.json").write_bytes((other / "run.json").read_bytes())
+    with pytest.raises(InvalidValue, match=r"file=.*: expected a checkpoint that this run signed"):
+        train(small_plan(seed=None), folder, SilentMonitor())
+
+
 def test_budget_stops_the_queries(tmp_path: Path) -> None:
     report = train(small_plan(max_epsilon=30.0), tmp_path, SilentMonitor())
     assert 0 < report.privacy.num_queries < NUM_QUERIES

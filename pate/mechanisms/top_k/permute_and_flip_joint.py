@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, PureDpEvent
+from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import largest_distribution
@@ -16,21 +17,23 @@ from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.joint import JointMechanism
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution
-from pate.validation import require_positive
+from pate.validation import require, require_positive
 
-_MOST_PLACES = 2**25
+_MOST_CLASSES = 2**25
+_LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipJointTopK(JointMechanism):
     """Draws a sequence of k indices by exponential noise on its worst place; losses as in `JointTopK`.
 
-    Formal guarantee: epsilon-DP, whatever k is, the order included; no zCDP price but the one that follows. Of more
-    than 2**25 places (k times the number of counts) the classes that do not fit into memory are left out: together they
-    win with a probability below exp(-60), which the price does not cover.
+    Formal guarantee: epsilon-DP, whatever k is, the order included; no zCDP price but the one that follows. With a
+    `failure_prob`, (epsilon, failure_prob)-DP.
 
     Attributes:
         epsilon: pure DP, > 0.
+        failure_prob: in [0, 1). Above 2**25 pairs of a place and a distinct count, classes that win with a probability
+            below exp(-60) are left out; this takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
 
@@ -41,10 +44,12 @@ class PermuteAndFlipJointTopK(JointMechanism):
     """
 
     epsilon: float
+    failure_prob: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("epsilon", self.epsilon)
+        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
     @property
     def weight(self) -> float:
@@ -53,14 +58,21 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     @property
     def event(self) -> Event:
-        """Pure DP."""
-        return PureDpEvent(self.epsilon)
+        """Pure DP, outside the failure where there is one."""
+        pure = PureDpEvent(self.epsilon)
+        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
 
     def classes_of(self, falling: Counts) -> JointClasses:
-        """All of them; of more than 2**25 places those that win but with a probability below exp(-60)."""
-        if self.k * falling.shape[1] > _MOST_PLACES:
-            return JointClasses.likely(falling, self.k, weight=self.weight)
-        return JointClasses.runs(falling, self.k)
+        """All of them, or where they are too many those that win with a probability above exp(-60)."""
+        num_classes = self.k * (1 + np.count_nonzero(np.diff(falling[0])))
+        if num_classes <= _MOST_CLASSES:
+            return JointClasses.runs(falling, self.k)
+        least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
+        needed = (
+            f"{math.exp(least):.2g} or more" if least < 0 else "a smaller epsilon, or JointTopK, for as many counts"
+        )
+        require(math.log(self.failure_prob or 5e-324) >= least, "failure_prob", self.failure_prob, needed)
+        return JointClasses.likely(falling, self.k, weight=self.weight)
 
     def choose(
         self, classes: JointClasses, values: Array, rng: np.random.Generator

@@ -180,3 +180,11 @@ def test_writers_side_by_side_share_one_key(store):
         list(pool.map(lambda teacher: store.save(teacher, state_of(teacher)), range(24)))
     assert [pickle.loads(store.load(teacher)["pickle"].tobytes()) for teacher in range(24)] == list(range(24))
     assert {entry.name for entry in store.folder.parent.iterdir()} == {"teachers", "teachers.key"}
+
+
+def test_a_teacher_of_other_records_is_refused(tmp_path):
+    CheckpointStore(tmp_path / "teachers", records="one partition").save(0, {"weights": np.ones(2)})
+    assert CheckpointStore(tmp_path / "teachers", records="one partition").load(0).keys() == {"weights"}
+    for records in ("another", ""):
+        with pytest.raises(InvalidValue, match="expected a checkpoint that this run signed"):
+            CheckpointStore(tmp_path / "teachers", records=records).load(0)

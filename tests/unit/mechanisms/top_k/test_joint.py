@@ -10,7 +10,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from pate.accounting import BoundedRangeEvent, PureDpEvent
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.noise.order_distributions import ordered_distribution
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
@@ -147,3 +147,15 @@ def test_prices() -> None:
 def test_counts_are_checked_before_classes_are_counted() -> None:
     with pytest.raises(InvalidValue, match="k=3: expected at most the number of counts, 2"):
         JointTopK(k=3, epsilon=1.0).class_counts(np.array([1, 2]))
+
+
+def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
+    counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
+    with pytest.raises(InvalidValue, match=r"failure_prob=0\.0: expected 2\.6e-22 or more"):
+        PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(counts, rng=np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match="expected a smaller epsilon, or JointTopK"):
+        PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)(counts, rng=np.random.default_rng(0))
+    mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
+    assert mechanism.event == ApproximateEvent(PureDpEvent(30.0), 1e-12)
+    picked = mechanism(counts, rng=np.random.default_rng(0)).indices
+    assert len(np.unique(picked)) == 1000
