@@ -38,6 +38,7 @@ from pate.accounting.renyi import (
     pure_dp_rdp,
     smooth_sensitivity_rdp,
 )
+from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
 
 Array = NDArray[np.float64]
@@ -224,5 +225,6 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     SmoothSensitivityEvent: _one_by_one(
         lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
     ),
+    SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
     OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
 }

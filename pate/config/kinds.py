@@ -21,6 +21,7 @@ _BASES = {
     "accountant": ("pate.accounting.Accountant",),
     "aggregator": ("pate.aggregators.Aggregator",),
     "engine": ("pate.teachers.Engine",),
+    "method": ("pate.comparison.Method",),
     "estimator": ("sklearn.base.BaseEstimator",),
     "student": ("pate.student.Student",),
     "teacher": ("pate.teachers.Voter",),

@@ -132,6 +132,8 @@ class CompareConfig:
 
     Attributes:
         aggregators: names of the groups aggregator and experiment, each with @ and a number of teachers, or without.
+        method: one of the group, with settings of its own.
+        methods: names of the group: what would be taken in place of PATE.
         epsilons: the budgets.
         seeds: how many, or a list.
         ensemble_seed: of partition and teachers.
@@ -149,6 +151,8 @@ class CompareConfig:
     accountant: Any = MISSING
     student: Any = MISSING
     aggregators: Any = MISSING
+    method: Any = None
+    methods: list[str] = field(default_factory=list)
     epsilons: Any = MISSING
     seeds: Any = 5
     ensemble_seed: int = 0

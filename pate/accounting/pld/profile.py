@@ -27,6 +27,7 @@ from pate.accounting.events import (
 )
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profile
 
 Array = NDArray[np.float64]
 
@@ -59,6 +60,12 @@ def _(event: GaussianEvent, epsilons: Array) -> Array:
     mu = 1 / event.noise_multiplier
     near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
     return _at_least_trivial(ndtr(near) - np.exp(epsilons + log_ndtr(far)), epsilons)
+
+
+@privacy_profile.register
+def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
+    """Amplification by Poisson sampling (docs/proofs/alternatives.md)."""
+    return _at_least_trivial(sampled_gaussian_profile(event, epsilons), epsilons)
 
 
 @privacy_profile.register
