@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -46,17 +46,26 @@ class Alternative(Method):
     Attributes:
         name: in all tables.
         adjacency: replace_one: dividing by the number of groups makes it public.
-        rule: for features, clip and learning time.
+        clip_factor: the clip, in typical lengths of a group's gradient, > 0.
+        signal_variance: what the log-odds of a label are taken to vary by where nothing is known, > 0.
     """
 
     name: str
     adjacency: str = "replace_one"
-    rule: LearningRule = field(default_factory=LearningRule)
+    clip_factor: float = 0.5
+    signal_variance: float = 2.0
 
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()
         require(plain, "methods", self.name, "names of letters, digits, - and _")  # they name files
         Adjacency.parse(self.adjacency)
+        require_positive("clip_factor", self.clip_factor)
+        require_positive("signal_variance", self.signal_variance)
+
+    @property
+    def rule(self) -> LearningRule:
+        """For features, clip and learning time."""
+        return LearningRule(self.clip_factor, self.signal_variance)
 
     def identity(self, bench: Bench) -> list[Any]:
         """See `Method.identity`."""

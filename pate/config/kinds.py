@@ -21,8 +21,8 @@ _BASES = {
     "accountant": ("pate.accounting.Accountant",),
     "aggregator": ("pate.aggregators.Aggregator",),
     "engine": ("pate.teachers.Engine",),
-    "method": ("pate.comparison.Method",),
     "estimator": ("sklearn.base.BaseEstimator",),
+    "method": ("pate.comparison.Method",),
     "student": ("pate.student.Student",),
     "teacher": ("pate.teachers.Voter",),
 }

@@ -176,7 +176,7 @@ COMMANDS: dict[str, type] = {
 }
 
 
-GROUPS = ("aggregator", "data", "teacher", "engine", "student")
+GROUPS = ("aggregator", "data", "teacher", "engine", "student", "method")
 """The groups whose members are classes with settings."""
 
 
