@@ -6,7 +6,6 @@ added or removed, the hockey stick at 1 + q (γ - 1) is at most q times that of 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class LearningRule:
         """The greatest length of one group's gradient."""
         return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
 
-    def schedule(self, directions: PublicDirections, public_inputs: Array, prevalence: Array, rate: float) -> Schedule:
+    def schedule(self, directions: PublicDirections, public_inputs: Any, prevalence: Array, rate: float) -> Schedule:
         """What is expected to err least.
 
         Args:
@@ -62,7 +63,7 @@ class LearningRule:
         return min(found, key=lambda each: each.error)
 
     def _at(
-        self, ridge: float, directions: PublicDirections, public_inputs: Array, prevalence: Array, rate: float
+        self, ridge: float, directions: PublicDirections, public_inputs: Any, prevalence: Array, rate: float
     ) -> Schedule:
         widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [k]
         signal = np.sqrt(directions.variances)
