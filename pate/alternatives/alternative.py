@@ -176,7 +176,7 @@ class AlternativeContender(Contender):
         if learned >= _USELESS:
             return ""
         return (
-            f"methods={self.method.name}: expected to learn {learned:.1%} of what a linear model can from "
+            f"methods={self.method.name}: expected to learn {max(learned, 0.0):.1%} of what a linear model can from "
             f"{self.training.num_groups:,} groups; more groups, a larger epsilon in epsilons=[…], or allow_useless=true"
         )
 

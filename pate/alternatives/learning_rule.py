@@ -14,7 +14,7 @@ from pate.validation import require, require_positive
 
 Array = NDArray[np.float64]
 
-_TIMES = np.geomspace(1.0, 1e6, 80)
+_TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
 _FEWEST_STEPS, _MOST_STEPS = 10, 100
 _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
