@@ -58,7 +58,8 @@ class Alternative(Method):
     def __post_init__(self) -> None:
         plain = self.name.replace("_", "").replace("-", "").isalnum()
         require(plain, "methods", self.name, "names of letters, digits, - and _")  # they name files
-        Adjacency.parse(self.adjacency)
+        rule = f"replace_one for {self.name}, which divides by the number of private groups"
+        require(Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
@@ -70,11 +71,6 @@ class Alternative(Method):
     def identity(self, bench: Bench) -> list[Any]:
         """See `Method.identity`."""
         return [full_text(self)]
-
-    def check(self, bench: Bench) -> None:
-        """See `Method.check`."""
-        rule = f"replace_one for {self.name}, which divides by the number of private groups"
-        require(Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
     def columns(self, bench: Bench) -> dict[str, Any]:
         """See `Method.columns`."""

@@ -43,6 +43,9 @@ class DpSgd(Alternative):
         * Samples and noise are drawn from the run's stream for noise. Opacus computes each record's gradient, clips and
           adds them, in double precision; the noise is `RoundedGaussian`.
 
+    Raises:
+        InvalidValue: Opacus is not installed; an attribute outside its range.
+
     Attributes:
         network: `linear`, `mlp` (one hidden layer) or `cnn` (two convolutions; images alone).
         batch_size: groups a step, expected; all where there are fewer.
@@ -66,6 +69,7 @@ class DpSgd(Alternative):
         for name in ("batch_size", "num_steps", "hidden"):
             require_count(name, getattr(self, name))
         require_positive("learning_rate", self.learning_rate)
+        require_opacus(self.name)
 
     @property
     def model_kind(self) -> str:
@@ -73,9 +77,7 @@ class DpSgd(Alternative):
         return self.network
 
     def check(self, bench: Bench) -> None:
-        """See `Method.check`; Opacus has to be there, and a `cnn` needs images."""
-        super().check(bench)
-        require_opacus(self.name)
+        """See `Method.check`: a `cnn` needs images."""
         images = bench.dataset.kind == "images"
         require(
             self.network != "cnn" or images, "method.network", self.network, "linear or mlp: the inputs are no images"

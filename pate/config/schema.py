@@ -176,8 +176,10 @@ COMMANDS: dict[str, type] = {
 }
 
 
-GROUPS = ("aggregator", "data", "teacher", "engine", "student", "method")
-"""The groups whose members are classes with settings."""
+GROUPS = ("aggregator", "data", "teacher", "engine", "student")
+"""The groups of `pate-train` whose members are classes with settings."""
+
+_OF_A_COMPARISON = "method"
 
 
 def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> None:
@@ -193,7 +195,7 @@ def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> Non
         ConfigStore.instance().store(group="schema", name=name, node=command)
     folders = (CONFIG_FOLDER, *own_folders(words))
     trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words))
-    store_schemas(GROUPS if training else GROUPS[:1], folders, trusted)
+    store_schemas((*GROUPS, _OF_A_COMPARISON) if training else GROUPS[:1], folders, trusted)
 
 
 def _one(choice: Any) -> str:

@@ -27,6 +27,7 @@ from pate.accounting import (
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
+    SampledGaussianEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
     ZCdpAccountant,
@@ -52,11 +53,12 @@ EVENTS: tuple[Event, ...] = (
     NoisyMaxGaussianEvent(20.0, num_candidates=5),
     ZCdpEvent(0.01),
     SmoothSensitivityEvent(20.0, 1e-3),
+    SampledGaussianEvent(20.0, 0.3),
 )
 REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
-    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent),
-    ZCdpAccountant: (SmoothSensitivityEvent,),
-    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, ZCdpEvent, SmoothSensitivityEvent),
+    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent, SampledGaussianEvent),
+    ZCdpAccountant: (SmoothSensitivityEvent, SampledGaussianEvent),
+    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, ZCdpEvent, SmoothSensitivityEvent, SampledGaussianEvent),
 }
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
