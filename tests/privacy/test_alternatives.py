@@ -34,7 +34,7 @@ def mixture(sampling_prob: float, shift: float, std: float) -> object:
 @pytest.mark.parametrize("sampling_prob", [0.02, 0.3, 1.0])
 @pytest.mark.parametrize("std", [0.8, 3.0])
 def test_two_densities_of_a_replaced_unit_are_within_the_price(sampling_prob: float, std: float) -> None:
-    """A unit that counts for +1 in one data set and for -1 in its neighbor. The control: sensitivity 1 in place of 2."""
+    """A unit that counts for +1, and for -1 in the neighbor. The control: sensitivity 1 in place of 2."""
     sides = [mixture(sampling_prob, shift, std) for shift in (1.0, -1.0)]
     ends = {"low": -12 * std - 2, "high": 12 * std + 2}
     price = SampledGaussianEvent(std / 2, sampling_prob)

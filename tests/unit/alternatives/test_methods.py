@@ -100,7 +100,7 @@ def test_convolutions_learn_from_images() -> None:
 def test_what_cannot_work_is_one_line() -> None:
     with pytest.raises(InvalidValue, match="adjacency=add_remove: expected replace_one for dp_gd"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
-    with pytest.raises(InvalidValue, match="method.network=cnn: expected linear or mlp: the inputs are no images"):
+    with pytest.raises(InvalidValue, match=r"method\.network=cnn: expected linear or mlp: the inputs are no images"):
         replace(LINEAR, network="cnn").check(bench())
 
 
