@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
 
 
 def judged(plan: Plan) -> tuple[str, ...]:
-    aggregator, shape, budget = plan
+    aggregator, _, budget = plan
     return require_useful(aggregator, plan_release(*plan), budget, names=NAMES, num_groups=GROUPS)
 
 
