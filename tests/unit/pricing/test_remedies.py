@@ -117,3 +117,22 @@ def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_label
     shape = ReleaseShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     quiet = FixedTopK(k=5, epsilon=50.0)
     assert judged((quiet, shape, Budget(target_delta=1e-6))) == ()
+
+
+@pytest.mark.parametrize(
+    ("aggregator", "num_teachers", "epsilon", "of"),
+    [
+        (GaussianVotes(noise_std=100.0), 200, 2.0, {"num_teachers", "target_epsilon", "num_queries"}),
+        (TABLE, 100, 1.0, {"num_teachers", "target_epsilon"}),
+    ],
+    ids=["gaussian votes", "table"],
+)
+def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
+    aggregator: Aggregator, num_teachers: int, epsilon: float, of: set[str]
+) -> None:
+    shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=num_teachers)
+    plan = aggregator, shape, Budget(target_delta=1e-6, target_epsilon=epsilon)
+    found = suggested(plan)
+    assert {text.partition("=")[0] for text in found} == of
+    for text in found:
+        judged(followed(plan, text))
