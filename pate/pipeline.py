@@ -104,7 +104,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         )
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
-            write_report_files(place, report, results, public_settings=plan.public_settings(priced.aggregator))
+            public = plan.public_settings(priced.aggregator)
+            write_report_files(place, report, results, public_settings=public, settings=plan.settings)
     return report
 
 

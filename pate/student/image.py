@@ -113,8 +113,8 @@ class ImageStudent(ThresholdedStudent):
             seed=seed,
             on_epoch=on_epoch,
         )
-        threshold, micro_f1 = self._place(members.held_out, labels)
-        choices = members.choices | self._choices | {"held_out_micro_f1": micro_f1}
+        threshold = self._place(members.held_out, labels)
+        choices = members.choices | self._choices
         return self.model(members.arrays, threshold, shape, len(images), choices)
 
     @abstractmethod

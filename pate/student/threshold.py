@@ -40,21 +40,19 @@ class ThresholdedStudent(Student):
             number = isinstance(self.threshold, (int, float)) and not isinstance(self.threshold, bool)
             require(number and 0 < self.threshold <= 1, "threshold", self.threshold, rule)
 
-    def _place(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> tuple[Threshold, float]:
-        """The threshold, and the micro-F1 that the held-out rows have with it.
+    def _place(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> Threshold:
+        """The threshold. What held-out rows score with it is not kept: answered queries are the easy ones.
 
         Args:
             probabilities: `[n, num_labels]`, each predicted without its own row.
             labels: bool `[n, num_labels]`, released.
         """
         if not isinstance(self.threshold, str):
-            placed: Threshold = float(self.threshold)
-        elif self.threshold_each_label:
+            return float(self.threshold)
+        if self.threshold_each_label:
             columns = range(labels.shape[1])
-            placed = tuple(self._placed(probabilities[:, [at]], labels[:, [at]]) for at in columns)
-        else:
-            placed = self._placed(probabilities, labels)
-        return placed, _micro_f1(probabilities >= np.asarray(placed), labels)
+            return tuple(self._placed(probabilities[:, [at]], labels[:, [at]]) for at in columns)
+        return self._placed(probabilities, labels)
 
     def _placed(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
         if self.threshold == "prevalence":
@@ -92,8 +90,3 @@ def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: fl
     """The threshold at which held-out probabilities `[n, num_labels]` predict that many labels a sample."""
     share = min(labels_per_sample / probabilities.shape[1], 1.0)
     return float(np.clip(np.quantile(probabilities, 1 - share), _LOWEST, 1.0))
-
-
-def _micro_f1(predicted: NDArray[np.bool_], labels: NDArray[np.bool_]) -> float:
-    named = int(predicted.sum() + labels.sum())
-    return 2 * int((predicted & labels).sum()) / named if named else 0.0
