@@ -41,7 +41,7 @@ def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
 
 
 def draw(output: str, frontier: Frontier) -> None:
-    """A line per method with bars of one standard deviation, between a constant and the model of all private records."""
+    """A line per method with bars of one standard deviation, between a constant and the model of all records."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     ceiling = frontier.ceiling_name.replace("_", " ")
