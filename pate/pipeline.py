@@ -101,6 +101,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             epsilon=payment.epsilon,
             seed=plan.seed,
             student_curve=students.curves["student"],
+            heading=plan.heading,
         )
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)

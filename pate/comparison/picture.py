@@ -10,7 +10,18 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pate.comparison.frontier import Frontier, Line
-from pate.report.inline_svg import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
+from pate.report.drawing.inline_svg import (
+    ACCENT,
+    INK,
+    MUTED,
+    SECOND,
+    THIRD,
+    Picture,
+    draw,
+    draw_png,
+    on_paper,
+    shortened,
+)
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.tables import METRIC_NAMES, MODEL_NAMES
 

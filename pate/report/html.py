@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from pate.report import html_elements
+from pate.report.drawing.inline_svg import Picture
+from pate.report.drawing.plots import pictures
 from pate.report.figures import RunFigures
-from pate.report.inline_svg import Picture
 from pate.report.page import page, section
-from pate.report.plots import pictures
 from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING, PrivacyCoverage
 from pate.report.report import Report
 from pate.report.rounding import format_delta, format_epsilon
@@ -37,7 +37,7 @@ def render_html(report: Report, figures: RunFigures) -> str:
     drawn = pictures(report, figures)
     return page(
         "report of a run",
-        f"{report.privacy.mechanism} on {report.data.name}",
+        f"{report.name} on {report.data.name}",
         notices=_notices(report),
         legend=_LEGEND,
         sections=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from pate.report.inline_svg import Picture
+from pate.report.drawing.inline_svg import Picture
 from pate.report.privacy_coverage import PrivacyCoverage
 
 _CLASSES = {

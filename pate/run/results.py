@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -23,6 +23,7 @@ from pate.report import (
     Baselines,
     Constant,
     DataSummary,
+    Heading,
     Privacy,
     ReleaseSummary,
     Report,
@@ -64,6 +65,7 @@ class Results:
         epsilon: the total of the ledger.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
+        heading: what the run is called.
     """
 
     dataset: Dataset
@@ -78,6 +80,7 @@ class Results:
     epsilon: float
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
+    heading: Heading = field(default_factory=Heading)
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
@@ -100,6 +103,7 @@ class Results:
             seed=self.seed,
             versions={package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
+            heading=self.heading,
         )
 
     def figures(self, report: Report) -> RunFigures:

@@ -8,12 +8,12 @@ import pytest
 from sklearn.metrics import precision_recall_curve
 
 from pate.report import Baselines, Report, RunFigures
-from pate.report.inline_svg import Picture
-from pate.report.label_plots import label_dots
-from pate.report.plots import pictures, score_bars, student_curve
+from pate.report.drawing.inline_svg import Picture
+from pate.report.drawing.label_plots import label_dots
+from pate.report.drawing.plots import pictures, score_bars, student_curve
+from pate.report.drawing.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.privacy_coverage import PrivacyCoverage
-from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.validation import InvalidValue
 
 MARKS = {

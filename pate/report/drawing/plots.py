@@ -11,13 +11,24 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from pate.report.drawing.inline_svg import (
+    ACCENT,
+    FAINT,
+    INK,
+    MUTED,
+    SECOND,
+    THIRD,
+    Picture,
+    draw,
+    legend_above,
+    shortened,
+)
+from pate.report.drawing.label_plots import label_dots, precision_recall
+from pate.report.drawing.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.report.figures import RunFigures
-from pate.report.inline_svg import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above, shortened
-from pate.report.label_plots import label_dots, precision_recall
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, Model, models
-from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 
 _MODEL_COLORS = {
     "prior": FAINT,

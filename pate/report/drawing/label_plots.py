@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from pate.report.figures import RunFigures
-from pate.report.inline_svg import (
+from pate.report.drawing.inline_svg import (
     ACCENT,
     FAINT,
     INK,
@@ -22,6 +21,7 @@ from pate.report.inline_svg import (
     legend_above,
     shortened,
 )
+from pate.report.figures import RunFigures
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.tables import MODEL_NAMES

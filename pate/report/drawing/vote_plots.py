@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from pate.report.drawing.inline_svg import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
 from pate.report.figures import RunFigures
-from pate.report.inline_svg import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.rounding import format_epsilon
 
