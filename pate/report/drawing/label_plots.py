@@ -92,8 +92,12 @@ def _ends(figures: RunFigures, order: NDArray[np.intp], found: dict[str, Floats]
 
 def _threshold_text(curve: PrecisionRecall) -> str:
     if curve.threshold is None:
-        return "Each label has a threshold of its own."
-    return f"A label is predicted from probability {curve.threshold:.3g} on, chosen from the release and public inputs."
+        return ""
+    placed = "a function of the release and of public inputs"
+    if isinstance(curve.threshold, tuple):
+        low, high = min(curve.threshold), max(curve.threshold)
+        return f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}, {placed}."
+    return f"A label is predicted from probability {curve.threshold:.3g} on, {placed}."
 
 
 def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: Sequence[str]) -> None:

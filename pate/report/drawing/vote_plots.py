@@ -49,7 +49,8 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
         name="epsilon",
         title="Epsilon after each query",
         alt=f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {len(epsilon)}.",
-        caption="The guarantee if the run had stopped there. It does not depend on the votes.",
+        caption="What the release would have cost had it stopped after that query, answered or refused. "
+        "No vote changes it.",
         mark=PrivacyCoverage.COVERED,
         svg=draw("epsilon", lambda axes: _paint_epsilon(axes, epsilon, last), height=190),
     )
