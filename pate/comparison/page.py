@@ -146,7 +146,7 @@ def _scores(frontier: Frontier, metric: str) -> str:
     if (error := frontier.test_error(metric)) is not None:
         caption += f" Another test set would move a score by up to {error:.3f} (95%)."
     if first:
-        caption += " The best mean first, with a constant where a method is out of reach; the other tables follow."
+        caption += " The best mean over all epsilons first; a constant stands in where a method is out of reach."
     return html_elements.table(caption, [*head, "mean"] if first else head, rows, PrivacyCoverage.UNCOVERED)
 
 

@@ -57,7 +57,7 @@ def label_dots(figures: RunFigures) -> Picture | None:
         title="What privacy cost each label",
         alt=f"Average precision of {len(shown)} labels, a row each: {_ends(figures, order, found)}. "
         "The table of labels has every number.",
-        caption="The distance from a round dot to a square is what privacy and few queries cost that label; the bar is "
+        caption="On the test split. The distance from a round dot to a square is what privacy and few queries cost that label; the bar is "
         f"the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are within twice of it.{cut}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("labels", paint, height=84 + _PITCH * len(shown)),
@@ -113,7 +113,7 @@ def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: 
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("average precision on the test split")
+    axes.set_xlabel("average precision")
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
