@@ -57,8 +57,8 @@ def label_dots(figures: RunFigures) -> Picture | None:
         title="What privacy cost each label",
         alt=f"Average precision of {len(shown)} labels, a row each: {_ends(figures, order, found)}. "
         "The table of labels has every number.",
-        caption="On the test split. The distance from a round dot to a square is what privacy and few queries cost that label; the bar is "
-        f"the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are within twice of it.{cut}",
+        caption="On the test split. The distance from a round dot to a square is what privacy and few queries cost "
+        f"that label; the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are within twice of it.{cut}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("labels", paint, height=84 + _PITCH * len(shown)),
     )

@@ -78,13 +78,14 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
     """The noiseless counts of each query in decreasing order, summarized rank by rank; None without votes."""
     if figures.histogram is None or not len(figures.histogram):
         return None
-    counts = -np.sort(-figures.histogram, axis=1)  # [Q, L], largest first
-    band = np.quantile(counts, [0.1, 0.5, 0.9], axis=0)  # [3, L]
-    middle, ranks = band[1], counts.shape[1]
+    small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))
+    counts = np.sort(small, axis=1)[:, ::-1].T.copy()  # [L, Q], largest first
+    band = np.quantile(counts, [0.1, 0.5, 0.9], axis=1)  # [3, L]
+    middle, ranks = band[1], len(counts)
     return Picture(
         name="ranks",
         title="Votes by rank",
-        alt=f"Votes by rank of the label, median over {len(counts)} queries: {middle[0]:.0f} for the first"
+        alt=f"Votes by rank of the label, median over {counts.shape[1]} queries: {middle[0]:.0f} for the first"
         + (f", {middle[-1]:.0f} for the last of {ranks}." if ranks > 1 else "."),
         caption="Noiseless counts of each query in decreasing order. A stable answer needs a steep step.",
         mark=PrivacyCoverage.UNCOVERED,
