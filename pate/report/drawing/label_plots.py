@@ -58,7 +58,8 @@ def label_dots(figures: RunFigures) -> Picture | None:
         alt=f"Average precision of {len(shown)} labels, a row each: {_ends(figures, order, found)}. "
         "The table of labels has every number.",
         caption="On the test split. The distance from a round dot to a square is what privacy and few queries cost "
-        f"that label; the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are within twice of it.{cut}",
+        f"that label; the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are "
+        f"within twice of it.{cut}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("labels", paint, height=84 + _PITCH * len(shown)),
     )
