@@ -98,11 +98,11 @@ def figures(names: tuple[str, ...], num_queries: int, num_answered: int, **chang
             for model, top in (("student", 0.7), ("majority_vote_student", 0.8), ("all_records_model", 1.0))
         },
         precision_recall=PrecisionRecall(
-            np.linspace(0, 1, 50),
-            np.linspace(1, 0.1, 50),
-            (0.5, 0.55),
-            (0.4, 0.3),
-            tuple(np.linspace(0.1, 1, num_labels)),
+            recall=np.linspace(0, 1, 50),
+            precision=np.linspace(1, 0.1, 50),
+            chosen=(0.5, 0.55),
+            constant=(0.4, 0.3),
+            threshold=tuple(np.linspace(0.1, 1, num_labels).tolist()),
         ),
         student_curve={"loss": np.geomspace(0.9, 0.1, 12), "learning rate": np.linspace(0.1, 0.0, 12)},
     )

@@ -15,17 +15,8 @@ from pate.cli.sweep import SweepTable
 
 
 def config(folder: Path, num: int = 0, *words: str) -> Any:
-    overrides = {"task": list(words)}
-    return OmegaConf.create(
-        {
-            "hydra": {
-                "mode": RunMode.MULTIRUN,
-                "job": {"num": num},
-                "overrides": overrides,
-                "sweep": {"dir": str(folder)},
-            }
-        }
-    )
+    of_job = {"job": {"num": num}, "overrides": {"task": list(words)}}
+    return OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}})
 
 
 def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None]) -> list[dict[str, str]]:
