@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import hydra
@@ -48,7 +49,10 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
-            _stop(str(stopped), stopped.code)
+            _say(str(stopped))
+            with suppress(OSError):
+                sys.stdout.flush()
+            os._exit(stopped.code)  # what is kept is whole; taking torch and its threads down takes seconds
 
 
 def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
@@ -141,6 +145,10 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
 
 
 def _stop(message: str, code: int) -> None:
+    _say(message)
+    sys.exit(code)
+
+
+def _say(message: str) -> None:
     one_line = shortened(" ".join(message.split()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)
-    sys.exit(code)
