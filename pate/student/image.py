@@ -71,6 +71,7 @@ class ImageStudent(ThresholdedStudent):
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         """See `Student.check`."""
+        super().check(input_shape, num_labels)
         require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
 

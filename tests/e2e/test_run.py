@@ -288,27 +288,3 @@ def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
 
 def test_dataset_of_the_tests_is_what_it_claims() -> None:
     assert small_dataset().num_labels == NUM_LABELS
-
-
-def test_settings_and_results_are_a_line_of_the_tab_hparams(tmp_path: Path) -> None:
-    """By which runs of a sweep are compared: each setting by its name on the command line."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-
-    node = {"_target_": "pate.aggregators.StableTopK", "selection_scale": 2.0, "table": None}
-    train(small_plan(settings={"name": "small", "seed": 3, "aggregator": node}), tmp_path, SilentMonitor())
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    given = HParamsPluginData.FromString(content).session_start_info.hparams
-    assert {name: value.string_value or value.number_value for name, value in given.items()} == {
-        "name": "small",
-        "seed": 3,
-        "aggregator": "StableTopK",
-        "aggregator.selection_scale": 2.0,
-    }
-    content = events.SummaryMetadata("_hparams_/experiment").plugin_data.content
-    results = HParamsPluginData.FromString(content).experiment.metric_infos
-    tags = {metric.name.tag for metric in results}
-    assert {f"no_epsilon_covers_this/result/{name}" for name in ("mean_average_precision", "epsilon")} <= tags
-    assert tags <= set(events.Tags()["scalars"])
