@@ -18,7 +18,7 @@ from rich.console import Console
 
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals
 from pate.cli.streams import mend_streams, nobody_reads
-from pate.config import CONFIG_FOLDER, register_configs
+from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
 from pate.config.loader import guarded_files
 from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_pickle, shortened
 from pate.config.schema import COMMANDS
@@ -26,6 +26,7 @@ from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
 
 USER_MISTAKE = 2
+_TRAINING = ("train", "compare")
 _FAILED = 1
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
@@ -51,12 +52,11 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
 
 def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     """Composes the configuration, runs the task, and says what ended it."""
-    register_configs(training=config_name not in ("account", "audit"), words=sys.argv[1:])
+    register_configs(training=config_name in _TRAINING, words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
-    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(
-        _unheard(task, config_name)
-    )
+    folder = FILE_COMMANDS if (FILE_COMMANDS / f"{config_name}.yaml").is_file() else CONFIG_FOLDER
+    app = hydra.main(version_base="1.3", config_path=str(folder), config_name=config_name)(_unheard(task, config_name))
     try:
         require_no_pickle(sys.argv[1:])
         with guarded_files():

@@ -5,8 +5,10 @@ from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
 from pate.data.partition import Partition
 from pate.data.pixels import Pixels
+from pate.data.preprocessing import Preprocessing
 from pate.data.stages import LoadsInStages
 from pate.data.synth_faces import FaceCopy, SynthFaces
+from pate.data.table import Table, TableSchema
 from pate.data.wordnet import WordNet40
 from pate.data.yeast import Yeast
 
@@ -18,8 +20,11 @@ __all__ = [
     "LoadsInStages",
     "Partition",
     "Pixels",
+    "Preprocessing",
     "Split",
     "SynthFaces",
+    "Table",
+    "TableSchema",
     "WordNet40",
     "Yeast",
 ]

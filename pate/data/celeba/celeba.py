@@ -111,9 +111,9 @@ class CelebA:
             inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
             return Split(inputs, attributes.labels[rows], record_ids[rows], group_ids[rows])
 
-        splits = {role: split(rows) for role, rows in rows_of.items()}
+        private, public, test = (split(rows_of[role]) for role in ("private", "public", "test"))
         real = not (folder / MARKER).exists()
-        return Dataset(name="celeba", real=real, kind="images", label_names=attributes.names, **splits)
+        return Dataset("celeba", real, "images", attributes.names, private, public, test)
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
