@@ -185,11 +185,31 @@ class TableSchemaConfig:
     encoding: str = "utf-8"
 
 
+@dataclass
+class PredictConfig:
+    """pate-predict.
+
+    Attributes:
+        release: the folder of a bundle.
+        data: the records: a table, a folder of pictures, or an array.
+        output: the file to write.
+        id: a column that names the records; None for their numbers.
+        encoding: of a CSV file.
+    """
+
+    release: str = MISSING
+    data: str = MISSING
+    output: str = MISSING
+    id: str | None = None
+    encoding: str = "utf-8"
+
+
 COMMANDS: dict[str, type] = {
     "train": TrainConfig,
     "account": AccountConfig,
     "audit": AuditConfig,
     "compare": CompareConfig,
+    "predict": PredictConfig,
     "table_schema": TableSchemaConfig,
 }
 

@@ -3,6 +3,7 @@
 from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
+from pate.data.image_form import ImageForm
 from pate.data.partition import Partition
 from pate.data.pixels import Pixels
 from pate.data.preprocessing import Preprocessing
@@ -17,6 +18,7 @@ __all__ = [
     "Dataset",
     "DigitsGrid",
     "FaceCopy",
+    "ImageForm",
     "LoadsInStages",
     "Partition",
     "Pixels",

@@ -23,6 +23,11 @@ class Preprocessing(ABC):
     def feature_names(self) -> tuple[str, ...]:
         """A name for each number of an input, or none where inputs are pictures."""
 
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+
     @abstractmethod
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Inputs float32 `[n, …]`; raises `InvalidValue` where something is missing or of another kind."""

@@ -52,6 +52,11 @@ class TableSchema(Preprocessing):
         return tuple(name for column in self.columns for name in column.feature_names)
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """See `Preprocessing.input_shape`."""
+        return (len(self.feature_names),)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
@@ -77,12 +82,19 @@ class TableSchema(Preprocessing):
         wrong = np.stack([pair[1] for pair in pairs], axis=1)
         return np.concatenate([pair[0] for pair in pairs], axis=1), wrong
 
-    def inputs(self, given: Any) -> NDArray[np.float32]:
-        """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read."""
+    def inputs(self, given: Any, *, first_row: int = 0) -> NDArray[np.float32]:
+        """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
+
+        Args:
+            given: the table.
+            first_row: the number of its first row, for messages.
+        """
         table = as_table(given)
         require_columns("data", table.column_names, self.names)
+        if not table.num_rows:
+            return np.zeros((0, *self.input_shape), np.float32)
         inputs, wrong = self.encode(table)
-        self.require_right("data", wrong.sum(axis=0), wrong.argmax(axis=0), table.num_rows)
+        self.require_right("data", wrong.sum(axis=0), wrong.argmax(axis=0) + first_row, table.num_rows)
         return inputs
 
     def require_right(self, name: str, counts: NDArray[np.int64], first: NDArray[np.int64], num_rows: int) -> None:
