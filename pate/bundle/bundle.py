@@ -85,6 +85,16 @@ class Bundle:
         """The labels of probabilities `[n, L]`."""
         return np.asarray(probabilities >= np.asarray(self.model.threshold, np.float32))
 
+    def to_onnx(self, path: str | PathLike[str]) -> None:
+        """Writes the model as an ONNX graph, from `inputs` (as `Bundle.inputs` gives them) to `probabilities`.
+
+        Raises:
+            InvalidValue: onnx is not installed; a kind of student that has no graph.
+        """
+        from pate.bundle.onnx_export import write_onnx
+
+        write_onnx(self.form, self.model, Path(path))
+
     def inputs(self, data: Any) -> NDArray[np.float32]:
         """The model's inputs, float32 `[n, …]`; see `predict_proba`."""
         form = self.form.preprocessing
