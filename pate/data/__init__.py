@@ -1,8 +1,10 @@
 """Data sets in three splits, and the disjoint partition of the private one into teachers."""
 
+from pate.data.arrays_file import Arrays
 from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
+from pate.data.image_folder import ImageFolder
 from pate.data.image_form import ImageForm
 from pate.data.partition import Partition
 from pate.data.pixels import Pixels
@@ -14,10 +16,12 @@ from pate.data.wordnet import WordNet40
 from pate.data.yeast import Yeast
 
 __all__ = [
+    "Arrays",
     "CelebA",
     "Dataset",
     "DigitsGrid",
     "FaceCopy",
+    "ImageFolder",
     "ImageForm",
     "LoadsInStages",
     "Partition",

@@ -95,7 +95,7 @@ class ResNet50(Network):
         module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         module.fc = torch.nn.Linear(FEATURES, self.num_labels)
         module.load_state_dict(tensors)
-        module.eval()
+        module.eval().requires_grad_(False)
         return lambda images: module(self._standardized(images))
 
     def _standardized(self, images: torch.Tensor) -> torch.Tensor:

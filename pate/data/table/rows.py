@@ -103,7 +103,7 @@ class _Reading:
             return
         inputs, wrong = self.schema.encode(batch)
         _count(self.wrong, wrong, numbers)
-        labels, wrong = _labels(batch, self.roles.labels)
+        labels, wrong = labels_of(batch, self.roles.labels)
         _count(self.wrong_labels, wrong, numbers)
         self.inputs.append(inputs)
         self.labels.append(labels)
@@ -150,7 +150,7 @@ def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:
     return whole
 
 
-def _labels(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Labels `[n, L]`, and which cells are neither 0 nor 1."""
     labels = np.zeros((batch.num_rows, len(names)), np.bool_)
     wrong = np.zeros_like(labels)
