@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -16,6 +17,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from pate import __version__
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
@@ -24,6 +26,9 @@ from pate.config.mistakes import explain, explain_choice, require_known_keys, re
 from pate.config.schema import COMMANDS
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
+
+DISTRIBUTION = "pate-multilabel"
+"""What is installed by; `pate` is another project there."""
 
 USER_MISTAKE = 2
 _TRAINING = ("train", "compare")
@@ -40,6 +45,10 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
     and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
     """
     mend_streams()
+    if "--version" in sys.argv[1:]:
+        command = Path(sys.argv[0]).stem
+        print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
+        sys.exit(0)
     with owners_umask():
         try:
             with ended_by_signals():

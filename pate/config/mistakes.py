@@ -30,7 +30,7 @@ def explain(error: Exception) -> str:
         group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
         known = tuple(sorted(getattr(error, "options", None) or members(group)))  # those of --config-dir, too
         if group and known:
-            hint = "; submitit's come with pip install 'pate[slurm]'" if name.startswith("submitit") else ""
+            hint = "; submitit's come with pip install 'pate-multilabel[slurm]'" if name.startswith("submitit") else ""
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
     repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{one:\$\{(\w+)\}\}'", text)
     if repeated:

@@ -76,7 +76,7 @@ def _locate() -> Path:
         path = Path(folder) / "datasets" / "yeast.csv.gz"
         if path.is_file():
             return path
-    raise InvalidValue("data=yeast: expected the file of the river package: pip install 'pate[yeast]'")
+    raise InvalidValue("data=yeast: expected the file of the river package: pip install 'pate-multilabel[yeast]'")
 
 
 def _read(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:

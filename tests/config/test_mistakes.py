@@ -45,8 +45,8 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from() -> None:
     ):
         register_configs()
         compose("train", ["hydra/launcher=submitit_local"], return_hydra_config=True)
-    line = "hydra/launcher=submitit_local: expected one of basic; submitit's come with pip install 'pate[slurm]'"
-    assert explain(raised.value) == line
+    hint = "submitit's come with pip install 'pate-multilabel[slurm]'"
+    assert explain(raised.value) == f"hydra/launcher=submitit_local: expected one of basic; {hint}"
 
 
 @pytest.mark.parametrize(

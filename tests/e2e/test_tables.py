@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import pytest
 import yaml
 
 import pate
+from pate.cli.app import DISTRIBUTION
 from tests.e2e.commands import call, run
 
 pytest.importorskip("pyarrow")
@@ -202,3 +205,28 @@ def test_a_schema_is_written_changed_and_used(tables: Path, tmp_path: Path) -> N
     assert CANARY not in output.read_text()
     again = call("schema", *words, f"output={output}")
     assert again.stderr.startswith(f"output={output}: expected the name of a new file")
+
+
+def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands, in order, then its Python; what it installs is what the project calls itself."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("onnx")
+    for name in ("private", "public", "test", "new"):
+        pandas.read_csv(tables / f"{name}.csv").drop(columns="visit").to_csv(tmp_path / f"{name}.csv", index=False)
+    page = (Path(__file__).parents[2] / "docs/how-to/from-a-table-to-a-model.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line) for line in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].splitlines()]
+    assert len(commands) == 5
+    for program, *words in commands:
+        if program == "pip":
+            assert words == ["install", f"{DISTRIBUTION}[table]"]
+        elif program == "cp":
+            subprocess.run([program, *words], cwd=tmp_path, check=True)
+        else:
+            ended = run(program.removeprefix("pate-"), *words, cwd=tmp_path)
+            assert ended.returncode == 0, ended.stderr
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], names)
+    rows = pandas.read_csv("predictions.csv")
+    assert rows[list(names["model"].labels)].to_numpy().tolist() == names["labels"].astype(int).tolist()
+    assert (tmp_path / "model.onnx").exists()
