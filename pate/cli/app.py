@@ -22,7 +22,14 @@ from pate.cli.signals import Stopped, end_descendants, ended_by_signals
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
 from pate.config.loader import guarded_files
-from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_pickle, shortened
+from pate.config.mistakes import (
+    explain,
+    explain_choice,
+    require_known_keys,
+    require_no_dashes,
+    require_no_pickle,
+    shortened,
+)
 from pate.config.schema import COMMANDS
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
@@ -68,6 +75,7 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     app = hydra.main(version_base="1.3", config_path=str(folder), config_name=config_name)(_unheard(task, config_name))
     try:
         require_no_pickle(sys.argv[1:])
+        require_no_dashes(sys.argv[1:], _known(config_name))
         with guarded_files():
             _heard(app)
         sys.stdout.flush()
@@ -89,12 +97,17 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         _stop(failure, _FAILED)
 
 
+def _known(config_name: str) -> tuple[str, ...]:
+    """The settings and groups of a command."""
+    return tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+
+
 class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
 
 def _unheard(task: Callable[[DictConfig], Any], config_name: str) -> Callable[[DictConfig], Any]:
-    known = tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+    known = _known(config_name)
 
     def run(config: DictConfig) -> Any:
         try:

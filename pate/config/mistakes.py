@@ -14,6 +14,7 @@ from pate.validation import InvalidValue, nearest
 
 _LONGEST = 1000
 _ENDING = 300
+_TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 
 
 def explain(error: Exception) -> str:
@@ -57,6 +58,22 @@ def require_no_pickle(words: Sequence[str]) -> None:
             raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
 
 
+def require_no_dashes(words: Sequence[str], known: tuple[str, ...]) -> None:
+    """Refuses settings that are written like options, which argparse would answer with a page.
+
+    Args:
+        words: of the command line.
+        known: the command's settings and groups.
+    """
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        setting = name.lstrip("-").replace("-", "_")
+        if name.startswith("--") and setting.partition(".")[0] in known:
+            following = words[place + 1] if place + 1 < len(words) else "-"
+            given = value if equals else "VALUE" if following.startswith("-") or "=" in following else following
+            raise InvalidValue(f"{word}: expected it without dashes: {setting}={given}")
+
+
 def explain_choice(words: list[str]) -> str | None:
     """What is wrong with a group that was given no name but null, a number or a truth value, or with a value alone."""
     for word in words:
@@ -81,10 +98,25 @@ def require_known_keys(config: DictConfig, known: tuple[str, ...]) -> None:
 def _about_a_key(text: str) -> str:
     """Hydra's or OmegaConf's words on a key, behind its name; the words alone where they name none."""
     said, marked, key = text.partition("full_key: ")
+    if marked and key.split() and (plain := _in_words(key.split()[0], said)) is not None:
+        return plain
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if lines and re.match(r"Error (merging override|in call to target|locating target)", lines[0]) and len(lines) > 1:
         lines = lines[1:]
     return f"{key.split()[0]}: {' '.join(lines)}" if marked and lines and key.split() else text
+
+
+def _in_words(key: str, said: str) -> str | None:
+    """What OmegaConf says of a value of another type, in the words of all other messages; None of anything else."""
+    if found := re.search(r"Value '(.*)' of type '[^']*' could not be converted to (\w+)", said, re.DOTALL):
+        return f"{key}={found[1]}: expected {_TYPES.get(found[2], 'another kind of value')}"
+    if found := re.search(r"Value '(.*)' is not a valid bool", said, re.DOTALL):
+        return f"{key}={found[1]}: expected true or false"
+    if found := re.search(r"Cannot convert '\w+' to string: '(.*)'", said, re.DOTALL):
+        return f"{key}={found[1]}: expected text"
+    if "is not a ListConfig, list or tuple" in said:
+        return f"{key}: expected a list: {key}=[VALUE,VALUE]"
+    return None
 
 
 def _key_hint(error: Exception, key: str) -> str:

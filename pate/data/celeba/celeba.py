@@ -18,7 +18,7 @@ from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, has_table, r
 from pate.data.dataset import Dataset, Split
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
-from pate.validation import InvalidValue, require_choice, require_count
+from pate.validation import InvalidValue, require_choice, require_count, require_path
 
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
@@ -68,6 +68,7 @@ class CelebA:
     cache: Path | str | None = None
 
     def __post_init__(self) -> None:
+        require_path("data.root", self.root)
         require_count("image_size", self.image_size)
         require_choice("missing", self.missing, _LACKING)
         for name in ("crop", "limit"):
