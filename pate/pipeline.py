@@ -102,11 +102,12 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             epsilon=payment.epsilon,
             seed=plan.seed,
             student_curve=students.curves["student"],
+            heading=plan.heading,
         )
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
-            settings = plan.public_settings(priced.aggregator)
-            write_report_files(place, report, results, model=student, public_settings=settings)
+            public = plan.public_settings(priced.aggregator)
+            write_report_files(place, report, results, model=student, public_settings=public)
     return report
 
 

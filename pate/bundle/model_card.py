@@ -12,7 +12,6 @@ from pate.report import Report
 from pate.report.card import cell
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import guarantee
-from pate.student.model import StudentModel
 
 _MOST_COLUMNS = 60
 _COMMENTS = 44
@@ -85,11 +84,11 @@ _USES = {
 }
 
 
-def model_card(form: ModelForm, model: StudentModel, report: Report) -> str:
+def model_card(form: ModelForm, report: Report) -> str:
     """Renders the card as Markdown with a head in YAML.
 
-    It is given public names, the student's own choices on released labels, and of the report it reads the price and the
-    release alone, so no score on true labels can get in.
+    It is given public names, and of the report it reads the price and the release alone, so no score on true labels can
+    get in.
     """
     kind = "none" if form.preprocessing is None else form.preprocessing.kind
     command, data = _USES[kind]
@@ -98,7 +97,7 @@ def model_card(form: ModelForm, model: StudentModel, report: Report) -> str:
         for name, method, said in (("probabilities", "predict_proba", data), ("labels", "predict", "true or false"))
     )
     return _CARD.substitute(
-        head=yaml.safe_dump(_head(form, model, report), sort_keys=False, allow_unicode=True),
+        head=yaml.safe_dump(_head(form, report), sort_keys=False, allow_unicode=True),
         title=cell(f"{form.name}, a private student"),
         num_labels=len(form.labels),
         labels=", ".join(f"`{cell(name)}`" for name in form.labels),
@@ -106,7 +105,7 @@ def model_card(form: ModelForm, model: StudentModel, report: Report) -> str:
         command=command,
         python=python,
         inputs=_inputs(form),
-        rows="\n".join(_rows(model, report)),
+        rows="\n".join(_rows(report)),
     )
 
 
@@ -115,20 +114,10 @@ def _promise(report: Report) -> str:
     return f"{guarantee(report.privacy)}.{seeded}"
 
 
-def covered_figures(model: StudentModel, report: Report) -> dict[str, float]:
-    """Figures that are functions of the release alone."""
-    figures = {"answer_rate": report.release.answer_rate}
-    if "held_out_micro_f1" in model.choices:
-        figures["micro_f1_on_released_labels"] = float(model.choices["held_out_micro_f1"])
-    return figures
-
-
-def _head(form: ModelForm, model: StudentModel, report: Report) -> dict[str, Any]:
+def _head(form: ModelForm, report: Report) -> dict[str, Any]:
     task = _TASKS[form.kind]
-    metrics = [
-        {"type": name, "value": round(value, 4), "name": f"{name.replace('_', ' ')} (covered by the epsilon)"}
-        for name, value in covered_figures(model, report).items()
-    ]
+    rate = round(report.release.answer_rate, 4)
+    metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
     return {
         "library_name": "pate-multilabel",
@@ -144,12 +133,9 @@ def _head(form: ModelForm, model: StudentModel, report: Report) -> dict[str, Any
     }
 
 
-def _rows(model: StudentModel, report: Report) -> list[str]:
+def _rows(report: Report) -> list[str]:
     release = report.release
     rows = [("queries that were answered", f"{release.num_answered} of {release.num_queries}", "yes")]
-    if "held_out_micro_f1" in model.choices:
-        value = f"{model.choices['held_out_micro_f1']:.3f}"
-        rows.append(("micro-F1 on released labels that the student had not seen", value, "yes"))
     rows += [(name, "not published", "no") for name in _UNCOVERED]
     return ["| " + " | ".join(row) + " |" for row in rows]
 

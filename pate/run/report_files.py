@@ -32,6 +32,7 @@ def write_report_files(
     write_text(folder.release / "config.yaml", public_settings)
     card = privacy_card(
         report.privacy,
+        name=report.heading.aggregator if report.heading.is_public else None,
         dataset=report.data.name if report.data.real else f"{report.data.name} (synthetic)",
         num_answered=report.release.num_answered,
         num_labels=report.data.num_labels,
@@ -41,7 +42,7 @@ def write_report_files(
     write_text(folder.release / "privacy_card.md", card)
     form = model_form(results.dataset, model)
     form.write(folder.release)
-    write_text(folder.release / "README.md", model_card(form, model, report))
+    write_text(folder.release / "README.md", model_card(form, report))
     write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:
         events.gaps(figures.gaps)
