@@ -152,7 +152,7 @@ MISTAKES = {
     "nearest": (["aggregator=stable_topk"], "did you mean stable_top_k"),
     "no such adjacency": (["adjacency=sideways"], "adjacency=sideways: expected one of replace_one, add_remove"),
     "no such key": (["aggregator.tset_std=3"], "aggregator.tset_std: expected a key of the configuration"),
-    "no number": (["aggregator.test_std=much"], "aggregator.test_std: Value 'much'"),
+    "no number": (["aggregator.test_std=much"], "aggregator.test_std=much: expected a number"),
     "no such format": (["format=xml"], "format=xml: expected one of text, json"),
     "no syntax": (["aggregator.test_std"], "aggregator.test_std"),
     "absurd count": ([f"num_queries={10**400}"], "num_queries"),
