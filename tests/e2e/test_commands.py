@@ -264,7 +264,7 @@ def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
     card = (release / "privacy_card.md").read_text()
     assert str(config.aggregator.selection_scale) in card, "the noise that was used, not the one before calibration"
     with np.load(release / "release.npz") as arrays:
-        assert set(arrays.files) == {"labels", "answered"}
+        assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
 
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
