@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pate.bundle import load
     from pate.classifier import PATEClassifier
 
-__all__ = ["PATEClassifier"]
+__all__ = ["PATEClassifier", "load"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The classifier, loaded when it is asked for: it needs scikit-learn, and importing `pate` stays light."""
+    """What is loaded when it is asked for, so that importing `pate` stays light."""
     if name == "PATEClassifier":
         from pate.classifier import PATEClassifier
 
         return PATEClassifier
+    if name == "load":
+        from pate.bundle import load
+
+        return load
     raise AttributeError(f"module 'pate' has no attribute '{name}'")

@@ -72,7 +72,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         votes = ensemble.votes()
         votes.prepare()
         inputs, labels = ensemble.queries.inputs, ensemble.queries.labels
-        release = release_once(payment, votes, place, student=plan.student, inputs=inputs)
+        names = ensemble.public_names
+        release = release_once(payment, votes, place, student=plan.student, inputs=inputs, names=names)
         students = Students(plan.student, dataset, ensemble.num_queries, place)
         student = students.train("student", release.training_set(inputs))
         student.save(folder.release / "student")
@@ -106,7 +107,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
             public = plan.public_settings(priced.aggregator)
-            write_report_files(place, report, results, public_settings=public)
+            write_report_files(place, report, results, model=student, public_settings=public)
     return report
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -98,6 +99,13 @@ def require_text(name: str, value: Any) -> str:
     require(isinstance(value, str), name, type(value).__name__, "text")
     require(bool(value.strip()) and value.isprintable(), name, repr(value[:_SHOWN]), "printable text, not empty")
     return str(value)
+
+
+def require_path(name: str, value: Any) -> str | os.PathLike[str]:
+    """Returns the name of a file or folder as it is, or raises."""
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise InvalidValue(f"{name}={value}: expected the name of a file or folder, text")
+    return value
 
 
 def require_rising(name: str, values: Sequence[float]) -> None:

@@ -48,7 +48,7 @@ class Event:
 
         Raises:
             InvalidValue: dp-accounting has no such event.
-            ModuleNotFoundError: dp-accounting is not installed (`pip install 'pate[pld]'`).
+            ModuleNotFoundError: dp-accounting is not installed (`pip install 'pate-multilabel[pld]'`).
         """
         raise InvalidValue(f"event={type(self).__name__}: expected an event that dp-accounting has")
 

@@ -53,6 +53,28 @@ class TrainingSet:
     scores: NoisyScores | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class PublicNames:
+    """What queries and labels are called; public, and of no meaning for a release.
+
+    Attributes:
+        record_ids: `[Q]`, whole numbers or texts.
+        label_names: `[L]`, texts.
+    """
+
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+
+    FORMS: ClassVar[dict[str, ArrayForm]] = {
+        "record_ids": ArrayForm("iuU", (None,)),
+        "label_names": ArrayForm("U", (None,)),
+    }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Both as arrays."""
+        return {"record_ids": self.record_ids, "label_names": np.array(self.label_names, np.str_)}
+
+
 @dataclass(frozen=True)
 class Release:
     """The outcome of aggregating the votes on Q queries.
@@ -93,10 +115,15 @@ class Release:
         """What a student learns from, given the inputs of the queries `[Q, …]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
 
-    def save(self, path: Path) -> None:
-        """Writes all that was released to an .npz file; equal releases give equal bytes."""
+    def save(self, path: Path, *, names: PublicNames | None = None) -> None:
+        """Writes all that was released to an .npz file; equal releases give equal bytes.
+
+        Args:
+            path: of the file.
+            names: of the queries and of the labels, to write beside.
+        """
         make_folder(path.parent, within=path.parent.parent)
-        write_arrays(path, **self._arrays())
+        write_arrays(path, **self._arrays(), **({} if names is None else names.arrays()))
 
     @classmethod
     def load(cls, path: Path, *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
@@ -114,7 +141,9 @@ class Release:
         given = {"event", "adjacency", *beside}
         saved = [item.name for item in fields(cls) if item.name not in given and item.default is MISSING]
         forms = {name: cls._FORMS.get(name, ArrayForm("biuf")) for name in saved}
-        arrays = read_arrays(path, forms, remedy=_REMEDY)
+        arrays = read_arrays(path, forms, remedy=_REMEDY, beside=PublicNames.FORMS)
+        for name in PublicNames.FORMS:
+            arrays.pop(name, None)
         if len(lengths := {len(array) for array in arrays.values() if array.ndim}) != 1:
             raise damaged(path, "arrays of one length", f"{sorted(lengths)}", _REMEDY)
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}

@@ -29,7 +29,7 @@ NETWORKS = ("linear", "mlp", "cnn")
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(Alternative):
-    """Stochastic gradient descent with noise; needs Opacus (`pip install 'pate[opacus]'`).
+    """Stochastic gradient descent with noise; needs Opacus (`pip install 'pate-multilabel[opacus]'`).
 
     Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
     takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is

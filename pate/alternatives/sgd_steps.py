@@ -32,7 +32,9 @@ def require_opacus(name: str) -> None:
             warnings.simplefilter("ignore")
             import opacus  # noqa: F401
     except ModuleNotFoundError as error:
-        raise InvalidValue(f"method={name}: expected Opacus to be installed (pip install 'pate[opacus]')") from error
+        raise InvalidValue(
+            f"method={name}: expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from pate.accounting import Accountant, Adjacency, RdpAccountant
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import FittedVotes
 from pate.classifier.fits import ledger_of_fits
+from pate.classifier.frames import is_frame, numbers_of, require_frames
 from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
+from pate.classifier.progress import stage
 from pate.classifier.randomness import streams_of
 from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
@@ -92,6 +94,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         random_state: None for noise from the operating system, or a seed.
         allow_useless: whether a release that tells nothing, even where all teachers agree, is made with a warning; else
             it is refused, before anything is fitted, with what would work.
+        verbose: 0 says nothing; 1 a line for each stage of a fit, 2 and more what joblib says of the teachers, too.
 
     Attributes:
         epsilon_: price of this fit's release at `delta_`.
@@ -131,6 +134,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         n_jobs: int | None = None,
         random_state: int | None = None,
         allow_useless: bool = False,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.student = student
@@ -148,6 +152,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.allow_useless = allow_useless
+        self.verbose = verbose
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -155,9 +160,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Fits teachers, releases their votes, fits the student.
 
         Args:
-            X: private inputs `[n, d]`, taken as float32.
+            X: private inputs `[n, d]`, taken as float32; or a DataFrame, which estimators are given as it is, so that a
+                `ColumnTransformer` finds its columns, words and missing cells.
             y: private labels, classes `[n]` or 0 and 1 `[n, L]`.
-            X_public: public inputs `[Q, d]`.
+            X_public: public inputs `[Q, d]`, a DataFrame where X is one.
             groups: `[n]`, what must stay with one teacher and is protected as one: a person's records. scikit-learn's
                 searches pass it on only with metadata routing (`set_fit_request(X_public=True, groups=True)`).
 
@@ -175,12 +181,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.ledger is None:
             warn_of_repeats(pools.inputs, priced.epsilon, None if self.random_state is None else int(self.random_state))
         votes = FittedVotes(
-            task, self._teacher, pools, num_teachers=self.n_teachers, streams=streams, num_jobs=self.n_jobs
+            task,
+            self._teacher,
+            pools,
+            num_teachers=self.n_teachers,
+            streams=streams,
+            num_jobs=self.n_jobs,
+            verbose=max(int(self.verbose) - 1, 0),
         )
-        student = EstimatorStudent(task, self._student)
-        release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, ledger=ledger)
-        training, seed = release.training_set(pools.queries), streams.seeds("student", 1)[0]
-        self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
+        student, seed = EstimatorStudent(task, self._student), streams.seeds("student", 1)[0]
+        if is_frame(pools.queries):
+            EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
+            student.rehearse("student", pools.queries)
+        with stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose):
+            release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, ledger=ledger)
+        with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
+            training = release.training_set(pools.queries)
+            self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
         for line in student_is_the_prior(self.student_, pools.queries):
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
@@ -214,8 +231,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _student(self) -> Any:
         return self._teacher if self.student is None else self.student
 
-    def _inputs(self, X: ArrayLike) -> NDArray[np.float32]:
+    def _inputs(self, X: ArrayLike) -> Any:
         check_is_fitted(self, "student_")
+        if is_frame(X):
+            return validate_data(self, X, reset=False, skip_check_array=True)
         require_readable("X", X)
         return np.asarray(validate_data(self, X, reset=False, **self._form))
 
@@ -236,16 +255,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require_readable(name, given)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, kinds=None)
-        inputs, labels = validate_data(self, X, y, multi_output=True, **self._form)
-        require_moderate("X", inputs, missing=True)
+        inputs, labels = self._checked(X, y, X_public)
+        require_moderate("X", numbers_of(inputs), missing=True)
         dense = labels.toarray() if hasattr(labels, "toarray") else np.asarray(labels)
         task, targets = task_of(dense, self.classes)
         if isinstance(task, OneClass):
             for name, chosen in (("estimator", self._teacher), ("student", self._student)):
                 require(not is_regressor(chosen), name, type(chosen).__name__, "a classifier, as y holds classes")
-        public = None if X_public is None else validate_data(self, X_public, reset=False, **self._form)
+        form = {"skip_check_array": True} if is_frame(inputs) else self._form
+        public = None if X_public is None else validate_data(self, X_public, reset=False, **form)
         if public is not None:
-            require_moderate("X_public", public, missing=True)
+            require_moderate("X_public", numbers_of(public), missing=True)
             warn_of_shared_rows(inputs, public)
         pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
         if self.n_queries is None:
@@ -253,6 +273,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         asked = require_count("n_queries", self.n_queries)
         require(asked <= len(pools.queries), "n_queries", asked, f"at most {len(pools.queries)}, the public samples")
         return task, replace(pools, queries=pools.queries[:asked])
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None) -> tuple[Any, Any]:
+        """Inputs and labels as scikit-learn checks them; a DataFrame as it is, its names remembered."""
+        if not require_frames(X, X_public):
+            checked: tuple[Any, Any] = validate_data(self, X, y, multi_output=True, **self._form)
+            return checked
+        frame = validate_data(self, X, skip_check_array=True)
+        require(len(frame) > 0, "X", "a DataFrame without rows", "at least one record")
+        _, labels = check_X_y(np.zeros((len(frame), 1)), y, multi_output=True, estimator=self)
+        return frame, labels
 
     def _priced(self, task: Task, *, num_queries: int, num_groups: int) -> PricedRelease:
         """The release and its price; every parameter of it is checked here, before anything is fitted."""
@@ -282,7 +312,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         yield from few_records(f"n_teachers={self.n_teachers}", len(pools.inputs), self.n_teachers, "fewer teachers")
         chosen = {"teacher": self._teacher, "student": self._student}
         if minding := [name for name, estimator in chosen.items() if minds_scale(estimator)]:
-            yield from uneven_inputs(" and ".join(minding), pools.queries)
+            yield from uneven_inputs(" and ".join(minding), numbers_of(pools.queries))
 
     @property
     def _budget(self) -> Budget:

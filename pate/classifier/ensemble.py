@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pate.classifier.frames import taken
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import Bits, Rows, Task
 from pate.data.partition import Partition
@@ -27,12 +28,22 @@ class FittedVotes(VoteSource):
         num_teachers: N.
         streams: for the partition and the teachers' seeds.
         num_jobs: processes, as in joblib.
+        verbose: how much joblib says of them.
     """
 
     def __init__(
-        self, task: Task, estimator: Any, pools: Pools, *, num_teachers: int, streams: Streams, num_jobs: int | None
+        self,
+        task: Task,
+        estimator: Any,
+        pools: Pools,
+        *,
+        num_teachers: int,
+        streams: Streams,
+        num_jobs: int | None,
+        verbose: int = 0,
     ) -> None:
         self.task, self.estimator, self.pools, self.num_jobs = task, estimator, pools, num_jobs
+        self.verbose = verbose
         self.num_teachers, self.num_queries, self.num_labels = num_teachers, len(pools.queries), task.num_labels
         self.partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
         self.seeds = streams.seeds("teachers", num_teachers)
@@ -46,8 +57,10 @@ class FittedVotes(VoteSource):
         """See `VoteSource.confidences`; fits all teachers every time that it is called."""
         inputs, targets, queries = self.pools.inputs, self.pools.targets, self.pools.queries
         rows = [self.partition.indices(teacher) for teacher in range(self.num_teachers)]
-        said: Iterator[NDArray[np.float32]] = Parallel(n_jobs=self.num_jobs, return_as="generator")(
-            delayed(_confidences)(self.task, self.estimator, inputs[shard], targets[shard], seed, queries)
+        said: Iterator[NDArray[np.float32]] = Parallel(
+            n_jobs=self.num_jobs, return_as="generator", verbose=self.verbose
+        )(
+            delayed(_confidences)(self.task, self.estimator, taken(inputs, shard), targets[shard], seed, queries)
             for shard, seed in zip(rows, self.seeds, strict=True)
         )
         return said

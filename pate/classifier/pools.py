@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.classifier.frames import rows_as_bytes
 from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
 
 
@@ -17,10 +18,10 @@ class Pools:
     """The private records and the public samples of a fit.
 
     Attributes:
-        inputs: float32 `[n, d]`, private.
+        inputs: float32 `[n, d]`, or a DataFrame, private.
         targets: bool `[n, L]`, private.
         groups: int64 `[n]`: records of one group stay together.
-        queries: float32 `[Q, d]`, public.
+        queries: float32 `[Q, d]`, or a DataFrame, public.
     """
 
     inputs: NDArray[np.float32]
@@ -81,8 +82,8 @@ class SharedRows(UserWarning):
 
 def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
     """Warns where most public inputs `[Q, d]` are among those `[n, d]` that are to be protected: X given twice, say."""
-    known = {row.tobytes() for row in private}
-    shared = sum(row.tobytes() in known for row in public)
+    known = {row.tobytes() for row in rows_as_bytes(private)}
+    shared = sum(row.tobytes() in known for row in rows_as_bytes(public))
     if 2 * shared > len(public):
         warnings.warn(
             f"{shared} of {len(public)} rows of X_public are rows of X: inputs that are public are not protected",

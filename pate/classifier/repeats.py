@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.classifier.frames import rows_as_bytes
 from pate.report.rounding import format_epsilon
 
 _KEPT = 1000  # of each fit: the smallest digests, so that fits with records in common keep records in common
@@ -33,7 +34,7 @@ class RecordMemory:
 
     def add(self, inputs: NDArray[np.float32], epsilon: float, seed: int | None = None) -> tuple[int, float]:
         """Enters a fit; the most fits that one record was part of, this one included, and their epsilons' sum."""
-        rows = np.ascontiguousarray(inputs)
+        rows = rows_as_bytes(inputs)
         digests = {hashlib.blake2b(row.data, digest_size=8, key=self._key).digest() for row in rows}
         kept = heapq.nsmallest(_KEPT, digests)
         own = frozenset(() if seed is None else (seed,))

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -19,16 +20,28 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
+from pate import __version__
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals
 from pate.cli.streams import mend_streams, nobody_reads
-from pate.config import CONFIG_FOLDER, register_configs
+from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
 from pate.config.loader import guarded_files
-from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_pickle, shortened
+from pate.config.mistakes import (
+    explain,
+    explain_choice,
+    require_known_keys,
+    require_no_dashes,
+    require_no_pickle,
+    shortened,
+)
 from pate.config.schema import COMMANDS
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
 
+DISTRIBUTION = "pate-multilabel"
+"""What is installed by; `pate` is another project there."""
+
 USER_MISTAKE = 2
+_TRAINING = ("train", "compare")
 _FAILED = 1
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
@@ -42,6 +55,10 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
     and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
     """
     mend_streams()
+    if "--version" in sys.argv[1:]:
+        command = Path(sys.argv[0]).stem
+        print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
+        sys.exit(0)
     with owners_umask():
         try:
             with ended_by_signals():
@@ -57,15 +74,17 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
 
 def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     """Composes the configuration, runs the task, and says what ended it."""
-    register_configs(training=config_name not in ("account", "audit"), words=sys.argv[1:])
+    register_configs(training=config_name in _TRAINING, words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
     refused: list[InvalidValue] = []
-    app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(
+    folder = FILE_COMMANDS if (FILE_COMMANDS / f"{config_name}.yaml").is_file() else CONFIG_FOLDER
+    app = hydra.main(version_base="1.3", config_path=str(folder), config_name=config_name)(
         _unheard(task, config_name, refused)
     )
     try:
         require_no_pickle(sys.argv[1:])
+        require_no_dashes(sys.argv[1:], _known(config_name))
         with guarded_files():
             _heard(app)
         sys.stdout.flush()
@@ -89,6 +108,11 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         _stop(failure, _FAILED)
 
 
+def _known(config_name: str) -> tuple[str, ...]:
+    """The settings and groups of a command."""
+    return tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+
+
 class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
@@ -97,7 +121,7 @@ def _unheard(
     task: Callable[[DictConfig], Any], config_name: str, refused: list[InvalidValue]
 ) -> Callable[[DictConfig], Any]:
     """The task for Hydra; of a sweep in this process it keeps what is refused, and the other jobs go on."""
-    known = tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+    known = _known(config_name)
 
     def run(config: DictConfig) -> Any:
         try:

@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
+from pate import __version__
 from pate.accounting import Accountant, PureDpEvent, RdpAccountant
 from pate.comparison.bench import Bench
 from pate.comparison.calibration import Calibration
@@ -180,7 +180,7 @@ class _Comparison:
 
     def _trial(self, method: Method, epsilon: float, bench: Bench) -> Trial:
         plan = self.plan
-        priced = [version("pate"), method.identity(bench), plan.accountant().name, epsilon, plan.target_delta]
+        priced = [__version__, method.identity(bench), plan.accountant().name, epsilon, plan.target_delta]
         name = f"{method.key}-{epsilon:g}"
         return Trial(
             method,
@@ -222,7 +222,7 @@ class _Comparison:
         references += [found for method in self.plan.methods for found in method.references(bench)]
         made = {}
         for reference in references:
-            identity = [version("pate"), bench.data.digest, reference.identity]
+            identity = [__version__, bench.data.digest, reference.identity]
             (cached,) = self._cached(reference.name, (bench.ensemble_seed,), identity)
             blank = Run(aggregator=reference.name, num_queries=bench.num_queries, **reference.columns)
             made[cached.path] = Baseline(reference, bench, cached, blank)

@@ -13,10 +13,10 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import OmegaConf
 
-from pate.config.location import CONFIG_FOLDER
+from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS
 from pate.validation import InvalidValue
 
-_OURS = (f"file://{CONFIG_FOLDER}", "pkg://hydra.conf", "structured://")
+_OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
 _PLUGINS = "pkg://hydra_plugins."
 _HERE = (None, "auto", "local")
 

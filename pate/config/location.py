@@ -14,6 +14,9 @@ CONFIG_FOLDER: Path = next(
 )
 """The folder with train.yaml, account.yaml and the groups."""
 
+FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
+"""The folder of commands whose `data=` is a file, where elsewhere it is a group."""
+
 
 def folders() -> tuple[Path, ...]:
     """Where a group's files may lie: ours, and those that a command was given by `--config-dir`."""

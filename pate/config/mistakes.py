@@ -14,6 +14,7 @@ from pate.validation import InvalidValue, nearest
 
 _LONGEST = 1000
 _ENDING = 300
+_TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 
 
 def explain(error: Exception) -> str:
@@ -30,7 +31,7 @@ def explain(error: Exception) -> str:
         group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
         known = tuple(sorted(getattr(error, "options", None) or members(group)))  # those of --config-dir, too
         if group and known:
-            hint = "; submitit's come with pip install 'pate[slurm]'" if name.startswith("submitit") else ""
+            hint = "; submitit's come with pip install 'pate-multilabel[slurm]'" if name.startswith("submitit") else ""
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
     repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{one:\$\{(\w+)\}\}'", text)
     if repeated:
@@ -55,6 +56,22 @@ def require_no_pickle(words: Sequence[str]) -> None:
     for word in words:
         if word.startswith("--e") and "--experimental-rerun".startswith(word.partition("=")[0]):
             raise InvalidValue(f"{word}: expected another option: a pickled configuration is code")
+
+
+def require_no_dashes(words: Sequence[str], known: tuple[str, ...]) -> None:
+    """Refuses settings that are written like options, which argparse would answer with a page.
+
+    Args:
+        words: of the command line.
+        known: the command's settings and groups.
+    """
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        setting = name.lstrip("-").replace("-", "_")
+        if name.startswith("--") and setting.partition(".")[0] in known:
+            following = words[place + 1] if place + 1 < len(words) else "-"
+            given = value if equals else "VALUE" if following.startswith("-") or "=" in following else following
+            raise InvalidValue(f"{word}: expected it without dashes: {setting}={given}")
 
 
 def explain_choice(words: list[str]) -> str | None:
@@ -83,10 +100,25 @@ def require_known_keys(config: DictConfig, known: tuple[str, ...]) -> None:
 def _about_a_key(text: str) -> str:
     """Hydra's or OmegaConf's words on a key, behind its name; the words alone where they name none."""
     said, marked, key = text.partition("full_key: ")
+    if marked and key.split() and (plain := _in_words(key.split()[0], said)) is not None:
+        return plain
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if lines and re.match(r"Error (merging override|in call to target|locating target)", lines[0]) and len(lines) > 1:
         lines = lines[1:]
     return f"{key.split()[0]}: {' '.join(lines)}" if marked and lines and key.split() else text
+
+
+def _in_words(key: str, said: str) -> str | None:
+    """What OmegaConf says of a value of another type, in the words of all other messages; None of anything else."""
+    if found := re.search(r"Value '(.*)' of type '[^']*' could not be converted to (\w+)", said, re.DOTALL):
+        return f"{key}={found[1]}: expected {_TYPES.get(found[2], 'another kind of value')}"
+    if found := re.search(r"Value '(.*)' is not a valid bool", said, re.DOTALL):
+        return f"{key}={found[1]}: expected true or false"
+    if found := re.search(r"Cannot convert '\w+' to string: '(.*)'", said, re.DOTALL):
+        return f"{key}={found[1]}: expected text"
+    if "is not a ListConfig, list or tuple" in said:
+        return f"{key}: expected a list: {key}=[VALUE,VALUE]"
+    return None
 
 
 def _key_hint(error: Exception, key: str) -> str:

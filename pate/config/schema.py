@@ -168,11 +168,53 @@ class CompareConfig:
     output_dir: str | None = None
 
 
+@dataclass
+class TableSchemaConfig:
+    """pate-schema.
+
+    Attributes:
+        data: the file of the public records.
+        output: the file to write.
+        labels: columns that are no features, like group, id, split and drop.
+        encoding: of a CSV file.
+    """
+
+    data: str = MISSING
+    output: str = MISSING
+    labels: list[str] = field(default_factory=list)
+    group: str | None = None
+    id: str | None = None
+    split: str | None = None
+    drop: list[str] = field(default_factory=list)
+    encoding: str = "utf-8"
+
+
+@dataclass
+class PredictConfig:
+    """pate-predict.
+
+    Attributes:
+        release: the folder of a bundle.
+        data: the records: a table, a folder of pictures, or an array.
+        output: the file to write.
+        id: a column that names the records; None for their numbers.
+        encoding: of a CSV file.
+    """
+
+    release: str = MISSING
+    data: str = MISSING
+    output: str = MISSING
+    id: str | None = None
+    encoding: str = "utf-8"
+
+
 COMMANDS: dict[str, type] = {
     "train": TrainConfig,
     "account": AccountConfig,
     "audit": AuditConfig,
     "compare": CompareConfig,
+    "predict": PredictConfig,
+    "table_schema": TableSchemaConfig,
 }
 
 

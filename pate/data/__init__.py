@@ -1,25 +1,36 @@
 """Data sets in three splits, and the disjoint partition of the private one into teachers."""
 
+from pate.data.arrays_file import Arrays
 from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
+from pate.data.image_folder import ImageFolder
+from pate.data.image_form import ImageForm
 from pate.data.partition import Partition
 from pate.data.pixels import Pixels
+from pate.data.preprocessing import Preprocessing
 from pate.data.stages import LoadsInStages
 from pate.data.synth_faces import FaceCopy, SynthFaces
+from pate.data.table import Table, TableSchema
 from pate.data.wordnet import WordNet40
 from pate.data.yeast import Yeast
 
 __all__ = [
+    "Arrays",
     "CelebA",
     "Dataset",
     "DigitsGrid",
     "FaceCopy",
+    "ImageFolder",
+    "ImageForm",
     "LoadsInStages",
     "Partition",
     "Pixels",
+    "Preprocessing",
     "Split",
     "SynthFaces",
+    "Table",
+    "TableSchema",
     "WordNet40",
     "Yeast",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
+from pate.data.preprocessing import Preprocessing
 from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
 
 Kind = Literal["features", "images"]
@@ -89,6 +90,9 @@ class Dataset:
         private: the records that only epsilon may leak about.
         public: unlabeled for the private pipeline; its labels serve measurements alone.
         test: held out from everything until the report.
+        preprocessing: how inputs were made, for a model that is used by others; public. None where inputs are given.
+        public_ids: `[num_public]`, whole numbers or texts: what public records are called where they are published;
+            None for their `record_ids`.
 
     Raises:
         InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
@@ -102,6 +106,8 @@ class Dataset:
     private: Split
     public: Split
     test: Split
+    preprocessing: Preprocessing | None = None
+    public_ids: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -113,6 +119,15 @@ class Dataset:
             self._check_shapes(name, split)
         for unit in ("record", "group"):
             _require_disjoint(unit, [(name, getattr(s, f"{unit}_ids")) for name, s in self._splits()])
+
+        if self.public_ids is not None:
+            good = self.public_ids.dtype.kind in "iuU" and self.public_ids.shape == (len(self.public),)
+            require(good, "public_ids", self.public_ids.dtype, "whole numbers or texts, one for each public record")
+
+    @property
+    def published_ids(self) -> NDArray[Any]:
+        """What public records are called where they are published: whole numbers or texts `[num_public]`."""
+        return self.public.record_ids if self.public_ids is None else self.public_ids
 
     @property
     def num_labels(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, require_path
 
 _LABEL_PREFIX = "Class"
 
@@ -40,6 +40,8 @@ class Yeast:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.path is not None:
+            require_path("data.path", self.path)
         require_count("num_public", self.num_public)
         require_count("num_test", self.num_test)
         require_count("seed", self.seed, minimum=0)
@@ -76,7 +78,7 @@ def _locate() -> Path:
         path = Path(folder) / "datasets" / "yeast.csv.gz"
         if path.is_file():
             return path
-    raise InvalidValue("data=yeast: expected the file of the river package: pip install 'pate[yeast]'")
+    raise InvalidValue("data=yeast: expected the file of the river package: pip install 'pate-multilabel[yeast]'")
 
 
 def _read(path: Path) -> tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.bool_]]:

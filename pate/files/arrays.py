@@ -38,7 +38,8 @@ UNREADABLE = (
 
 _MAGIC = np.lib.format.MAGIC_PREFIX
 _BLOCK = 2**24
-_KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats"}
+_NUMBERS = "biuf"
+_KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,12 @@ class ArrayForm:
 
 
 def read_arrays(
-    path: Path, forms: Mapping[str, ArrayForm] | None = None, *, remedy: str = FROM_BACKUP, most: int | None = None
+    path: Path,
+    forms: Mapping[str, ArrayForm] | None = None,
+    *,
+    remedy: str = FROM_BACKUP,
+    most: int | None = None,
+    beside: Mapping[str, ArrayForm] | None = None,
 ) -> Arrays:
     """The arrays of an .npz file.
 
@@ -83,30 +89,36 @@ def read_arrays(
         remedy: what to do where it is damaged.
         most: bytes that compressed arrays may grow to, all together; None refuses compressed ones, which this package
             does not write.
+        beside: arrays that it may hold beside those of `forms`.
 
     Raises:
         DamagedFile: no such file, a checksum that fails, arrays that are no numbers or of another form.
         PermissionError: this user may not read it.
     """
-    rule = "an .npz file as it was written"
+    rule, known = "an .npz file as it was written", {**(forms or {}), **(beside or {})}
     require_file(path, rule=rule, remedy=remedy)
     try:
-        arrays = _read(path, most)
+        arrays = _read(path, most, texts={name for name, form in known.items() if "U" in form.kind})
     except OSError as error:
         raise unreadable(path, error, rule=rule, remedy=remedy) from error
     except UNREADABLE as error:
         raise damaged(path, rule, one_line(error), remedy) from None
     if forms is not None:
-        if strange := sorted(arrays.keys() ^ forms.keys()):
+        if strange := sorted((arrays.keys() - known.keys()) | (forms.keys() - arrays.keys())):
             raise damaged(path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy)
-        for name, form in forms.items():
-            if wrong := form.mismatch(arrays[name]):
+        for name, form in known.items():
+            if name in arrays and (wrong := form.mismatch(arrays[name])):
                 raise damaged(path, f"{name} as {form}", wrong, remedy)
     return arrays
 
 
-def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
+def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
     """One array in numpy's format, of which header and data are `size` bytes.
+
+    Args:
+        file: at its first byte.
+        size: of all.
+        kinds: numpy's letters of the dtypes that are allowed.
 
     Raises:
         ValueError: not so, or the array is not of numbers. Others of `UNREADABLE` are numpy's.
@@ -116,7 +128,7 @@ def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
     if version not in read_header:
         raise ValueError(f"format version {version}")
     shape, fortran_order, dtype = read_header[version](file)
-    if dtype.kind not in "biuf":
+    if dtype.kind not in kinds:
         raise ValueError(f"dtype {_short(dtype)} where numbers are expected")
     count = 1
     for length in shape:
@@ -132,7 +144,10 @@ def read_array(file: IO[bytes], size: int) -> NDArray[Any]:
         raise ValueError("the file ends early")
     if dtype.kind == "b" and count and max(data) > 1:
         raise ValueError("bits other than 0 and 1")
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
+    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
+    if dtype.kind == "U":
+        array.tolist()  # which raises where a code is that of no character
+    return array
 
 
 def is_array_file(start: bytes) -> bool:
@@ -162,7 +177,7 @@ def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
 
 
-def _read(path: Path, most: int | None) -> Arrays:
+def _read(path: Path, most: int | None, *, texts: set[str]) -> Arrays:
     with zipfile.ZipFile(path) as archive:
         check_members(archive, most)
         arrays = {}
@@ -171,7 +186,8 @@ def _read(path: Path, most: int | None) -> Arrays:
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
             with archive.open(member) as file:
-                arrays[name] = read_array(file, member.file_size)
+                kinds = _NUMBERS + "U" if name in texts else _NUMBERS
+                arrays[name] = read_array(file, member.file_size, kinds=kinds)
         return arrays
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,10 @@ class Network(ABC):
     @abstractmethod
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
         """Log-odds `[n, num_labels]` of images in [-1, 1], `[n, channels, height, width]`; training moves buffers."""
+
+    def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
+        """`logits` of images in [-1, 1] as a function that torch's exporters can follow."""
+        return lambda images: self.logits(tensors, images, training=False)
 
 
 def require_images(inputs: Any) -> NDArray[Any]:

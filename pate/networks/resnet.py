@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -81,17 +82,29 @@ class ResNet50(Network):
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
         """See `Network.logits`."""
-        if self.image_size is not None:
-            size = (self.image_size, self.image_size)
-            images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
-        mean, spread = (torch.tensor(values, device=images.device)[:, None, None] for values in _IMAGENET)
-        images = (images - (2 * mean - 1)) / (2 * spread)  # one channel becomes three
+        images = self._standardized(images)
         lone = training and len(images) == 1 and max(images.shape[2:]) <= _TO_ONE_PIXEL
         if lone:  # a single value has no variance: the image is shown beside its mirror image
             images = torch.cat([images, images.flip(3)])
         self._module.train(training)
         logits: torch.Tensor = torch.func.functional_call(self._module, tensors, (images,))
         return logits[:1] if lone else logits
+
+    def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
+        """See `Network.traceable`: with parameters of its own, as tracing lets none be passed in."""
+        module: torch.nn.Module = torchvision_models().resnet50(weights=None)
+        module.fc = torch.nn.Linear(FEATURES, self.num_labels)
+        module.load_state_dict(tensors)
+        module.eval().requires_grad_(False)
+        return lambda images: module(self._standardized(images))
+
+    def _standardized(self, images: torch.Tensor) -> torch.Tensor:
+        """Images of [-1, 1] as published weights expect them, resized where they are to be."""
+        if self.image_size is not None:
+            size = (self.image_size, self.image_size)
+            images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
+        mean, spread = (torch.tensor(values, device=images.device)[:, None, None] for values in _IMAGENET)
+        return (images - (2 * mean - 1)) / (2 * spread)  # one channel becomes three
 
 
 def read_weights(path: str | Path) -> Tensors:

@@ -30,7 +30,9 @@ def torchvision_models() -> Any:
     """
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
-        raise InvalidValue("teacher=resnet50: expected torchvision to be installed: pip install 'pate[vision]'")
+        raise InvalidValue(
+            "teacher=resnet50: expected torchvision to be installed: pip install 'pate-multilabel[vision]'"
+        )
     if not _declared and needs_schemas(installed_version(Path(spec.origin).parent), torch.version.cuda):
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
         for schema in _SCHEMAS:

@@ -78,7 +78,7 @@ def privacy_card(
     )
     return _CARD.substitute(
         promise=_promise(privacy),
-        rows="\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in rows),
+        rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in rows),
         reading=_reading(privacy),
         num_queries=privacy.num_queries,
         paper=_paper(privacy),
@@ -93,7 +93,7 @@ def _promise(privacy: Privacy) -> str:
     epsilon, delta = format_epsilon(privacy.epsilon), format_delta(privacy.delta)
     sentence = (
         f"This release is ({epsilon}, {delta})-differentially "
-        f"private under the adjacency {privacy.adjacency}; the unit of privacy is {_cell(privacy.unit)}."
+        f"private under the adjacency {privacy.adjacency}; the unit of privacy is {cell(privacy.unit)}."
     )
     seeded = " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
     return sentence + (seeded if privacy.noise_seeded else "")
@@ -116,7 +116,7 @@ def _paper(privacy: Privacy) -> str:
     return Template(_PAPER).substitute(epsilon=format_epsilon(privacy.paper_epsilon), label=PAPER_LABEL)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that cannot leave its table cell: one line, with Markdown's and HTML's own characters escaped."""
     line = " ".join(text.split())
     for character in "\\`*[]<>|#":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import damaged, read_text
@@ -68,6 +69,11 @@ class Ensemble:
     def queries(self) -> Split:
         """The public samples that are asked."""
         return self.dataset.public.take(slice(0, self.num_queries))
+
+    @property
+    def public_names(self) -> PublicNames:
+        """What queries and labels are called where the release is published."""
+        return PublicNames(self.dataset.published_ids[: self.num_queries], self.dataset.label_names)
 
     def votes(self) -> VoteSource:
         """What the teachers say; they are trained, if they have to be, once that is read."""

@@ -4,58 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-from pate.files.atomic import is_regular, write_text
-from pate.files.reading import DamagedFile, damaged, read_text, require_file
-from pate.files.strict_json import from_json, to_json
+from pate.files.atomic import is_regular
+from pate.files.manifest import MANIFEST, Manifest
+from pate.files.manifest import file_digest as digest_of
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
 
-_NAME = "manifest.json"
 _RESTORE = "restore it from a backup"
 _AGAIN = "or remove report.json and run again: the same release, at no cost"
 _KEPT = ("ledger.jsonl", "release/release.npz")  # which no run makes again
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """SHA-256 of files, by their paths below the folder that the manifest lies in.
-
-    Attributes:
-        manifest: the version of the form.
-        sha256: hexadecimal digests.
-    """
-
-    manifest: int
-    sha256: Mapping[str, str]
-
-    @classmethod
-    def of(cls, folder: Path, names: Iterable[str]) -> Self:
-        """That of some files as they are now."""
-        return cls(1, {name: file_digest(folder / name) for name in sorted(names)})
-
-    def write(self, folder: Path) -> None:
-        """Into its folder."""
-        write_text(folder / _NAME, to_json(self) + "\n")
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """That of a folder.
-
-        Raises:
-            DamagedFile: it is none.
-        """
-        path, rule, remedy = folder / _NAME, "the digests of a finished run", f"{_RESTORE}, {_AGAIN}"
-        try:
-            return from_json(cls, read_text(path, rule=rule, remedy=remedy), name="manifest")
-        except DamagedFile:
-            raise
-        except ValueError:
-            raise damaged(path, rule, "other JSON", remedy) from None
 
 
 def write_manifests(folder: RunFolder, report: str) -> None:
@@ -65,20 +24,22 @@ def write_manifests(folder: RunFolder, report: str) -> None:
         folder: the run's; all other files are written.
         report: the text of `report.json`, which comes last and says that the run is complete.
     """
-    Manifest.of(folder.release, _names(folder.release)).write(folder.release)
+    remedy = f"{_RESTORE}, or begin anew in another output_dir"
+    Manifest.of(folder.release, _names(folder.release), remedy=remedy).write(folder.release)
     own = [folder.ledger.name, "report.html", *(f"{folder.release.name}/{name}" for name in _released(folder))]
-    listed = Manifest.of(folder.path, own).sha256
+    listed = Manifest.of(folder.path, own, remedy=remedy).sha256
     digest = hashlib.sha256(report.encode()).hexdigest()
     Manifest(1, {**listed, folder.report.name: digest}).write(folder.path)
 
 
 def require_manifest(folder: RunFolder) -> None:
     """Raises unless every file of a finished run is what it was when the run ended, and `release/` holds no other."""
-    path = folder.path / _NAME
+    path = folder.path / MANIFEST
     if not os.path.lexists(path):
         rule = "the digests of a finished run, which earlier versions did not write; remove report.json and run again"
         raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
-    listed = Manifest.read(folder.path).sha256
+    rule, remedy = "the digests of a finished run", f"{_RESTORE}, {_AGAIN}"
+    listed = Manifest.read(folder.path, rule=rule, remedy=remedy).sha256
     for name, known in listed.items():
         file, remedy = folder.path / name, _RESTORE if name in _KEPT else f"{_RESTORE}, {_AGAIN}"
         require(is_regular(file), "manifest", file, f"a file of this finished run, which is gone; {remedy}")
@@ -90,17 +51,15 @@ def require_manifest(folder: RunFolder) -> None:
 
 
 def _released(folder: RunFolder) -> list[str]:
-    return [*_names(folder.release), _NAME]
+    return [*_names(folder.release), MANIFEST]
 
 
 def _names(folder: Path) -> list[str]:
     """All files below a folder but its manifest, relative to it."""
     paths = (path for path in folder.rglob("*") if not path.is_dir())
-    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != _NAME)
+    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != MANIFEST)
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    require_file(path, rule="a file of this run", remedy=f"{_RESTORE}, or begin anew in another output_dir")
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a file of a run, in hexadecimal."""
+    return digest_of(path, remedy=f"{_RESTORE}, or begin anew in another output_dir")

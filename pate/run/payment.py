@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from pate.accounting import Event, Ledger
 from pate.accounting.charged_draw import noise_name
 from pate.aggregators import Release
+from pate.aggregators.release import PublicNames
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
@@ -201,11 +202,11 @@ class Payment:
         if self.release.exists():
             require(paid.release in (None, file_digest(self.release)), "release", self.release, rule)
 
-    def seal(self, release: Release) -> None:
-        """Enters that the draw is done and paid for, then writes the release, then enters it."""
+    def seal(self, release: Release, names: PublicNames) -> None:
+        """Enters that the draw is done and paid for, then writes the release with its names, then enters it."""
         self._require_complete()
         self._write(Draws(self._paid.earlier, file_digest(self.folder.ledger)))
-        release.save(self.release)
+        release.save(self.release, names=names)
         self.enter_release()
 
     def enter_release(self) -> None:

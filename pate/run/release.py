@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pate.accounting import Ledger
 from pate.aggregators import Release, ReleaseContext
 from pate.aggregators.expected.useless import without_warning
+from pate.aggregators.release import PublicNames
 from pate.aggregators.release_context import Watch
 from pate.files.kept_arrays import NOTHING_KEPT, KeptArrays
 from pate.pricing import PricedRelease
@@ -52,7 +53,13 @@ def draw(
 
 
 def release_once(
-    payment: Payment, source: VoteSource, place: Workplace, *, student: Learner, inputs: NDArray[np.float32]
+    payment: Payment,
+    source: VoteSource,
+    place: Workplace,
+    *,
+    student: Learner,
+    inputs: NDArray[np.float32],
+    names: PublicNames,
 ) -> Release:
     """The release of a run: read back from its file, or else drawn and written. The noise's secret is destroyed last.
 
@@ -62,6 +69,7 @@ def release_once(
         place: where the run works.
         student: whose predictions are the prior, for an aggregator that goes by one.
         inputs: float32 `[Q, …]`, the queries.
+        names: of the queries and labels.
 
     Raises:
         InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
@@ -90,6 +98,6 @@ def release_once(
                 kept=place.kept,
                 watch=watch,
             )
-            payment.seal(release)
+            payment.seal(release, names)
     place.randomness.forget_noise()
     return release

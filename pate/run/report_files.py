@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from pate import __version__
+from pate.bundle.form import ModelForm
+from pate.bundle.model_card import model_card
+from pate.data import Dataset
 from pate.files.atomic import write_text
 from pate.report import Report, privacy_card, render_html
 from pate.run.manifest import write_manifests
 from pate.run.results import Results
 from pate.run.workplace import Workplace
+from pate.student import StudentModel
 
 
-def write_report_files(place: Workplace, report: Report, results: Results, *, public_settings: str) -> None:
+def write_report_files(
+    place: Workplace, report: Report, results: Results, *, model: StudentModel, public_settings: str
+) -> None:
     """Writes them all. `report.json`, which says that the run is complete, comes last, after the digests of all.
 
     Args:
         place: where the run works; its events are closed.
         report: of the results.
         results: all that the run knows.
+        model: the student that is published.
         public_settings: the settings that may be published, as YAML.
     """
     folder, events, figures = place.folder, place.events, results.figures(report)
@@ -30,6 +40,9 @@ def write_report_files(place: Workplace, report: Report, results: Results, *, pu
         num_hits=report.release.num_hits,
     )
     write_text(folder.release / "privacy_card.md", card)
+    form = model_form(results.dataset, model)
+    form.write(folder.release)
+    write_text(folder.release / "README.md", model_card(form, report))
     write_text(folder.path / "report.html", render_html(report, figures))
     if figures.gaps is not None:
         events.gaps(figures.gaps)
@@ -40,3 +53,19 @@ def write_report_files(place: Workplace, report: Report, results: Results, *, pu
     events.close()
     write_manifests(folder, report.to_json() + "\n")
     report.write(folder.report)
+
+
+def model_form(dataset: Dataset, model: StudentModel) -> ModelForm:
+    """What users of the student have to know: names, preprocessing and threshold, all of them public."""
+    form = dataset.preprocessing
+    return ModelForm(
+        name=dataset.name,
+        kind=dataset.kind,
+        labels=dataset.label_names,
+        input_shape=tuple(model.input_shape),
+        features=() if form is None else form.feature_names,
+        preprocessing=form,
+        threshold=model.threshold,
+        model=model.kind,
+        versions={"pate": __version__, "numpy": np.__version__},
+    )

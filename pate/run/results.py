@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate import __version__
 from pate.accounting import Adjacency
 from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
@@ -39,7 +40,7 @@ from pate.report.metrics import micro_f1, summarized
 from pate.report.precision_recall import PrecisionRecall
 from pate.run.student import Prediction
 
-_PACKAGES = ("pate", "numpy", "scipy", "torch", "scikit-learn", "hydra-core")
+_PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
 _EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
 _UNITS = {
@@ -101,7 +102,7 @@ class Results:
             intervals={name: self._intervals(prediction) for name, prediction in predictions.items()},
             data=self._data_summary(),
             seed=self.seed,
-            versions={package: version(package) for package in _PACKAGES},
+            versions={"pate": __version__} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
             heading=self.heading,
         )

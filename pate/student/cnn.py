@@ -16,7 +16,7 @@ class CNNModel(ImageModel):
 
     kind = "cnn"
 
-    def _network(self) -> ConvNet:
+    def network(self) -> ConvNet:
         """The architecture, as the arrays show it."""
         first, head = self.arrays["layer0.weight"], self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1

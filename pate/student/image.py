@@ -24,10 +24,10 @@ class ImageModel(StudentModel):
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(rows), 1))
-        return members_probabilities(self._network(), dict(self.arrays), rows.reshape(-1, *self.input_shape))
+        return members_probabilities(self.network(), dict(self.arrays), rows.reshape(-1, *self.input_shape))
 
     @abstractmethod
-    def _network(self) -> Network:
+    def network(self) -> Network:
         """The architecture, as arrays and choices show it."""
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pate.student.logistic import LogisticStudent
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, require_rows
-from pate.student.threshold import ThresholdedStudent, matched_threshold
-from pate.validation import InvalidValue, require_count, require_positive
+from pate.student.threshold import ThresholdedStudent, matched_threshold, require_penalties
+from pate.validation import require_count, require_positive
 
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 _SMALLEST_SLACK = 1e-9  # of 1 - leverage
@@ -58,10 +58,7 @@ class LinearStudent(ThresholdedStudent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.penalties) == 0:
-            raise InvalidValue("penalties=(): expected at least one penalty")
-        for penalty in self.penalties:
-            require_positive("penalties", penalty)
+        require_penalties(self.penalties)
         if self.rank is not None:
             require_count("rank", self.rank)
         if self.labels_per_sample is not None:

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, require_rows
-from pate.student.threshold import ThresholdedStudent
-from pate.validation import InvalidValue, require, require_positive
+from pate.student.threshold import ThresholdedStudent, require_penalties
+from pate.validation import require, require_positive
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -56,10 +56,7 @@ class LogisticStudent(ThresholdedStudent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.penalties) == 0:
-            raise InvalidValue("penalties=(): expected at least one penalty")
-        for penalty in self.penalties:
-            require_positive("penalties", penalty)
+        require_penalties(self.penalties)
         require(0 < require_positive("held_out", self.held_out) < 1, "held_out", self.held_out, "a number in (0, 1)")
 
     def fit(

@@ -10,26 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from pate.student.model import StudentModel
+from pate.student.mlp_model import MLPModel
 from pate.student.student import OnEpoch, require_rows
 from pate.student.threshold import ThresholdedStudent
 from pate.validation import require_count, require_non_negative, require_positive
-
-_NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
-
-
-class MLPModel(StudentModel):
-    """The mean of the members' probabilities. Labels that were never released have probability 0."""
-
-    kind = "mlp"
-
-    def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)
-        total = np.zeros((len(rows), bias.shape[-1]), np.float32)
-        for member in range(len(weights)):
-            units = np.maximum(rows @ hidden_weights[member] + hidden_bias[member], 0)
-            total += 0.5 + 0.5 * np.tanh((units @ weights[member] + bias[member]) / 2)
-        return total / np.float32(len(weights)) * self.arrays["released"]
 
 
 @dataclass(frozen=True)

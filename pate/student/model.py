@@ -24,7 +24,7 @@ _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
 _MOST_AXES, _LARGEST_INPUT = 8, 2**28
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
-_NEED_TORCH = ("pate.student.cnn", "pate.student.mlp", "pate.student.resnet50")  # loaded for their kinds alone
+_LOADED_LATER = {"cnn": "cnn", "mlp": "mlp_model", "resnet50": "resnet50"}  # kind: module; two of them need torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +100,9 @@ class StudentModel(ABC):
         """
         folder = Path(folder)
         card = _read_card(folder / _CARD)
-        if card.kind not in StudentModel._kinds:
-            for module in _NEED_TORCH:
-                import_module(module)
-        require_choice("kind", card.kind, tuple(sorted(StudentModel._kinds)))
+        if card.kind not in StudentModel._kinds and card.kind in _LOADED_LATER:
+            import_module(f"pate.student.{_LOADED_LATER[card.kind]}")
+        require_choice("kind", card.kind, tuple(sorted({*StudentModel._kinds, *_LOADED_LATER})))
         model = StudentModel._kinds[card.kind]
         arrays = _read_weights(folder / _WEIGHTS)
         made = model(arrays, card.threshold, card.input_shape, card.num_rows, card.choices)

@@ -16,7 +16,8 @@ class ResNet50Model(ImageModel):
 
     kind = "resnet50"
 
-    def _network(self) -> ResNet50:
+    def network(self) -> ResNet50:
+        """See `ImageModel.network`."""
         return ResNet50(self.arrays["fc.bias"].shape[1], None, int(self.choices.get(_SIZE, 0)) or None)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.student.student import Student
-from pate.validation import require, require_choice
+from pate.validation import InvalidValue, require, require_choice, require_positive
 
 THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
 
@@ -78,6 +79,16 @@ class ThresholdedStudent(Student):
         if self.threshold == "prevalence":
             return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
         return best_threshold(probabilities, labels, metric=str(self.threshold))
+
+
+def require_penalties(penalties: Any) -> None:
+    """Raises unless there is at least one penalty, each > 0."""
+    if not isinstance(penalties, (tuple, list)):
+        raise InvalidValue(f"penalties={penalties}: expected a list of numbers > 0")
+    if len(penalties) == 0:
+        raise InvalidValue("penalties=(): expected at least one penalty")
+    for penalty in penalties:
+        require_positive("penalties", penalty)
 
 
 def best_threshold(

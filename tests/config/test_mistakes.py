@@ -3,13 +3,13 @@ from importlib.util import find_spec
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build, register_configs
 from pate.config.location import CONFIG_FOLDER
-from pate.config.mistakes import explain, explain_choice, require_known_keys
+from pate.config.mistakes import explain, explain_choice, require_known_keys, require_no_dashes
 from pate.validation import InvalidValue
 
 
@@ -45,8 +45,8 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from() -> None:
     ):
         register_configs()
         compose("train", ["hydra/launcher=submitit_local"], return_hydra_config=True)
-    line = "hydra/launcher=submitit_local: expected one of basic; submitit's come with pip install 'pate[slurm]'"
-    assert explain(raised.value) == line
+    hint = "submitit's come with pip install 'pate-multilabel[slurm]'"
+    assert explain(raised.value) == f"hydra/launcher=submitit_local: expected one of basic; {hint}"
 
 
 @pytest.mark.parametrize(
@@ -131,3 +131,40 @@ def test_a_key_that_nothing_reads_is_refused() -> None:
     with pytest.raises(InvalidValue, match=r"num_query: expected a key of .* \(did you mean num_queries\?\)"):
         require_known_keys(config, ("seed", "num_queries"))
     require_known_keys(config, ("seed", "num_query"))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--target_epsilon", "3"], "--target_epsilon: expected it without dashes: target_epsilon=3"),
+        (["--num-queries=3"], "--num-queries=3: expected it without dashes: num_queries=3"),
+        (["--seed"], "--seed: expected it without dashes: seed=VALUE"),
+        (["--data.root", "seed=1"], "--data.root: expected it without dashes: data.root=VALUE"),
+    ],
+)
+def test_settings_need_no_dashes(words: list[str], line: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        require_no_dashes(words, ("target_epsilon", "num_queries", "seed", "data"))
+    assert str(raised.value) == line
+
+
+def test_options_of_hydra_stay_options() -> None:
+    require_no_dashes(["--multirun", "--help", "-m", "--config-dir", "x", "--cfg", "job"], ("seed", "data"))
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("num_queries=abc", "num_queries=abc: expected a whole number"),
+        ("target_epsilon=abc", "target_epsilon=abc: expected a number"),
+        ("redraw=maybe", "redraw=maybe: expected true or false"),
+        ("output_dir=[1]", "output_dir=[1]: expected text"),
+        ("allowed_targets=3", "allowed_targets: expected a list: allowed_targets=[VALUE,VALUE]"),
+        ("teacher.num_teachers=1.5", "teacher.num_teachers=1.5: expected a whole number"),
+    ],
+)
+def test_a_value_of_another_type_is_said_in_plain_words(override: str, line: str) -> None:
+    with pytest.raises(HydraException) as raised, initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        register_configs()
+        compose("train", [override])
+    assert explain(raised.value) == line

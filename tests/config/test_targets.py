@@ -26,7 +26,7 @@ from pate.aggregators import Aggregator
 from pate.config.build import build, class_of
 from pate.config.classes import located
 from pate.config.kinds import kind_of_group, kind_of_parameter
-from pate.data import CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast
+from pate.data import Arrays, CelebA, DigitsGrid, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
@@ -229,7 +229,7 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
 def test_a_data_set_is_one_that_loads_itself() -> None:
     kind = kind_of_group("data")
     found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
-    assert found == {CelebA, DigitsGrid, SynthFaces, WordNet40, Yeast}
+    assert found == {Arrays, CelebA, DigitsGrid, ImageFolder, SynthFaces, Table, WordNet40, Yeast}
 
 
 # What stands within what
@@ -330,5 +330,5 @@ def test_what_an_estimator_may_not_be_given(node: Any, line: str) -> None:
 def test_a_value_that_is_missing_or_that_a_class_cannot_take_is_named() -> None:
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create({"_target_": "pate.data.CelebA", "root": "???"}), "data")
-    with pytest.raises(InvalidValue, match=r"^student: expected settings that LinearStudent takes \(TypeError: "):
+    with pytest.raises(InvalidValue, match=r"^penalties=3: expected a list of numbers > 0$"):
         build(OmegaConf.create({"_target_": "pate.student.LinearStudent", "penalties": 3}), "student")

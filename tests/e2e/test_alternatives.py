@@ -53,4 +53,6 @@ def test_without_opacus_a_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "opacus", None)
     done = call("compare", *ASKED, *words, f"output_dir={tmp_path / 'none'}")
     assert done.returncode == 2
-    assert done.stderr.strip() == "method=dp_sgd: expected Opacus to be installed (pip install 'pate[opacus]')"
+    assert (
+        done.stderr.strip() == "method=dp_sgd: expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
+    )

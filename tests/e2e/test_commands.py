@@ -152,7 +152,7 @@ MISTAKES = {
     "nearest": (["aggregator=stable_topk"], "did you mean stable_top_k"),
     "no such adjacency": (["adjacency=sideways"], "adjacency=sideways: expected one of replace_one, add_remove"),
     "no such key": (["aggregator.tset_std=3"], "aggregator.tset_std: expected a key of the configuration"),
-    "no number": (["aggregator.test_std=much"], "aggregator.test_std: Value 'much'"),
+    "no number": (["aggregator.test_std=much"], "aggregator.test_std=much: expected a number"),
     "no such format": (["format=xml"], "format=xml: expected one of text, json"),
     "no syntax": (["aggregator.test_std"], "aggregator.test_std"),
     "absurd count": ([f"num_queries={10**400}"], "num_queries"),
@@ -264,7 +264,7 @@ def test_published_folder_names_neither_seed_nor_place(whole: Path) -> None:
     card = (release / "privacy_card.md").read_text()
     assert str(config.aggregator.selection_scale) in card, "the noise that was used, not the one before calibration"
     with np.load(release / "release.npz") as arrays:
-        assert set(arrays.files) == {"labels", "answered"}
+        assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
 
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from pate import PATEClassifier
 from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
+from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
 from pate.comparison.shared_data import SharedData
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
@@ -70,9 +71,14 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     method.check(bench)
     method.prepare(bench, SilentMonitor())
     contender = method.at(plan.budget, bench)
-    contender.release(SEED).save(folder / "release.npz")
+    contender.release(SEED).save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
     model: Any = contender.train(SEED).model
     return (folder / "release.npz").read_bytes(), model
+
+
+def names_in(data: Dataset, num_queries: int) -> PublicNames:
+    """What a run writes beside its release."""
+    return PublicNames(data.published_ids[:num_queries], data.label_names)
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
@@ -159,7 +165,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # seeded noise, and one label per query
         model.fit(data.private.inputs, data.private.labels.astype(int), data.public.inputs[:NUM_QUERIES])
-    model.release_.save(tmp_path / "of_classifier.npz")
+    model.release_.save(tmp_path / "of_classifier.npz", names=names_in(data, NUM_QUERIES))
     assert (tmp_path / "of_classifier.npz").read_bytes() == (tmp_path / "release" / "release.npz").read_bytes()
 
 

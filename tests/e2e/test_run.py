@@ -63,7 +63,8 @@ def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: 
 
 def test_release_folder_holds_what_may_be_published_and_nothing_else(finished: Path) -> None:
     names = {path.name for path in (finished / "release").iterdir()}
-    assert names == {"release.npz", "student", "privacy_card.md", "config.yaml", "manifest.json"}
+    texts = {"README.md", "privacy_card.md", "config.yaml", "schema.json", "manifest.json"}
+    assert names == {"release.npz", "student", *texts}
 
 
 def test_folder_is_the_owners_alone(finished: Path) -> None:

@@ -65,7 +65,7 @@ def check_wheel(wheel: Path) -> None:
     assert configuration - inside == set()
     assert {"pate/data/wordnet/wordnet40.npz", "pate/py.typed", "pate/report/page.html"} <= inside
     assert {Path(name).name for name in inside if "/licenses/" in name} == {"LICENSE", "LICENSE-WORDNET"}
-    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate"}
+    assert {name.partition("/")[0].partition("-")[0] for name in inside} == {"pate", "pate_multilabel"}
 
 
 def check_source(source: Path) -> None:

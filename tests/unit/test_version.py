@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import pate
+from pate.cli.app import DISTRIBUTION
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,3 +20,29 @@ def test_all_places_say_the_same_version() -> None:
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert cited is not None
     assert project["version"] == pate.__version__ == cited[1]
+
+
+COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_says_whose_it_is(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, _, function = COMMANDS[command].partition(":")
+    monkeypatch.setattr("sys.argv", [command, "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        getattr(importlib.import_module(module), function)()
+    assert capsys.readouterr().out == f"{command} of {DISTRIBUTION} {pate.__version__}, imported as pate\n"
+
+
+def test_the_distribution_has_one_name_everywhere() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
+    folders = ("pate", "conf", "docs", "scripts", "examples", "tests")
+    pages = [
+        path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".md", ".yaml")
+    ]
+    other = re.compile(r"pip install '?pate(?:\[|'|$)", re.MULTILINE)
+    texts = {path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *pages]}
+    assert [str(path) for path, text in texts.items() if other.search(text)] == []
+    assert other.search("pip install 'pate" + "[yeast]'")

@@ -20,7 +20,7 @@ from pate.validation import require_count
 
 
 class PldAccountant(Accountant):
-    """Composes the privacy-loss distributions of dominating pairs; needs dp-accounting (`pip install 'pate[pld]'`).
+    """Composes the privacy-loss distributions of dominating pairs; needs dp-accounting, the extra `pld`.
 
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is replaced by a pair that dominates it in both directions: the largest hockey stick between

@@ -109,7 +109,7 @@ def _load(module: str) -> ModuleType:
     try:
         return import_module(f"dp_accounting.pld.{module}")
     except ModuleNotFoundError as error:
-        rule = "dp-accounting to be installed (pip install 'pate[pld]')"
+        rule = "dp-accounting to be installed (pip install 'pate-multilabel[pld]')"
         raise InvalidValue(f"accountant=pld: expected {rule}") from error
 
 

@@ -18,7 +18,7 @@ from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, has_table, r
 from pate.data.dataset import Dataset, Split
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
-from pate.validation import InvalidValue, require_choice, require_count
+from pate.validation import InvalidValue, require_choice, require_count, require_path
 
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
@@ -68,6 +68,7 @@ class CelebA:
     cache: Path | str | None = None
 
     def __post_init__(self) -> None:
+        require_path("data.root", self.root)
         require_count("image_size", self.image_size)
         require_choice("missing", self.missing, _LACKING)
         for name in ("crop", "limit"):
@@ -111,9 +112,9 @@ class CelebA:
             inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
             return Split(inputs, attributes.labels[rows], record_ids[rows], group_ids[rows])
 
-        splits = {role: split(rows) for role, rows in rows_of.items()}
+        private, public, test = (split(rows_of[role]) for role in ("private", "public", "test"))
         real = not (folder / MARKER).exists()
-        return Dataset(name="celeba", real=real, kind="images", label_names=attributes.names, **splits)
+        return Dataset("celeba", real, "images", attributes.names, private, public, test)
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()

@@ -84,8 +84,7 @@ class SynthFaces:
             return Split(inputs, labels[rows], record_ids[rows], record_ids[rows])
 
         private, public, test = map(split, np.split(np.arange(count), ends[:-1]))
-        parts = {"private": private, "public": public, "test": test}
-        return Dataset(name="synth_faces", real=False, kind="images", label_names=NAMES, **parts)
+        return Dataset("synth_faces", False, "images", NAMES, private, public, test)
 
     def _levels(self, count: int, stage: Stage) -> NDArray[np.uint8]:
         shape = (count, 3, self.image_size, self.image_size)

@@ -21,7 +21,7 @@ _ANSWER_S = 10
 
 @dataclass(frozen=True)
 class RayEngine(Engine):
-    """Trains chunks of teachers as tasks of Ray (optional: `pip install 'pate[ray]'`).
+    """Trains chunks of teachers as tasks of Ray (optional: `pip install 'pate-multilabel[ray]'`).
 
     This process alone writes checkpoints, so nodes need no shared disk: each chunk's teachers are saved here as soon
     as they are trained. A worker or node that dies costs the teachers it was training, which Ray starts again
@@ -142,5 +142,5 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise InvalidValue("engine=ray: expected Ray to be installed: pip install 'pate[ray]'") from error
+        raise InvalidValue("engine=ray: expected Ray to be installed: pip install 'pate-multilabel[ray]'") from error
     return ray

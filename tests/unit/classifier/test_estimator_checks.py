@@ -15,7 +15,7 @@ from pate import PATEClassifier
 CLASSIFIER = PATEClassifier(LogisticRegression(), n_teachers=3, epsilon=2000.0, public_fraction=0.5, allow_useless=True)
 SKIPPED = {
     "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API; inputs become numpy arrays anyway",
-    "check_classifier_data_not_an_array": "needs pandas, which is no dependency",
+    "check_classifier_data_not_an_array": "needs pandas, which is optional",
     "check_classifiers_multilabel_output_format_decision_function": "there is no decision_function",
 }
 

@@ -48,7 +48,9 @@ def test_the_version_is_read_not_imported(tmp_path):
 
 def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InvalidValue, match=r"teacher=resnet50: expected torchvision .* pip install 'pate\[vision\]'"):
+    with pytest.raises(
+        InvalidValue, match=r"teacher=resnet50: expected torchvision .* pip install 'pate-multilabel\[vision\]'"
+    ):
         torchvision_models()
     with pytest.raises(InvalidValue, match="expected torchvision to be installed"):
         ResNet50Student()  # not once it has labels to learn from, which were paid for

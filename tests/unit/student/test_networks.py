@@ -60,7 +60,7 @@ def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     loaded = StudentModel.load(tmp_path / "a")
     assert (loaded.predict_proba(others[0]) == model.predict_proba(others[0])).all()
-    assert loaded._network() == model._network()
+    assert loaded.network() == model.network()
 
 
 def test_few_answers(answered, others, tmp_path):

@@ -1,0 +1,140 @@
+"""A published bundle, read back: probabilities and labels by name, for tables, arrays and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.bundle.form import SCHEMA, ModelForm
+from pate.files.manifest import MANIFEST, Manifest, file_digest
+from pate.files.reading import damaged
+from pate.student.model import StudentModel
+from pate.validation import InvalidValue, require, require_array
+
+_REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
+_NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
+_LEVELS = np.float32(255)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A student and what it takes to use it.
+
+    Attributes:
+        form: inputs, labels and threshold, by name.
+        model: the student.
+    """
+
+    form: ModelForm
+    model: StudentModel
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """Reads a `release/` folder: numbers, JSON and nothing that is run. No file of it that was altered is used.
+
+        Raises:
+            InvalidValue: no such folder; a file that is gone, altered or damaged; one written by a later version.
+        """
+        path = Path(folder)
+        require(path.is_dir(), "release", path, "the folder release/ of a finished run, or a copy of it")
+        if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
+            raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
+        _require_unaltered(path)
+        form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
+        said, found = (form.input_shape, form.model), (tuple(model.input_shape), model.kind)
+        if said != found or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(
+            form.labels
+        ):
+            raise damaged(path / SCHEMA, "the schema of the model beside it", "that of another", _REMEDY)
+        return cls(form, model)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels, in the order of the columns of what is predicted."""
+        return self.form.labels
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each number of an input, or none."""
+        return self.form.features
+
+    def predict_proba(self, data: Any) -> NDArray[np.float32]:
+        """Probabilities `[n, L]`.
+
+        Args:
+            data: for a model of tables a DataFrame, a pyarrow table or a mapping of columns, with the columns that the
+                public file had, in any order; others are not read. For a model of pictures a list of their files or of
+                PIL images, or an array of bytes `[n, channels, height, width]`. For any an array of inputs as the model
+                takes them, `[n, …]`: `form.input_shape` and `feature_names` say which.
+
+        Raises:
+            InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite.
+        """
+        return self.model.predict_proba(self.inputs(data))
+
+    def predict(self, data: Any) -> NDArray[np.bool_]:
+        """Labels, bool `[n, L]`: those whose probability reaches the threshold."""
+        return self.decide(self.predict_proba(data))
+
+    def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """The labels of probabilities `[n, L]`."""
+        return np.asarray(probabilities >= np.asarray(self.model.threshold, np.float32))
+
+    def to_onnx(self, path: str | PathLike[str]) -> None:
+        """Writes the model as an ONNX graph, from `inputs` (as `Bundle.inputs` gives them) to `probabilities`.
+
+        Raises:
+            InvalidValue: onnx is not installed; a kind of student that has no graph.
+        """
+        from pate.bundle.onnx_export import write_onnx
+
+        write_onnx(self.form, self.model, Path(path))
+
+    def inputs(self, data: Any) -> NDArray[np.float32]:
+        """The model's inputs, float32 `[n, …]`; see `predict_proba`."""
+        form = self.form.preprocessing
+        if not isinstance(data, np.ndarray):
+            if form is not None:
+                return form.inputs(data)
+            if hasattr(data, "columns"):
+                rule = (
+                    f"an array of shape [n, {', '.join(map(str, self.form.input_shape))}]; this model knows no columns"
+                )
+                raise InvalidValue(f"data={type(data).__name__}: expected {rule}")
+        array = require_array("data", data)
+        shape = "".join(f", {size}" for size in self.form.input_shape)
+        columns = (
+            ", or a DataFrame with the columns of the public file" if self.form.kind == "features" and form else ""
+        )
+        require(array.shape[1:] == self.form.input_shape, "data.shape", array.shape, f"[n{shape}]{columns}")
+        if self.form.kind == "images" and array.dtype == np.uint8:
+            return array.astype(np.float32) / _LEVELS
+        return array.astype(np.float32)
+
+
+def load(folder: str | PathLike[str]) -> Bundle:
+    """Reads the model that a run published: see `Bundle.load`.
+
+    >>> load("nowhere")
+    Traceback (most recent call last):
+        ...
+    pate.validation.InvalidValue: release=nowhere: expected the folder release/ of a finished run, or a copy of it
+    """
+    return Bundle.load(folder)
+
+
+def _require_unaltered(folder: Path) -> None:
+    """Raises unless the files that are used are those of the manifest; what else lies there is not looked at."""
+    rule = "the digests of a published model"
+    listed = Manifest.read(folder, rule=rule, remedy=_REMEDY).sha256
+    for name in _NEEDED:
+        if name not in listed:
+            raise damaged(folder / MANIFEST, f"{rule}, {name} among them", "it is not", _REMEDY)
+        found = file_digest(folder / name, rule="a file of a published model", remedy=_REMEDY)
+        if found != listed[name]:
+            raise damaged(folder / name, "the file as it was published", "it is another", _REMEDY)

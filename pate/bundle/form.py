@@ -1,0 +1,115 @@
+"""`schema.json`: what goes into a model and what comes out of it, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from pate.data import ImageForm, Preprocessing, TableSchema
+from pate.files.atomic import write_text
+from pate.files.reading import DamagedFile, damaged, read_json
+from pate.files.strict_json import plain
+from pate.validation import InvalidValue, require, require_text
+
+SCHEMA = "schema.json"
+"""Its name in the bundle."""
+
+_VERSION = 1
+_RULE = "the schema of a published model"
+_KINDS = ("features", "images")
+
+
+@dataclass(frozen=True)
+class ModelForm:
+    """Inputs, labels and threshold of a model, all of it public: no private record had a part in it.
+
+    Attributes:
+        name: of the data set.
+        kind: "features" or "images".
+        labels: their names, in the order of the model's outputs.
+        input_shape: of one input, as the model takes it.
+        features: a name for each number of an input; none where there are none.
+        preprocessing: how inputs are made of a table or of pictures; None where they are given.
+        threshold: the probability from which a label is predicted, for all labels or for each.
+        model: the kind of student.
+        versions: of what wrote it.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    input_shape: tuple[int, ...]
+    features: tuple[str, ...]
+    preprocessing: Preprocessing | None
+    threshold: float | tuple[float, ...]
+    model: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Into a bundle's folder."""
+        said = {
+            "format": _VERSION,
+            "name": self.name,
+            "kind": self.kind,
+            "labels": self.labels,
+            "input_shape": self.input_shape,
+            "features": self.features,
+            "preprocessing": None if self.preprocessing is None else self.preprocessing.plain(),
+            "threshold": self.threshold,
+            "model": self.model,
+            "versions": self.versions,
+        }
+        write_text(folder / SCHEMA, json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path, *, remedy: str) -> Self:
+        """From a bundle's folder.
+
+        Raises:
+            InvalidValue: it is not there, is damaged, or is of a later version.
+        """
+        path = folder / SCHEMA
+        said = read_json(path, rule=_RULE, remedy=remedy)
+        if isinstance(said, dict) and isinstance(version := said.get("format"), int) and version > _VERSION:
+            raise InvalidValue(f"release={folder}: expected a bundle of format {_VERSION}; install a later version")
+        try:
+            return cls._read(said)
+        except DamagedFile:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise damaged(path, _RULE, f"{type(error).__name__}: {error}", remedy) from None
+
+    @classmethod
+    def _read(cls, said: Any) -> Self:
+        labels = tuple(require_text("labels", name) for name in said["labels"])
+        require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
+        require(said["kind"] in _KINDS, "kind", said["kind"], " or ".join(_KINDS))
+        threshold = said["threshold"]
+        form = cls(
+            name=require_text("name", said["name"]),
+            kind=said["kind"],
+            labels=labels,
+            input_shape=tuple(int(size) for size in said["input_shape"]),
+            features=tuple(map(str, said["features"])),
+            preprocessing=_preprocessing(said["preprocessing"]),
+            threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),
+            model=str(said["model"]),
+            versions={str(key): str(value) for key, value in said["versions"].items()},
+        )
+        if form.preprocessing is not None:
+            found = form.preprocessing.input_shape
+            require(found == form.input_shape, "preprocessing", found, f"inputs of shape {form.input_shape}")
+        return form
+
+
+def _preprocessing(said: Any) -> Preprocessing | None:
+    if said is None:
+        return None
+    if said["kind"] == TableSchema.kind:
+        return TableSchema.read(said, name="preprocessing")
+    if said["kind"] == ImageForm.kind:
+        return ImageForm.read(said)
+    raise InvalidValue(f"preprocessing.kind={said['kind']}: expected {TableSchema.kind} or {ImageForm.kind}")

@@ -1,0 +1,163 @@
+"""The README of a published model: a model card in Hugging Face's format, with nothing in it that no epsilon covers."""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Any
+
+import yaml
+
+from pate.bundle.form import ModelForm
+from pate.report import Report
+from pate.report.card import cell
+from pate.report.privacy_coverage import SEEDED_WARNING
+from pate.report.tables import guarantee
+
+_MOST_COLUMNS = 60
+_COMMENTS = 44
+_TASKS = {"features": "tabular-classification", "images": "image-classification"}
+_UNCOVERED = (
+    "accuracy, balanced accuracy, micro-F1, macro-F1, mean average precision on the owner's test records",
+    "how the student compares with models of the private records",
+    "accuracy of the teachers and of the released labels",
+)
+
+_CARD = Template("""---
+$head---
+
+# $title
+
+A model that says which of $num_labels labels hold for a record: $labels.
+
+It was trained on public records alone, and on labels for them that an ensemble of teachers voted on. The teachers were
+trained on private records, which nobody else has seen, and their votes were released with noise:
+$promise [The privacy card](privacy_card.md) says what that means.
+
+## How to use it
+
+```sh
+pip install 'pate-multilabel[table]'
+$command
+```
+
+```python
+import pate
+
+model = pate.load("release/")
+$python
+model.labels                                # the columns of both
+```
+
+$inputs
+
+## Figures
+
+| figure | value | covered by the epsilon |
+|---|---|---|
+$rows
+
+What is not covered was computed from records that no epsilon protects, so it is not in this folder. Only the owner of
+the private records has it.
+
+## Files
+
+| file | holds |
+|---|---|
+| `student/` | the weights (safetensors: numbers, no code) and what was chosen with them |
+| `schema.json` | labels, features, how inputs are made, threshold, versions |
+| `release.npz` | what was released: `labels`, `answered`, `record_ids` of public records, `label_names` |
+| `privacy_card.md` | the guarantee, and what it does not cover |
+| `config.yaml` | settings that are public |
+| `manifest.json` | SHA-256 of these files; loading checks it |
+""")
+
+_USES = {
+    "table": (
+        "pate-predict release=release/ data=new.csv output=predictions.csv",
+        "a DataFrame with the columns below",
+    ),
+    "images": (
+        "pate-predict release=release/ data=pictures/ output=predictions.csv",
+        "a list of files, or of PIL images",
+    ),
+    "none": ("pate-predict release=release/ data=inputs.npy output=predictions.csv", "an array of inputs"),
+}
+
+
+def model_card(form: ModelForm, report: Report) -> str:
+    """Renders the card as Markdown with a head in YAML.
+
+    It is given public names, and of the report it reads the price and the release alone, so no score on true labels can
+    get in.
+    """
+    kind = "none" if form.preprocessing is None else form.preprocessing.kind
+    command, data = _USES[kind]
+    python = "\n".join(
+        f"{name} = model.{method}(data)".ljust(_COMMENTS) + f"# {said}"
+        for name, method, said in (("probabilities", "predict_proba", data), ("labels", "predict", "true or false"))
+    )
+    return _CARD.substitute(
+        head=yaml.safe_dump(_head(form, report), sort_keys=False, allow_unicode=True),
+        title=cell(f"{form.name}, a private student"),
+        num_labels=len(form.labels),
+        labels=", ".join(f"`{cell(name)}`" for name in form.labels),
+        promise=_promise(report),
+        command=command,
+        python=python,
+        inputs=_inputs(form),
+        rows="\n".join(_rows(report)),
+    )
+
+
+def _promise(report: Report) -> str:
+    seeded = f" The noise was seeded: {SEEDED_WARNING}." if report.privacy.noise_seeded else ""
+    return f"{guarantee(report.privacy)}.{seeded}"
+
+
+def _head(form: ModelForm, report: Report) -> dict[str, Any]:
+    task = _TASKS[form.kind]
+    rate = round(report.release.answer_rate, 4)
+    metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
+    source = {"name": f"labels released for public records of {form.name}", "type": form.name}
+    return {
+        "library_name": "pate-multilabel",
+        "license": "other",
+        "pipeline_tag": task,
+        "tags": ["differential-privacy", "pate", "multi-label-classification", f"student-{form.model}"],
+        "model-index": [
+            {
+                "name": f"{form.name}-{form.model}",
+                "results": [{"task": {"type": task}, "dataset": source, "metrics": metrics}],
+            }
+        ],
+    }
+
+
+def _rows(report: Report) -> list[str]:
+    release = report.release
+    rows = [("queries that were answered", f"{release.num_answered} of {release.num_queries}", "yes")]
+    rows += [(name, "not published", "no") for name in _UNCOVERED]
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _inputs(form: ModelForm) -> str:
+    """What a user has to bring."""
+    if form.preprocessing is None:
+        shape = ", ".join(("n", *map(str, form.input_shape)))
+        return f"Inputs are arrays `[{shape}]`, made as those of the data set {cell(form.name)}."
+    if form.preprocessing.kind == "images":
+        _, height, width = form.input_shape
+        return f"Pictures of any size are brought to {height} x {width} pixels."
+    columns = form.preprocessing.plain()["columns"]
+    shown = [f"| {cell(name)} | {column['kind']} | {_range(column)} |" for name, column in columns.items()]
+    more = f"\nand {len(shown) - _MOST_COLUMNS} more, in `schema.json`.\n" if len(shown) > _MOST_COLUMNS else ""
+    head = "Columns of a table, in any order; others are not read. Ranges and categories are those of the public file."
+    return "\n".join([head, "", "| column | kind | range |", "|---|---|---|", *shown[:_MOST_COLUMNS]]) + more
+
+
+def _range(column: dict[str, Any]) -> str:
+    if column["kind"] == "category":
+        return cell(", ".join(column["categories"][:10]) + (", …" if len(column["categories"]) > 10 else ""))
+    if column["kind"] == "date":
+        return "dates such as 2025-01-31"
+    return f"{column['min']:g} to {column['max']:g}"

@@ -1,0 +1,150 @@
+"""A published model as an ONNX graph: inputs as the model takes them, probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.bundle.form import ModelForm
+from pate.files.atomic import replacing
+from pate.student.model import StudentModel
+from pate.validation import InvalidValue, require
+
+_OPSET, _IR = 17, 8
+INPUTS, PROBABILITIES = "inputs", "probabilities"
+"""The names of what goes in and what comes out."""
+
+
+def write_onnx(form: ModelForm, model: StudentModel, path: Path) -> None:
+    """Writes the graph: float32 `inputs [n, …]` to float32 `probabilities [n, L]`, names in its metadata.
+
+    Inputs are those of `Bundle.inputs`: what makes them of tables and pictures is no part of the graph. Probabilities
+    differ from those of `Bundle.predict_proba` by rounding alone, less than 1e-5.
+
+    Raises:
+        InvalidValue: onnx is not installed; a student of a kind that has no graph.
+    """
+    onnx = _onnx()
+    require(model.kind in _WRITERS, "model", model.kind, f"one of {', '.join(_WRITERS)}")
+    made = _WRITERS[model.kind](onnx, model, len(form.labels))
+    known = {
+        "labels": "\n".join(form.labels),
+        "features": "\n".join(form.features),
+        "threshold": " ".join(map(str, np.ravel(model.threshold).tolist())),
+    }
+    onnx.helper.set_model_props(made, known)
+    onnx.checker.check_model(made)
+    with replacing(path) as file:
+        file.write(made.SerializeToString(deterministic=True))
+
+
+@dataclass
+class _Graph:
+    """Nodes and constants so far, for inputs `[n, d]`."""
+
+    onnx: Any
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def constant(self, array: Any) -> str:
+        """A constant's name."""
+        name = f"constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
+        return name
+
+    def add(self, kind: str, *inputs: Any, **attributes: Any) -> str:
+        """The name of what an operation gives; arrays among its inputs become constants."""
+        names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
+        name = f"value{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [name], **attributes))
+        return name
+
+    def made(self, model: StudentModel, last: str, num_labels: int) -> Any:
+        """The whole model."""
+        onnx = self.onnx
+        self.nodes.append(onnx.helper.make_node("Identity", [last], [PROBABILITIES]))
+        values = [
+            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", *shape])
+            for name, shape in ((INPUTS, model.input_shape), (PROBABILITIES, (num_labels,)))
+        ]
+        graph = onnx.helper.make_graph(self.nodes, model.kind, values[:1], values[1:], self.constants)
+        opset = onnx.helper.make_opsetid("", _OPSET)
+        return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=_IR, producer_name="pate-multilabel")
+
+
+def _linear(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    scores = graph.add("Add", graph.add("MatMul", rows, arrays["weights"]), arrays["bias"])
+    return graph.add("Clip", scores, np.float32(0), np.float32(1))
+
+
+def _logistic(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    return graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", rows, arrays["weights"]), arrays["bias"]))
+
+
+def _low_rank(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    features = graph.add("MatMul", graph.add("Sub", rows, arrays["center"]), arrays["projection"])
+    lengths = graph.add("ReduceL2", features, axes=[1], keepdims=1)
+    flat = graph.add("Cast", graph.add("Equal", lengths, np.float32(0)), to=graph.onnx.TensorProto.FLOAT)
+    scores = graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), arrays["weights"])
+    distance = graph.add("Div", graph.add("Sub", scores, arrays["thresholds"]), arrays["spreads"])
+    return graph.add("Sigmoid", distance)
+
+
+def _mlp(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    members = []
+    for hidden_weights, hidden_bias, weights, bias in zip(
+        *(arrays[name] for name in ("hidden_weights", "hidden_bias", "weights", "bias")), strict=True
+    ):
+        units = graph.add("Relu", graph.add("Add", graph.add("MatMul", rows, hidden_weights), hidden_bias))
+        members.append(graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", units, weights), bias)))
+    return graph.add("Mul", graph.add("Mean", *members), arrays["released"])
+
+
+def _of_rows(build: Callable[[_Graph, str, Mapping[str, NDArray[np.float32]]], str]) -> Callable[..., Any]:
+    """The writer of a student on flat inputs."""
+
+    def write(onnx: Any, model: StudentModel, num_labels: int) -> Any:
+        graph = _Graph(onnx)
+        rows = graph.add("Flatten", INPUTS, axis=1) if len(model.input_shape) > 1 else INPUTS
+        return graph.made(model, build(graph, rows, model.arrays), num_labels)
+
+    return write
+
+
+def _of_images(onnx: Any, model: Any, num_labels: int) -> Any:
+    """The writer of a network on images, by torch's own exporter."""
+    if "constant" in model.arrays:
+        graph = _Graph(onnx)
+        none = graph.add("Mul", graph.add("Flatten", INPUTS, axis=1), np.float32(0))
+        zeros = graph.add("MatMul", none, np.zeros((int(np.prod(model.input_shape)), num_labels), np.float32))
+        return graph.made(model, graph.add("Add", zeros, model.arrays["constant"]), num_labels)
+    from pate.bundle.torch_module import exported
+
+    made = onnx.load_model_from_string(exported(model, INPUTS, PROBABILITIES, _OPSET))
+    made.producer_name = "pate-multilabel"
+    return made
+
+
+_WRITERS: dict[str, Callable[..., Any]] = {
+    "linear": _of_rows(_linear),
+    "logistic": _of_rows(_logistic),
+    "low_rank": _of_rows(_low_rank),
+    "mlp": _of_rows(_mlp),
+    "cnn": _of_images,
+    "resnet50": _of_images,
+}
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.helper
+        import onnx.numpy_helper
+    except ModuleNotFoundError as error:
+        raise InvalidValue("to_onnx: expected onnx: pip install 'pate-multilabel[onnx]'") from error
+    return onnx

@@ -1,0 +1,135 @@
+"""pate-predict: what a published model says of new records, by the names of its labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.text import Text
+
+from pate.bundle import Bundle
+from pate.cli.app import run_app
+from pate.data import ImageForm, TableSchema
+from pate.data.table import TableFile
+from pate.data.table.cells import as_texts
+from pate.data.table.schema import require_columns
+from pate.files.arrays import UNREADABLE, read_array, read_arrays
+from pate.files.atomic import replacing
+from pate.files.reading import read_bytes
+from pate.validation import InvalidValue, require
+
+_RULES = {
+    "release": "the folder release/ of a finished run",
+    "data": "the file of the records, or the folder of the pictures",
+    "output": "the file to write, such as predictions.csv",
+}
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+_AT_ONCE = 256
+
+Block = tuple[list[str], NDArray[np.float32]]
+"""The names of some records, and the inputs of a model for them."""
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(predict, "predict")
+
+
+def predict(config: DictConfig) -> None:
+    """Reads the bundle and the records, a block at a time, and writes a row for each record."""
+    for name, rule in _RULES.items():
+        if OmegaConf.is_missing(config, name) or config[name] is None:
+            raise InvalidValue(f"{name}=???: expected {rule}")
+    bundle, output = Bundle.load(str(config.release)), Path(str(config.output))
+    require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
+    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    count = 0
+    with replacing(output) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        rows = csv.writer(text)
+        rows.writerow(
+            [config.id or "row", *(name for label in bundle.labels for name in (label, f"{label}_probability"))]
+        )
+        for names, inputs in blocks(bundle, Path(str(config.data)), config.id, config.encoding):
+            probabilities = bundle.model.predict_proba(inputs)
+            rows.writerows(_cells(names, probabilities, bundle.decide(probabilities)))
+            count += len(names)
+        text.flush()
+        text.detach()
+    said = f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability"
+    Console(stderr=True, highlight=False).print(Text(said), soft_wrap=True)
+
+
+def blocks(bundle: Bundle, path: Path, identity: str | None, encoding: str) -> Iterator[Block]:
+    """Records as the model takes them, with a name each: a row's number from 1, a cell, or a file's name."""
+    form = bundle.form.preprocessing
+    if path.suffix in (".npy", ".npz"):
+        inputs = bundle.inputs(_array(path))
+        yield list(map(str, range(1, len(inputs) + 1))), inputs
+    elif isinstance(form, ImageForm):
+        yield from _pictures(form, path)
+    elif isinstance(form, TableSchema):
+        yield from _table(form, TableFile(path, "data", encoding), identity)
+    else:
+        rule = f"an array of shape [n, {', '.join(map(str, bundle.form.input_shape))}] in an .npy file"
+        raise InvalidValue(f"data={path}: expected {rule}; this model knows no columns")
+
+
+def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:
+    names = file.names
+    if identity is not None and identity not in names:
+        raise InvalidValue(f"id={identity}: expected a column of data={file.path}")
+    require_columns("data", names, schema.names)
+    done = 0
+    for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
+        inputs = schema.inputs(batch, first_row=done)
+        numbers = range(done + 1, done + 1 + len(inputs))
+        texts = [str(number) for number in numbers]
+        if identity is not None:
+            texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
+        done += len(inputs)
+        yield texts, inputs
+    require(done > 0, "data", file.path, "at least one row")
+
+
+def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in _PICTURES)
+    require(len(files) > 0, "data", path, f"a folder with pictures ({', '.join(_PICTURES)}), or one picture")
+    for first in range(0, len(files), _AT_ONCE):
+        some = files[first : first + _AT_ONCE]
+        levels = np.stack([form.levels(file, f"data={file}") for file in some])
+        names = [file.name if path.is_file() else file.relative_to(path).as_posix() for file in some]
+        yield names, levels.astype(np.float32) / np.float32(255)
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, or the only one, or `inputs`, of an .npz file."""
+    remedy = "save it with numpy.save(FILE, inputs)"
+    if path.suffix == ".npz":
+        arrays = read_arrays(path, remedy=remedy, most=2**36)
+        if len(arrays) == 1:
+            return next(iter(arrays.values()))
+        require("inputs" in arrays, "data", path, "an array `inputs`")
+        return arrays["inputs"]
+    content = read_bytes(path, rule="an .npy file", remedy=remedy)
+    try:
+        return read_array(io.BytesIO(content), len(content))
+    except UNREADABLE as error:
+        raise InvalidValue(f"data={path}: expected an array of numbers; {remedy}") from error
+
+
+def _cells(names: list[str], probabilities: NDArray[np.float32], labels: NDArray[np.bool_]) -> Iterator[list[Any]]:
+    for name, row, held in zip(names, probabilities.tolist(), labels.tolist(), strict=True):
+        pairs = zip(held, row, strict=True)
+        yield [name, *(cell for label, probability in pairs for cell in (int(label), f"{probability:.6g}"))]
+
+
+if __name__ == "__main__":
+    main()

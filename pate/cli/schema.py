@@ -1,0 +1,69 @@
+"""pate-schema: what a public table says of its columns, as a file that people may change."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from rich import box
+from rich.console import Console
+from rich.table import Table as Shown
+from rich.text import Text
+
+from pate.cli.app import run_app
+from pate.data.table import Table, TableSchema
+from pate.validation import InvalidValue, require
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(write_schema, "table_schema")
+
+
+def write_schema(config: DictConfig) -> None:
+    """Reads the public table, writes its schema and shows it."""
+    for name, rule in (
+        ("data", "the file of the public records"),
+        ("output", "the file to write, such as schema.yaml"),
+    ):
+        if OmegaConf.is_missing(config, name) or config[name] is None:
+            raise InvalidValue(f"{name}=???: expected {rule}")
+    output = Path(str(config.output))
+    require(not os.path.lexists(output), "output", output, "the name of a new file: somebody may have changed this one")
+    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    schema = schema_of(config)
+    schema.write(output)
+    _print(schema, output)
+
+
+def schema_of(config: DictConfig) -> TableSchema:
+    """The schema of the public table that a configuration names."""
+    file = str(config.data)
+    table = Table(
+        public=file if config.split is None else None,
+        path=None if config.split is None else file,
+        split=config.split,
+        labels=tuple(config.labels),
+        group=config.group,
+        id=config.id,
+        drop=tuple(config.drop),
+        encoding=config.encoding,
+    )
+    return table.public_schema()
+
+
+def _print(schema: TableSchema, output: Path) -> None:
+    console = Console()
+    table = Shown(box=box.SIMPLE_HEAD, show_edge=False)
+    for heading in ("column", "kind", "features", "missing"):
+        table.add_column(heading)
+    for column in schema.columns:
+        number = str(len(column.feature_names)) if column.feature_names else "none: leave it out, or change its kind"
+        table.add_row(Text(column.name), column.kind, number, "yes" if column.missing else "")
+    console.print(table)
+    console.print(Text(f"{output}: of the public file alone; data.schema={output} uses it"), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Arrays in files: inputs and labels as they are, in one .npz or in several .npy."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Dataset, Kind, Split
+from pate.data.pixels import Pixels
+from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
+from pate.files.reading import read_bytes
+from pate.validation import InvalidValue, require, require_text
+
+_SPLITS = ("private", "public", "test")
+_REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
+_MOST_BYTES = 2**38
+_FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
+_BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), "label_names": ArrayForm("U", (None,))}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Records in .npz files, or in folders of .npy files, one a split. Each holds arrays by name.
+
+    * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
+    * `labels`: 0 and 1, `[n, L]`;
+    * `groups`, where rows belong together: whole numbers `[n]`, the same for rows of one person;
+    * `ids`, where records have numbers of their own: whole numbers `[n]`, those of public records are published;
+    * `label_names`, in one of the files at least, or `labels=` here: texts `[L]`.
+
+    Attributes:
+        private: file of the private records.
+        public: file of the public ones; the first are asked about, so shuffle them before you save them.
+        test: file of the records that measure.
+        labels: names of the labels; none for those of the files, or else label_0, label_1, …
+        name: of the data set, in the report and on the card.
+
+    Raises:
+        InvalidValue: settings that are no texts. What is wrong with a file is said by `load`.
+    """
+
+    private: str | None = None
+    public: str | None = None
+    test: str | None = None
+    labels: tuple[str, ...] = ()
+    name: str = field(default="arrays", metadata={"public": True})
+
+    def __post_init__(self) -> None:
+        require_text("data.name", self.name)
+        good = isinstance(self.labels, (list, tuple)) and all(isinstance(each, str) for each in self.labels)
+        require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
+        object.__setattr__(self, "labels", tuple(self.labels))
+
+    def load(self) -> Dataset:
+        """Reads the files; groups, where there are none, are the records themselves."""
+        files = {split: _read(f"data.{split}", getattr(self, split)) for split in _SPLITS}
+        grouped = [split for split in _SPLITS if "groups" in files[split]]
+        if 0 < len(grouped) < len(_SPLITS):
+            lacking = next(split for split in _SPLITS if split not in grouped)
+            raise InvalidValue(f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it")
+        parts = {split: _split(f"data.{split}", place, files[split]) for place, split in enumerate(_SPLITS)}
+        public = files["public"].get("ids", np.arange(len(parts["public"])))
+        kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
+        private, public_records, test = (parts[split] for split in _SPLITS)
+        names = self._names(files)
+        return Dataset(self.name, True, kind, names, private, public_records, test, public_ids=public)
+
+    def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
+        count = files["private"]["labels"].shape[1]
+        told = [tuple(arrays["label_names"].tolist()) for arrays in files.values() if "label_names" in arrays]
+        names = self.labels or (told[0] if told else tuple(f"label_{number}" for number in range(count)))
+        require(len(names) == count, "data.labels", len(names), f"{count} names, one for each column of labels")
+        require(len(set(told)) < 2, "label_names", len(set(told)), "the same in every file")
+        return names
+
+
+def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
+    """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
+    require(isinstance(file, str), name, file, "an .npz file with inputs and labels")
+    path = Path(str(file))
+    if path.is_dir():
+        known = [each for each in (*_FORMS, *_BESIDE) if (path / f"{each}.npy").is_file()]
+        arrays = {each: _npy(path / f"{each}.npy") for each in known}
+        for each in _FORMS:
+            require(each in arrays, name, path, f"a folder with {each}.npy")
+        return arrays
+    require(path.is_file(), name, path, "an .npz file that is there, or a folder with inputs.npy and labels.npy")
+    return read_arrays(path, _FORMS, beside=_BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
+
+
+def _npy(path: Path) -> NDArray[Any]:
+    content = read_bytes(path, rule="an .npy file", remedy="save it with numpy.save")
+    try:
+        return read_array(io.BytesIO(content), len(content), kinds="biufU")
+    except UNREADABLE as error:
+        raise InvalidValue(f"file={path}: expected an array of numbers; save it with numpy.save") from error
+
+
+def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
+    inputs, labels = arrays["inputs"], arrays["labels"]
+    require(labels.ndim == 2 and len(labels) == len(inputs), f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
+    require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, "[n, d], or images [n, channels, height, width]")
+    wrong = int((~np.isin(labels, (0, 1))).any(axis=1).sum())
+    if wrong:
+        raise InvalidValue(f"{name}.labels: expected 0 and 1, {wrong} of {len(labels)} rows hold something else")
+    for beside in ("ids", "groups"):
+        found = len(arrays.get(beside, inputs))
+        require(found == len(inputs), f"len({name}.{beside})", found, f"{len(inputs)}, one for each record")
+    rows = np.arange(len(inputs), dtype=np.int64)
+    ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (place << 48)
+    groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
+    shown: Any = Pixels(inputs, rows) if inputs.dtype == np.uint8 and inputs.ndim == 4 else inputs.astype(np.float32)
+    if not isinstance(shown, Pixels):
+        bad = int((~np.isfinite(shown)).reshape(len(shown), -1).any(axis=1).sum()) if len(shown) else 0
+        if bad:
+            rule = f"finite numbers, {bad} of {len(shown)} rows have others"
+            raise InvalidValue(f"{name}.inputs: expected {rule}")
+    return Split(shown, labels.astype(np.bool_), ids, groups)

@@ -1,0 +1,183 @@
+"""Pictures in folders, and a table of their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Dataset, Split
+from pate.data.image_form import ImageForm
+from pate.data.pixels import Pixels
+from pate.data.stages import Stage, unwatched
+from pate.data.table.cells import as_texts
+from pate.data.table.files import TableFile
+from pate.data.table.rows import labels_of
+from pate.data.table.schema import require_columns
+from pate.validation import InvalidValue, require, require_choice, require_count, require_text
+
+_SPLITS = ("private", "public", "test")
+_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """Pictures of any size, and a table that says of each its labels, its split and whose it is.
+
+    Attributes:
+        root: folder of the pictures.
+        table: file with a row for each picture: .csv, .parquet and others, as for `Table`.
+        file: column with the picture's path below `root`; it names the record, and is published of public ones.
+        labels: columns of 0 and 1.
+        split: column that says private, public or test.
+        group: column that says which pictures belong together, such as those of a person; None for none.
+        image_size: height and width that pictures are brought to.
+        channels: 3 for color, 1 for gray.
+        fit: crop or stretch, see `ImageForm`.
+        encoding: of a CSV file.
+        name: of the data set, in the report and on the card.
+        seed: of the public pictures' order.
+
+    Raises:
+        InvalidValue: settings out of range. What is wrong with table or pictures is said by `load`.
+    """
+
+    root: str | None = None
+    table: str | None = None
+    file: str = "file"
+    labels: tuple[str, ...] = ()
+    split: str = "split"
+    group: str | None = None
+    image_size: int = field(default=64, metadata={"public": True})
+    channels: int = field(default=3, metadata={"public": True})
+    fit: str = field(default="crop", metadata={"public": True})
+    encoding: str = "utf-8"
+    name: str = field(default="image_folder", metadata={"public": True})
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_text("data.name", self.name)
+        require_count("data.seed", self.seed, minimum=0)
+        require_count("data.image_size", self.image_size)
+        require_choice("data.fit", self.fit, ("crop", "stretch"))
+        good = isinstance(self.labels, (list, tuple)) and all(isinstance(each, str) for each in self.labels)
+        require(good, "data.labels", self.labels, "a list of columns: [NAME,NAME]")
+        object.__setattr__(self, "labels", tuple(self.labels))
+
+    @property
+    def form(self) -> ImageForm:
+        """How pictures become inputs."""
+        return ImageForm(self.channels, self.image_size, self.image_size, self.fit)
+
+    def load(self) -> Dataset:
+        """Reads the table and decodes all pictures."""
+        return self.load_in_stages(unwatched)
+
+    def load_in_stages(self, stage: Stage) -> Dataset:
+        """See `LoadsInStages`."""
+        require(
+            self.root is not None and Path(self.root).is_dir(), "data.root", self.root, "the folder of the pictures"
+        )
+        require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
+        require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
+        file = TableFile(Path(str(self.table)), "data.table", self.encoding)
+        columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
+        require_columns("data.table", file.names, columns)
+        table = file.read(list(dict.fromkeys(columns)))
+        require(table.num_rows > 0, "data.table", file.path, "at least one row")
+        words = {name: _words(table, name) for name in (self.file, self.split, self.group) if name is not None}
+        labels, wrong = labels_of(table, self.labels)
+        for name, count in zip(self.labels, wrong.sum(axis=0).tolist(), strict=True):
+            if count:
+                rule = f"0 or 1 in a label's column, {count} of {table.num_rows} rows hold something else"
+                raise InvalidValue(f"data.table.{name}: expected {rule}")
+        if len(set(words[self.file])) < table.num_rows:
+            raise InvalidValue(f"data.table.{self.file}: expected each picture once")
+        rows_of = dict(self._rows(words[self.split]))
+        levels = self._decoded(words[self.file], stage)
+        groups = np.unique(words[self.group or self.file], return_inverse=True)[1].astype(np.int64)
+        return self._dataset(levels, labels, groups, rows_of, words[self.file])
+
+    def _dataset(
+        self,
+        levels: NDArray[np.uint8],
+        labels: NDArray[np.bool_],
+        groups: NDArray[np.int64],
+        rows_of: dict[str, NDArray[np.int64]],
+        files: list[str],
+    ) -> Dataset:
+        rows_of["public"] = np.random.default_rng(self.seed).permutation(rows_of["public"])
+
+        def part(split: str) -> Split:
+            rows = rows_of[split]
+            inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
+            return Split(inputs, labels[rows], rows, groups[rows])
+
+        private, public, test = map(part, _SPLITS)
+        self._require_apart(private, public, test)
+        names = np.array(files, np.str_)[rows_of["public"]]
+        return Dataset(
+            self.name,
+            True,
+            "images",
+            self.labels,
+            private,
+            public,
+            test,
+            preprocessing=self.form,
+            public_ids=names,
+        )
+
+    def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        strange = sum(each not in _SPLITS for each in said)
+        if strange:
+            rule = f"private, public or test, {strange} of {len(said)} rows have something else"
+            raise InvalidValue(f"data.split={self.split}: expected {rule}")
+        for split in _SPLITS:
+            rows = np.flatnonzero(np.array(said) == split).astype(np.int64)
+            require(len(rows) > 0, "data.split", self.split, f"rows with {split}, the table has none")
+            yield split, rows
+
+    def _require_apart(self, *parts: Split) -> None:
+        if self.group is None:
+            return
+        for first, second in ((0, 1), (0, 2), (1, 2)):
+            shared = len(np.intersect1d(parts[first].group_ids, parts[second].group_ids))
+            if shared:
+                both = f"{_SPLITS[first]} and {_SPLITS[second]}"
+                rule = f"each {self.group} in one split, {shared} are in {both}"
+                raise InvalidValue(f"data.group={self.group}: expected {rule}")
+
+    def _decoded(self, files: list[str], stage: Stage) -> NDArray[np.uint8]:
+        """All pictures as bytes `[n, channels, height, width]`; raises with the number of those that cannot be read."""
+        form, root = self.form, Path(str(self.root)).resolve()
+        levels = np.empty((len(files), *form.input_shape), np.uint8)
+        broken: list[int] = []
+        with stage("decoding pictures", len(files)) as advance:
+            for place, name in enumerate(files):
+                path = (root / name).resolve()
+                require(path.is_relative_to(root), f"data.table.{self.file}", "a path", f"one below {self.root}")
+                try:
+                    levels[place] = form.levels(path, name)
+                except InvalidValue:
+                    broken.append(place)
+                if place % _SHOWN == 0:
+                    advance(place)
+        if broken:
+            rule = f"pictures that can be read, {len(broken)} of {len(files)} cannot, row {broken[0] + 1} is the first"
+            raise InvalidValue(f"data.table.{self.file}: expected {rule}")
+        return levels
+
+
+def _words(table: Any, name: str) -> list[str]:
+    """A column as words, none missing."""
+    words = as_texts(table.column(name)).array
+    if words.null_count:
+        found = f"{words.null_count} of {len(words)} rows have none"
+        raise InvalidValue(f"data.table.{name}: expected a value in each row, {found}")
+    texts: list[str] = words.to_pylist()
+    return texts

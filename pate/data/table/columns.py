@@ -1,0 +1,216 @@
+"""Columns of a table: what a public file says of each, and how its cells become numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.table.cells import Cells, as_dates, as_numbers, as_texts
+from pate.validation import InvalidValue, require
+
+OTHER, MISSING = "other", "missing"
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """A column that becomes features.
+
+    Attributes:
+        name: of the column.
+        missing: whether cells are missing in the public file; they have a feature of their own then. A cell that is
+            missing all the same takes the place of the mean, or of a category that the public file does not have.
+    """
+
+    name: str
+    missing: bool
+
+    kind: ClassVar[str]
+    expects: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of its features."""
+
+    @abstractmethod
+    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Features float32 `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
+
+    @abstractmethod
+    def plain(self) -> dict[str, Any]:
+        """What a schema's file says of it."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        """From what a schema's file says; raises `KeyError`, `TypeError` or `ValueError` where that is nothing."""
+
+
+@dataclass(frozen=True)
+class NumberColumn(Column):
+    """Numbers: cut to the public range, less the public mean, in units of the public spread.
+
+    Attributes:
+        mean: of the public cells that are not missing.
+        std: their standard deviation; 1 where they are all alike.
+        low: the least of them.
+        high: the largest.
+    """
+
+    mean: float
+    std: float
+    low: float
+    high: float
+
+    kind: ClassVar[str] = "number"
+    expects: ClassVar[str] = "numbers"
+
+    def __post_init__(self) -> None:
+        numbers = (self.mean, self.std, self.low, self.high)
+        require(all(map(np.isfinite, numbers)) and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
+        require(self.low <= self.high, self.name, (self.low, self.high), "min <= max")
+
+    @classmethod
+    def of(cls, name: str, cells: Cells) -> Self:
+        """What public cells say."""
+        known = cells.values[~cells.missing]
+        std = float(known.std())
+        flat = not std > 1e-12 * max(abs(float(known.mean())), 1e-300)
+        bounds = float(known.min()), float(known.max())
+        return cls(name, bool(cells.missing.any()), float(known.mean()), 1.0 if flat else std, *bounds)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """See `Column.feature_names`."""
+        return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
+
+    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """See `Column.encode`."""
+        cells = self._cells(array)
+        block = np.zeros((len(cells.values), len(self.feature_names)), np.float32)
+        known = ~cells.missing & ~cells.wrong
+        block[known, 0] = (cells.values[known].clip(self.low, self.high) - self.mean) / self.std
+        if self.missing:
+            block[:, 1] = cells.missing
+        return block, cells.wrong
+
+    def plain(self) -> dict[str, Any]:
+        """See `Column.plain`."""
+        numbers = {"mean": self.mean, "std": self.std, "min": self.low, "max": self.high}
+        return {"kind": self.kind, **numbers, "missing": self.missing}
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        """See `Column.read`."""
+        numbers = (float(said[key]) for key in ("mean", "std", "min", "max"))
+        return cls(name, _truth(said["missing"]), *numbers)
+
+    @staticmethod
+    def _cells(array: Any) -> Cells:
+        return as_numbers(array)
+
+
+@dataclass(frozen=True)
+class DateColumn(NumberColumn):
+    """Dates or moments in ISO 8601, as days since 1970: then as numbers are."""
+
+    kind: ClassVar[str] = "date"
+    expects: ClassVar[str] = "dates such as 2025-01-31"
+
+    @staticmethod
+    def _cells(array: Any) -> Cells:
+        return as_dates(array)
+
+
+@dataclass(frozen=True)
+class CategoryColumn(Column):
+    """Words: a feature of 0 and 1 for each category of the public file, one for all others, one for missing ones.
+
+    Attributes:
+        categories: those that have a feature, in its order.
+    """
+
+    categories: tuple[str, ...]
+
+    kind: ClassVar[str] = "category"
+    expects: ClassVar[str] = "words"
+
+    def __post_init__(self) -> None:
+        require(len(set(self.categories)) == len(self.categories), self.name, "a category twice", "each once")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """See `Column.feature_names`."""
+        said = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
+        return tuple(f"{self.name}={each}" for each in said)
+
+    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """See `Column.encode`. Every word is a category; none is wrong."""
+        codes, missing = as_texts(array).codes(self.categories)
+        block = np.zeros((len(codes), len(self.feature_names)), np.float32)
+        codes[codes < 0] = len(self.categories)
+        if self.missing:
+            codes[missing] = len(self.categories) + 1
+        block[np.arange(len(codes)), codes] = 1
+        return block, np.zeros(len(codes), np.bool_)
+
+    def plain(self) -> dict[str, Any]:
+        """See `Column.plain`."""
+        return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        """See `Column.read`."""
+        categories = said["categories"]
+        if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
+            raise InvalidValue(f"{name}.categories: expected a list of words, numbers among them in quotes")
+        return cls(name, _truth(said["missing"]), tuple(categories))
+
+
+@dataclass(frozen=True)
+class TextColumn(Column):
+    """Words that are nearly all different, such as names or remarks: they can be no feature."""
+
+    kind: ClassVar[str] = "text"
+    expects: ClassVar[str] = "numbers, dates or words that occur again"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Nothing."""
+        return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
+
+    def plain(self) -> dict[str, Any]:
+        """See `Column.plain`."""
+        return {"kind": self.kind}
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        """See `Column.read`."""
+        return cls(name, missing=False)
+
+
+class EmptyColumn(TextColumn):
+    """A column whose cells are all missing in the public file."""
+
+    kind: ClassVar[str] = "empty"
+    expects: ClassVar[str] = "a value in some row of the public file"
+
+
+KINDS: dict[str, type[Column]] = {
+    each.kind: each for each in (NumberColumn, DateColumn, CategoryColumn, TextColumn, EmptyColumn)
+}
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("missing: expected true or false")
+    return value

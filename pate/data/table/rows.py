@@ -1,0 +1,174 @@
+"""The rows of one split of a table: features, labels, and the words that name records and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.table.cells import arrow, as_numbers, as_texts
+from pate.data.table.schema import TableSchema
+from pate.validation import InvalidValue
+
+_TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what.
+
+    Attributes:
+        labels: columns of 0 and 1.
+        group: whose rows belong together, such as a person; None where each row is by itself.
+        id: the name of a record; None for the number of its row.
+        split: private, public or test; None where each is a file of its own.
+        drop: columns that are not read.
+    """
+
+    labels: tuple[str, ...]
+    group: str | None = None
+    id: str | None = None
+    split: str | None = None
+    drop: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """All columns that are read and are no features."""
+        return (*self.labels, *(name for name in (self.group, self.id, self.split) if name is not None))
+
+    @property
+    def no_features(self) -> tuple[str, ...]:
+        """All that are no features."""
+        return (*self.needed, *self.drop)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One split.
+
+    Attributes:
+        inputs: float32 `[n, d]`.
+        labels: bool `[n, L]`.
+        groups: pyarrow words `[n]`, or None.
+        ids: pyarrow words `[n]`, or None.
+        numbers: int64 `[n]`, the rows of the file, from 0.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+    groups: Any
+    ids: Any
+    numbers: NDArray[np.int64]
+
+    @classmethod
+    def read(cls, batches: Iterable[Any], schema: TableSchema, roles: Roles, *, name: str, split: str) -> Rows:
+        """Reads the rows of a split, a batch at a time, so that no more than features is held.
+
+        Raises:
+            InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or
+                id, no row; each with column and count.
+        """
+        reading = _Reading(schema, roles, name, split)
+        for batch in batches:
+            reading.add(batch)
+        return reading.rows()
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self, schema: TableSchema, roles: Roles, name: str, split: str) -> None:
+        self.schema, self.roles, self.name, self.split = schema, roles, name, split
+        self.inputs: list[NDArray[np.float32]] = []
+        self.labels: list[NDArray[np.bool_]] = []
+        self.words: dict[str, list[Any]] = {"group": [], "id": []}
+        self.numbers: list[NDArray[np.int64]] = []
+        self.count = 0  # rows of this split
+        self.row = 0  # of the file
+        self.wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
+        self.wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
+
+    def add(self, batch: Any) -> None:
+        """A batch of the file."""
+        numbers = np.arange(self.row, self.row + batch.num_rows)
+        self.row += batch.num_rows
+        if self.roles.split is not None:
+            inside = as_texts(batch.column(self.roles.split)).array
+            mask = arrow().compute.equal(inside, self.split).fill_null(False)
+            batch, numbers = batch.filter(mask), numbers[mask.to_numpy(zero_copy_only=False)]
+        if not batch.num_rows:
+            return
+        inputs, wrong = self.schema.encode(batch)
+        _count(self.wrong, wrong, numbers)
+        labels, wrong = labels_of(batch, self.roles.labels)
+        _count(self.wrong_labels, wrong, numbers)
+        self.inputs.append(inputs)
+        self.labels.append(labels)
+        self.numbers.append(numbers)
+        for role, words in self.words.items():
+            if (column := getattr(self.roles, role)) is not None:
+                words.append(as_texts(batch.column(column)).array)
+        self.count += len(inputs)
+
+    def rows(self) -> Rows:
+        """All of them, if nothing is wrong."""
+        if not self.count:
+            rule = "at least one row" if self.roles.split is None else f"rows with {self.roles.split}={self.split}"
+            raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
+        self.schema.require_right(self.name, self.wrong[0], self.wrong[1], self.count)
+        for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
+            if count:
+                found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
+                raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}")
+        words = {role: self._joined(role) for role in self.words}
+        return Rows(
+            _joined(self.inputs), _joined(self.labels), words["group"], words["id"], np.concatenate(self.numbers)
+        )
+
+    def _joined(self, role: str) -> Any:
+        if (column := getattr(self.roles, role)) is None:
+            return None
+        words = arrow().chunked_array(self.words[role])
+        if words.null_count:
+            found = f"{words.null_count} of {self.count} rows have none"
+            raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
+        return words
+
+
+def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:
+    """Blocks below each other; each is let go once it is copied, so that hardly more than one copy is held."""
+    whole = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), blocks[0].dtype)
+    filled = 0
+    blocks.reverse()
+    while blocks:
+        block = blocks.pop()
+        whole[filled : filled + len(block)] = block
+        filled += len(block)
+    return whole
+
+
+def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Labels `[n, L]`, and which cells are neither 0 nor 1."""
+    labels = np.zeros((batch.num_rows, len(names)), np.bool_)
+    wrong = np.zeros_like(labels)
+    for place, name in enumerate(names):
+        cells = as_numbers(batch.column(name))
+        labels[:, place] = cells.values == 1
+        wrong[:, place] = cells.missing | cells.wrong | ~np.isin(cells.values, (0, 1))
+        if wrong[:, place].any():
+            codes, _ = as_texts(batch.column(name)).codes((*_FALSE, *_TRUE))
+            said = wrong[:, place] & (codes >= 0)
+            labels[said, place] = codes[said] >= len(_FALSE)
+            wrong[said, place] = False
+    return labels, wrong
+
+
+def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[np.int64]) -> None:
+    """Adds a batch's wrong cells: how many of each column, and the first row with one."""
+    first = numbers[wrong.argmax(axis=0)]
+    new = wrong.any(axis=0) & (found[0] == 0)
+    found[1][new] = first[new]
+    found[0] += wrong.sum(axis=0)

@@ -1,0 +1,230 @@
+"""The schema of a table: what its public file says of each column. Nothing private has a part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from pate.data.preprocessing import Preprocessing
+from pate.data.table.cells import arrow, as_dates, as_numbers, as_texts
+from pate.data.table.columns import KINDS, CategoryColumn, Column, DateColumn, EmptyColumn, NumberColumn, TextColumn
+from pate.files.atomic import write_text
+from pate.validation import InvalidValue, nearest, require
+
+_MOST_CATEGORIES = 50
+_SHOWN = 5
+_HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
+# categories, a range. Never copy anything from the private file into this one: it is published with the model.
+"""
+
+
+@dataclass(frozen=True)
+class TableSchema(Preprocessing):
+    """The columns that become features, in order. It makes inputs of any table that has them.
+
+    Attributes:
+        columns: one for each column that is used.
+    """
+
+    columns: tuple[Column, ...]
+
+    kind: ClassVar[str] = "table"
+
+    @classmethod
+    def of(cls, table: Any) -> Self:
+        """What a public table says, a pyarrow one: of each column its kind, range or categories.
+
+        A column is of numbers, or else of dates, where all its cells are. Words are categories; the rarest are "other"
+        where there are more than 50 of them; where these 50 are fewer than half of all, the column is text, which is
+        not used.
+        """
+        return cls(tuple(_column_of(name, table.column(name)) for name in table.column_names))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """See `Preprocessing.feature_names`."""
+        return tuple(name for column in self.columns for name in column.feature_names)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """See `Preprocessing.input_shape`."""
+        return (len(self.feature_names),)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    def without(self, names: Iterable[str]) -> TableSchema:
+        """That of the other columns."""
+        left = set(names)
+        return TableSchema(tuple(column for column in self.columns if column.name not in left))
+
+    def require_usable(self, name: str) -> None:
+        """Raises where a column can be no feature, or there is none."""
+        for column in self.columns:
+            if not column.feature_names:
+                remedy = f"data.drop=[{column.name}] leaves it out"
+                if column.kind == TextColumn.kind:
+                    remedy += f"; data.group={column.name} where it says whose row it is"
+                raise InvalidValue(f"{name}.{column.name}: expected {column.expects}; {remedy}")
+        require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
+
+    def encode(self, batch: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Features float32 `[n, d]` of a pyarrow table that has the columns, and what is wrong `[n, columns]`."""
+        pairs = [column.encode(batch.column(column.name)) for column in self.columns]
+        wrong = np.stack([pair[1] for pair in pairs], axis=1)
+        return np.concatenate([pair[0] for pair in pairs], axis=1), wrong
+
+    def inputs(self, given: Any, *, first_row: int = 0) -> NDArray[np.float32]:
+        """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
+
+        Args:
+            given: the table.
+            first_row: the number of its first row, for messages.
+        """
+        table = as_table(given)
+        require_columns("data", table.column_names, self.names)
+        if not table.num_rows:
+            return np.zeros((0, *self.input_shape), np.float32)
+        inputs, wrong = self.encode(table)
+        self.require_right("data", wrong.sum(axis=0), wrong.argmax(axis=0) + first_row, table.num_rows)
+        return inputs
+
+    def require_right(self, name: str, counts: NDArray[np.int64], first: NDArray[np.int64], num_rows: int) -> None:
+        """Raises, with column and count, where cells are not what the schema says; their values stay unsaid.
+
+        Args:
+            name: of the table.
+            counts: `[columns]`, wrong cells.
+            first: `[columns]`, the first row with one.
+            num_rows: of the table.
+        """
+        for column, count, row in zip(self.columns, counts.tolist(), first.tolist(), strict=True):
+            if count:
+                found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
+                raise InvalidValue(f"{name}.{column.name}: expected {column.expects} as in the public file, {found}")
+
+    def plain(self) -> dict[str, Any]:
+        """See `Preprocessing.plain`."""
+        return {"kind": self.kind, "columns": {column.name: column.plain() for column in self.columns}}
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any], *, name: str) -> Self:
+        """From what `plain` gave.
+
+        Args:
+            said: with `columns`.
+            name: of where it was said, for messages.
+        """
+        columns = said.get("columns") if isinstance(said, Mapping) else None
+        if not isinstance(columns, Mapping) or not columns:
+            raise InvalidValue(f"{name}: expected `columns`, what is known of each, as pate-schema writes it")
+        return cls(tuple(_read_column(str(key), value, name) for key, value in columns.items()))
+
+    def write(self, path: Path) -> None:
+        """As YAML, for people."""
+        text = yaml.safe_dump(self.plain() | {"kind": self.kind}, sort_keys=False, allow_unicode=True, width=110)
+        write_text(path, _HEAD + text)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Reads what `write` wrote, or somebody changed."""
+        name = f"data.schema={path}"
+        try:
+            said = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({error.strerror})") from error
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f", line {mark.line + 1}" if mark is not None else ""
+            raise InvalidValue(f"{name}: expected YAML as pate-schema writes it{where}") from error
+        return cls.read(said, name=name)
+
+
+def as_table(given: Any) -> Any:
+    """A pyarrow table of a DataFrame, a pyarrow table or a mapping of columns.
+
+    Raises:
+        InvalidValue: something else, or a column name twice.
+    """
+    pa = arrow()
+    if hasattr(given, "to_frame") and not hasattr(given, "columns"):
+        raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame: frame.loc[[row]] is one of one row")
+    try:
+        if isinstance(given, pa.RecordBatch):
+            given = pa.Table.from_batches([given])
+        elif isinstance(given, Mapping):
+            given = pa.table({str(name): pa.array(values, from_pandas=True) for name, values in given.items()})
+        elif hasattr(given, "columns") and hasattr(given, "iloc"):
+            names = [str(name) for name in given.columns]
+            require_once("data", names)
+            given = pa.table({name: _array(given[key]) for name, key in zip(names, given.columns, strict=True)})
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidValue("data: expected columns of numbers, words or dates, of equal length") from error
+    if not isinstance(given, pa.Table):
+        raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame, or the name of a file")
+    return given
+
+
+def require_once(name: str, names: list[str]) -> None:
+    """Raises where a column's name occurs twice, or is empty."""
+    for each in names:
+        require(names.count(each) == 1, f"{name}.columns", each, "each name once")
+        require(bool(each.strip()), f"{name}.columns", repr(each), "a name for each column")
+
+
+def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
+    """Raises unless the columns are there; others may be, too."""
+    require_once(name, found)
+    lacking = [each for each in wanted if each not in found]
+    if lacking:
+        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        hint = nearest(lacking[0], tuple(found))
+        raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_SHOWN])}{more}{hint}")
+
+
+def _array(series: Any) -> Any:
+    """A column of a DataFrame; one of several types as words."""
+    pa = arrow()
+    try:
+        return pa.array(series, from_pandas=True)
+    except pa.ArrowException:
+        return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
+
+
+def _column_of(name: str, array: Any) -> Column:
+    """What a public column is."""
+    numbers = as_numbers(array)
+    if numbers.missing.all():
+        return EmptyColumn(name, missing=True)
+    if numbers.fits:
+        return NumberColumn.of(name, numbers)
+    if (dates := as_dates(array)).fits:
+        return DateColumn.of(name, dates)
+    words = as_texts(array)
+    counts = words.counts()
+    kept = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
+    if 2 * sum(counts[word] for word in kept) < sum(counts.values()):
+        return TextColumn(name, missing=False)
+    return CategoryColumn(name, bool(words.missing.any()), tuple(sorted(kept)))
+
+
+def _read_column(name: str, said: Any, where: str) -> Column:
+    kind = said.get("kind") if isinstance(said, Mapping) else None
+    if kind not in KINDS:
+        raise InvalidValue(f"{where}.columns.{name}.kind={kind}: expected one of {', '.join(KINDS)}")
+    try:
+        return KINDS[kind].read(name, said)
+    except InvalidValue as error:
+        raise InvalidValue(f"{where}.columns.{error}") from error
+    except KeyError as error:
+        raise InvalidValue(f"{where}.columns.{name}: expected also {error}") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"{where}.columns.{name}: expected values as pate-schema writes them") from error

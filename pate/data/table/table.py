@@ -1,0 +1,260 @@
+"""Tables in files: private, public and test records, with labels in columns of 0 and 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Dataset, Split
+from pate.data.table.cells import arrow, as_texts
+from pate.data.table.files import TableFile
+from pate.data.table.rows import Roles, Rows
+from pate.data.table.schema import TableSchema, require_columns
+from pate.validation import InvalidValue, nearest, require, require_count, require_text
+
+_SPLITS = ("private", "public", "test")
+_ROLES = ("labels", "group", "id", "split", "drop")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records in CSV, Parquet, Feather or Arrow files, one a split, or one for all with a column that says which.
+
+    Every column that is no label, group, id or split and is not dropped becomes features, as a schema says that is
+    learned from the public file alone: numbers and dates in units of the public spread and within the public range,
+    words as categories with one for all others, a feature for missing cells. No private cell has a part in it.
+
+    Attributes:
+        private: file of the private records.
+        public: file of the public ones; its rows are shuffled, and the first of them are asked about. Their labels
+            serve measurements alone.
+        test: file of the records that measure.
+        path: one file for all three, in their place.
+        split: its column that holds private, public or test.
+        labels: names of the columns that are labels.
+        group: column that says which rows belong together, such as a person: epsilon protects all of them at once. None
+            for rows that have nothing to do with each other.
+        id: column that names each record; None for the number of the row. Public ids are published.
+        drop: columns that are not read.
+        schema: file that `pate-schema` wrote; None learns it anew from the public file.
+        encoding: of CSV files.
+        name: of the data set, in the report and on the card.
+        seed: of the public rows' order; part of the data, not of the noise.
+
+    Raises:
+        InvalidValue: settings that do not go together. What is wrong with a file is said by `load`, with column, count
+            and split, and no cell.
+    """
+
+    private: str | None = None
+    public: str | None = None
+    test: str | None = None
+    path: str | None = None
+    split: str | None = None
+    labels: tuple[str, ...] = ()
+    group: str | None = None
+    id: str | None = None
+    drop: tuple[str, ...] = ()
+    schema: str | None = None
+    encoding: str = "utf-8"
+    name: str = field(default="table", metadata={"public": True})
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_count("data.seed", self.seed, minimum=0)
+        require_text("data.name", self.name)
+        for name in ("private", "public", "test", "path", "split", "group", "id", "schema"):
+            value = getattr(self, name)
+            require(value is None or isinstance(value, str), f"data.{name}", value, "text")
+        for name in ("labels", "drop"):
+            object.__setattr__(self, name, _texts(f"data.{name}", getattr(self, name)))
+        role_of: dict[str, str] = {}
+        for role in _ROLES:
+            for column in self._columns(role):
+                there = role_of.setdefault(column, role)
+                both = {there, role} == {"group", "id"}
+                require(there == role or both, f"data.{role}", column, f"another column than data.{there}")
+
+    def load(self) -> Dataset:
+        """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
+        self._require_files()
+        for split in _SPLITS:
+            self._require_columns(split)
+        schema = self.table_schema
+        rows = {split: self._rows(split, schema) for split in _SPLITS}
+        ids = self._ids(rows)
+        groups = self._groups(rows) if self.group is not None else ids
+        shuffled = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
+        parts = {split: Split(rows[split].inputs, rows[split].labels, ids[split], groups[split]) for split in _SPLITS}
+        parts["public"] = parts["public"].take(shuffled)
+        public = rows["public"]
+        names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+        return Dataset(
+            name=self.name,
+            real=True,
+            kind="features",
+            label_names=self.labels,
+            preprocessing=schema,
+            public_ids=names[shuffled],
+            **parts,
+        )
+
+    def _columns(self, role: str) -> tuple[str, ...]:
+        """The columns that a setting names."""
+        named = getattr(self, role) or ()
+        return (named,) if isinstance(named, str) else named
+
+    def public_schema(self) -> TableSchema:
+        """What the public records say of all columns that settings do not call something else."""
+        file = self._public_file
+        for role in _ROLES[:-1]:
+            self._require_named(role, file.names, file.name)
+        return TableSchema.of(self._public_features())
+
+    @cached_property
+    def table_schema(self) -> TableSchema:
+        """The schema: from its file, or from the public records."""
+        if self.schema is not None:
+            schema = TableSchema.load(Path(self.schema))
+            learned = set(self._roles.no_features)
+            schema = schema.without(learned)
+            unknown = [name for name in self._names["public"] if name not in {*schema.names, *learned}]
+            if unknown:
+                rule = f"the column {unknown[0]}, or data.drop=[{unknown[0]}]"
+                raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
+        else:
+            schema = self.public_schema()
+        schema.require_usable("data.public" if self.path is None else "data.path")
+        return schema
+
+    @cached_property
+    def _roles(self) -> Roles:
+        return Roles(self.labels, self.group, self.id, self.split if self.path is not None else None, self.drop)
+
+    @cached_property
+    def _files(self) -> dict[str, TableFile]:
+        if self.path is not None:
+            return dict.fromkeys(_SPLITS, TableFile(Path(self.path), "data.path", self.encoding))
+        return {each: TableFile(Path(getattr(self, each)), f"data.{each}", self.encoding) for each in _SPLITS}
+
+    @property
+    def _public_file(self) -> TableFile:
+        said, where = (self.path, "data.path") if self.path is not None else (self.public, "data.public")
+        require(said is not None, where, said, "the file of the public records")
+        return TableFile(Path(said or ""), where, self.encoding)
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        if self.path is not None:
+            return dict.fromkeys(_SPLITS, self._files["public"].names)
+        return {split: self._files[split].names for split in _SPLITS}
+
+    def _require_files(self) -> None:
+        """Raises unless there are three files, or one with a column of splits, and labels."""
+        given = [each for each in _SPLITS if getattr(self, each) is not None]
+        if self.path is not None:
+            require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
+            require(self.split is not None, "data.split", self.split, "the column that says private, public or test")
+        else:
+            require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
+            for split in _SPLITS:
+                rule = "a file; data.path=FILE data.split=COLUMN where one file holds all"
+                require(split in given, f"data.{split}", getattr(self, split), rule)
+        rule = "the columns that are labels: data.labels=[NAME,NAME]"
+        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
+
+    def _require_named(self, role: str, names: list[str], where: str) -> None:
+        """Raises unless the columns that a setting names are there."""
+        for column in self._columns(role):
+            if column not in names:
+                said = nearest(column, tuple(names))
+                raise InvalidValue(f"data.{role}={column}: expected a column of {where}{said}")
+
+    def _require_columns(self, split: str) -> None:
+        """Raises unless a file has the columns that settings name, and those of the public file."""
+        names = self._names[split]
+        where = self._files[split].name
+        for role in _ROLES[:-1]:
+            self._require_named(role, names, where)
+        everywhere = set.intersection(*(set(each) for each in self._names.values()))
+        lost = [name for name in names if name not in everywhere and name not in self.drop]
+        if lost:
+            lacking = next(each for each in _SPLITS if lost[0] not in self._names[each])
+            rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
+            raise InvalidValue(f"{where}.{lost[0]}: expected {rule}")
+
+    def _rows(self, split: str, schema: TableSchema) -> Rows:
+        file = self._files[split]
+        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
+        require_columns(file.name, self._names[split], columns)
+        name = file.name if self.path is None else f"data.path, {split}"
+        return Rows.read(file.batches(columns), schema, self._roles, name=name, split=split)
+
+    def _public_features(self) -> Any:
+        """The public rows and the columns that are features."""
+        file, left = self._public_file, set(self._roles.no_features)
+        features = [name for name in file.names if name not in left]
+        require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
+        splits = () if self._roles.split is None else (self._roles.split,)
+        table = file.read([*features, *splits])
+        if self._roles.split is not None:
+            said = as_texts(table.column(self._roles.split)).array
+            table = table.filter(arrow().compute.equal(said, "public").fill_null(False)).select(features)
+            self._require_splits(said)
+        rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
+        require(table.num_rows > 0, file.name, file.path, rule)
+        return table
+
+    def _require_splits(self, said: Any) -> None:
+        pa = arrow()
+        strange = int(pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(_SPLITS)))).as_py() or 0)
+        if strange:
+            rule = f"private, public or test, {strange} of {len(said)} rows have something else"
+            raise InvalidValue(f"data.split={self.split}: expected {rule}")
+
+    def _ids(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
+        """A number for each record: of its row, or of its name where records have names."""
+        if self.id is None:
+            return {split: rows[split].numbers | (place << 48) for place, split in enumerate(_SPLITS)}
+        ids = _numbered([rows[split].ids for split in _SPLITS])
+        for split, numbers in zip(_SPLITS, ids, strict=True):
+            repeated = len(numbers) - len(np.unique(numbers))
+            found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
+            if repeated:
+                raise InvalidValue(f"data.id={self.id}: expected another id in each row, {found}")
+        self._require_apart("id", ids)
+        return dict(zip(_SPLITS, ids, strict=True))
+
+    def _groups(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
+        groups = _numbered([rows[split].groups for split in _SPLITS])
+        self._require_apart("group", groups)
+        return dict(zip(_SPLITS, groups, strict=True))
+
+    def _require_apart(self, role: str, ids: list[NDArray[np.int64]]) -> None:
+        """Raises where a group or record is in two splits."""
+        for first, second in ((0, 1), (0, 2), (1, 2)):
+            shared = len(np.intersect1d(ids[first], ids[second]))
+            if shared:
+                column, both = getattr(self, role), f"{_SPLITS[first]} and {_SPLITS[second]}"
+                raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
+
+
+def _numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
+    """A number for each word, the same for equal ones; those of the first column do not depend on the others."""
+    pa = arrow()
+    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in coded.unify_dictionaries().chunks])
+    return np.split(numbers.astype(np.int64), np.cumsum([len(column) for column in columns])[:-1])
+
+
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    """A list of different texts."""
+    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
+    require(good, name, values, "a list of columns: [NAME,NAME]")
+    require(len(set(values)) == len(values), name, list(values), "each column once")
+    return tuple(values)

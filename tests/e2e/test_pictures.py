@@ -1,0 +1,88 @@
+"""From pictures in a folder, and from arrays, to predictions by label name."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pate
+from tests.e2e.commands import run
+
+pytest.importorskip("pyarrow")
+COLORS = {"red": 0, "green": 1}
+SMALL = ["num_queries=60", "target_epsilon=100", "seed=0", "aggregator=gaussian_votes", "allow_useless=true"]
+
+
+def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
+    """Pictures of noise, of which some are red, green, or both."""
+    folder.mkdir(parents=True)
+    drawn = []
+    for number in range(count):
+        labels = rng.random(2) < 0.5
+        levels = rng.integers(0, 60, (20, 24, 3), dtype=np.uint8)
+        levels[..., :2] += (labels * 180).astype(np.uint8)
+        Image.fromarray(levels).save(folder / f"{number}.png")
+        drawn.append((f"{number}.png", labels))
+    return drawn
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_pictures_in_a_folder(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    drawn = draw(tmp_path / "pictures", 500, rng)
+    splits = ["private"] * 360 + ["public"] * 90 + ["test"] * 50
+    with (tmp_path / "labels.csv").open("w") as file:
+        rows = csv.writer(file)
+        rows.writerow(["file", "split", "red", "green"])
+        rows.writerows([name, split, *labels.astype(int)] for (name, labels), split in zip(drawn, splits, strict=True))
+    settings = [
+        f"data.root={tmp_path / 'pictures'}",
+        f"data.table={tmp_path / 'labels.csv'}",
+        "data.labels=[red,green]",
+    ]
+    student = ["student=cnn", "student.width=8", "student.epochs=4", "student.max_unlabeled=0", "student.device=cpu"]
+    teacher = ["teacher=linear", "teacher.num_teachers=12", "data.image_size=16", f"output_dir={tmp_path / 'run'}"]
+    ended = run("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
+    assert ended.returncode == 0, ended.stderr
+    wanted = dict(draw(tmp_path / "new", 40, rng))
+    words = [f"data={tmp_path / 'new'}", f"output={tmp_path / 'p.csv'}", f"release={tmp_path / 'run/release'}"]
+    ended = run("predict", *words)
+    assert ended.returncode == 0, ended.stderr
+    rows = rows_of(tmp_path / "p.csv")
+    right = [row[color] == str(int(wanted[row["row"]][place])) for row in rows for color, place in COLORS.items()]
+    assert len(rows) == 40
+    assert np.mean(right) > 0.9
+    bundle = pate.load(tmp_path / "run/release")
+    assert bundle.predict([tmp_path / "new" / row["row"] for row in rows]).astype(int).tolist() == [
+        [int(row[color]) for color in COLORS] for row in rows
+    ]
+    with np.load(tmp_path / "run/release/release.npz") as release:
+        assert all(name.endswith(".png") for name in release["record_ids"].tolist())
+
+
+def test_arrays_in_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((6, 2))
+    for split, count in (("private", 900), ("public", 90), ("test", 60), ("new", 30)):
+        inputs = rng.standard_normal((count, 6)).astype(np.float32)
+        np.savez(tmp_path / f"{split}.npz", inputs=inputs, labels=(inputs @ weights > 0).astype(int))
+    files = [f"data.{split}={tmp_path / split}.npz" for split in ("private", "public", "test")]
+    words = ["teacher.num_teachers=15", f"output_dir={tmp_path / 'run'}", "data.labels=[up,down]"]
+    ended = run("train", "data=arrays", *files, *words, *SMALL)
+    assert ended.returncode == 0, ended.stderr
+    with np.load(tmp_path / "new.npz") as new:
+        np.save(tmp_path / "new.npy", new["inputs"])
+        wanted = new["labels"]
+    words = [f"data={tmp_path / 'new.npy'}", f"output={tmp_path / 'p.csv'}", f"release={tmp_path / 'run/release'}"]
+    ended = run("predict", *words)
+    assert ended.returncode == 0, ended.stderr
+    found = np.array([[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")])
+    assert (found == wanted).mean() > 0.8

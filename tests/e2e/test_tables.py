@@ -1,0 +1,232 @@
+"""From tables in files to predictions by label name: the commands, as a user of CSV files alone gives them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import pate
+from pate.cli.app import DISTRIBUTION
+from tests.e2e.commands import call, run
+
+pytest.importorskip("pyarrow")
+
+LABELS = ("hypertension", "diabetes", "old")
+CANARY = "Zanzibar"  # a town that only private patients live in
+
+
+def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
+    """The visits of one patient: mixed types, cells that are missing."""
+    age, sex = rng.randint(18, 95), rng.choice(["M", "F", "", "unknown"])
+    for _ in range(rng.randint(1, 3)):
+        pressure, sugar = rng.gauss(120 + age * 0.3, 12), rng.gauss(5.4 + (age > 60) * 0.6, 0.7)
+        yield {
+            "visit": f"v{number}-{rng.randint(0, 10**9)}",
+            "patient": f"p{number:05}",
+            "date": f"2025-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}",
+            "age": age if rng.random() > 0.03 else "",
+            "sex": sex,
+            "town": rng.choice(towns),
+            "pressure": f"{pressure:.0f}" if rng.random() > 0.08 else "",
+            "hba1c": f"{sugar:.1f}" if rng.random() > 0.15 else "NA",
+            "hypertension": int(pressure > 140),
+            "diabetes": int(sugar > 6.2),
+            "old": int(age > 70),
+        }
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, rng = tmp_path_factory.mktemp("tables"), random.Random(0)
+    numbers = {"private": range(2400), "public": range(2400, 2700), "test": range(2700, 2900), "new": range(2900, 2920)}
+    for name, people in numbers.items():
+        towns = ["Aachen", "Bonn", "K\u00f6ln", *([CANARY] if name == "private" else [])]
+        rows = [row for number in people for row in visits(rng, number, towns)]
+        if name == "new":
+            rows = [{key: value for key, value in row.items() if key not in LABELS} for row in rows]
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return folder
+
+
+def settings(tables: Path) -> list[str]:
+    files = [f"data.{name}={tables / name}.csv" for name in ("private", "public", "test")]
+    return [
+        "data=table",
+        *files,
+        f"data.labels=[{','.join(LABELS)}]",
+        "data.group=patient",
+        "data.id=visit",
+        "teacher.num_teachers=80",
+        "num_queries=200",
+        "aggregator=gaussian_votes",
+        "target_epsilon=8",
+        "seed=0",
+        "data.name=visits",
+    ]
+
+
+@pytest.fixture(scope="module")
+def finished(tables: Path) -> Path:
+    ended = run("train", *settings(tables), f"output_dir={tables / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    return tables / "run"
+
+
+def test_the_student_has_learned_from_the_release(finished: Path) -> None:
+    report = json.loads((finished / "report.json").read_text())
+    student, prior = report["student"], report["baselines"]["prior"]
+    assert student["accuracy"] > prior["accuracy"] + 0.02
+    assert student["mean_average_precision"] > prior["mean_average_precision"] + 0.2
+
+
+def test_the_bundle_predicts_for_others_by_label_name(finished: Path, tables: Path, tmp_path: Path) -> None:
+    """In a copy, without the run; the rows of the command are those of `pate.load`."""
+    shutil.copytree(finished / "release", tmp_path / "bundle")
+    files = [f"release={tmp_path / 'bundle'}", f"data={tables / 'new.csv'}", f"output={tmp_path / 'p.csv'}"]
+    ended = run("predict", *files, "id=visit")
+    assert ended.returncode == 0, ended.stderr
+    with (tmp_path / "p.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
+    bundle = pate.load(tmp_path / "bundle")
+    assert [row["visit"] for row in rows] == new["visit"].tolist()
+    found = np.array([[float(row[f"{label}_probability"]) for label in LABELS] for row in rows])
+    assert np.allclose(found, bundle.predict_proba(new), atol=1e-5)
+    assert [[row[label] == "1" for label in LABELS] for row in rows] == bundle.predict(new).tolist()
+
+
+def test_the_release_names_records_and_labels(finished: Path, tables: Path) -> None:
+    with np.load(finished / "release" / "release.npz") as release:
+        assert tuple(release["label_names"]) == LABELS
+        with (tables / "public.csv").open() as file:
+            ids = {row["visit"] for row in csv.DictReader(file)}
+        assert set(release["record_ids"].tolist()) <= ids
+        assert len(release["record_ids"]) == len(release["labels"]) == 200
+
+
+def test_nothing_private_is_published(finished: Path, tables: Path) -> None:
+    """No word that only private files have, no path, no group; no score on true labels."""
+    report = json.loads((finished / "report.json").read_text())
+    scores = [report[model][name] for model in ("student",) for name in ("accuracy", "mean_average_precision")]
+    for path in (finished / "release").rglob("*.*"):
+        content = path.read_bytes()
+        for word in (CANARY, "private.csv", str(tables), "patient"):
+            assert word.encode() not in content, (path, word)
+        text = content.decode("latin-1")
+        for score in scores:
+            assert f"{score:.4f}" not in text, path
+
+
+def test_the_card_has_a_head_that_hugging_face_reads(finished: Path) -> None:
+    _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
+    said = yaml.safe_load(head)
+    assert said["pipeline_tag"] == "tabular-classification"
+    (result,) = said["model-index"][0]["results"]
+    assert all("covered by the epsilon" in metric["name"] for metric in result["metrics"])
+    assert {"task", "dataset", "metrics"} <= result.keys()
+    assert "| pressure | number |" in body
+
+
+def test_a_run_that_stopped_ends_with_the_same_release(finished: Path, tables: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    for name in ("report.json", "release/schema.json", "release/README.md"):
+        (tmp_path / "run" / name).unlink()
+    ended = call("train", *settings(tables), f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    for name in ("release.npz", "schema.json", "README.md", "manifest.json"):
+        assert (tmp_path / "run/release" / name).read_bytes() == (finished / "release" / name).read_bytes(), name
+
+
+def test_using_a_bundle_loads_no_training(finished: Path) -> None:
+    code = (
+        f"import sys, pate; m = pate.load({str(finished / 'release')!r}); "
+        "m.predict({'date': ['2025-01-01'], 'age': [50], 'sex': ['F'], 'town': [''], 'pressure': [1], 'hba1c': [1]}); "
+        "print(*sorted(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ended.stdout.split())
+    assert "pate.bundle" in loaded
+    assert not loaded & {"torch", "sklearn", "hydra", "matplotlib", "pate.teachers", "pate.run", "pate.pipeline"}
+
+
+def test_mistakes_of_the_commands_are_one_line(finished: Path, tables: Path, tmp_path: Path) -> None:
+    new = (tables / "new.csv").read_text().replace("pressure", "presure")
+    (tmp_path / "new.csv").write_text(new)
+    release, output = f"release={finished / 'release'}", f"output={tmp_path / 'p.csv'}"
+    for words, line in (
+        (
+            [release, f"data={tmp_path / 'new.csv'}", output],
+            "data: expected also the column pressure (did you mean presure?)",
+        ),
+        ([release, "data=nowhere.csv", output], "data=nowhere.csv: expected a file that is there"),
+        ([release, output], "data=???: expected the file of the records, or the folder of the pictures"),
+        (["release=nowhere", "data=x", output], "release=nowhere: expected the folder release/ of a finished run"),
+        ([release, "data=x.npy", output], "file=x.npy: expected an .npy file"),
+        ([release, "datum=x", output], "datum: expected a key of the configuration"),
+    ):
+        ended = call("predict", *words)
+        assert ended.returncode == 2, ended.stderr
+        assert ended.stderr.startswith(line), ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_schema_is_written_changed_and_used(tables: Path, tmp_path: Path) -> None:
+    output = tmp_path / "schema.yaml"
+    words = [f"data={tables / 'public.csv'}", f"labels=[{','.join(LABELS)}]", "group=patient", "id=visit"]
+    ended = run("schema", *words, f"output={output}")
+    assert ended.returncode == 0, ended.stderr
+    said = yaml.safe_load(output.read_text())["columns"]
+    kinds = {name: column["kind"] for name, column in said.items()}
+    assert kinds == {
+        "date": "date",
+        "age": "number",
+        "sex": "category",
+        "town": "category",
+        "pressure": "number",
+        "hba1c": "number",
+    }
+    assert CANARY not in output.read_text()
+    again = call("schema", *words, f"output={output}")
+    assert again.stderr.startswith(f"output={output}: expected the name of a new file")
+
+
+def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands, in order, then its Python; what it installs is what the project calls itself."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("onnx")
+    for name in ("private", "public", "test", "new"):
+        pandas.read_csv(tables / f"{name}.csv").drop(columns="visit").to_csv(tmp_path / f"{name}.csv", index=False)
+    page = (Path(__file__).parents[2] / "docs/how-to/from-a-table-to-a-model.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line) for line in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].splitlines()]
+    assert len(commands) == 5
+    for program, *words in commands:
+        if program == "pip":
+            assert words == ["install", f"{DISTRIBUTION}[table]"]
+        elif program == "cp":
+            subprocess.run([program, *words], cwd=tmp_path, check=True)
+        else:
+            ended = run(program.removeprefix("pate-"), *words, cwd=tmp_path)
+            assert ended.returncode == 0, ended.stderr
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], names)
+    rows = pandas.read_csv("predictions.csv")
+    assert rows[list(names["model"].labels)].to_numpy().tolist() == names["labels"].astype(int).tolist()
+    assert (tmp_path / "model.onnx").exists()

@@ -1,0 +1,173 @@
+"""What a run publishes is a model: read back, it predicts by name, and holds nothing that is not covered."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import pate
+from pate.bundle import Bundle, ModelForm
+from pate.bundle.form import SCHEMA
+from pate.data import TableSchema
+from pate.files.manifest import Manifest
+from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student
+from pate.validation import InvalidValue
+
+pa = pytest.importorskip("pyarrow")
+TABLE = {"age": [20.0, 40.0, None, 60.0] * 10, "sex": ["F", "M", "", "M"] * 10}
+LABELS = ("old", "male")
+
+
+def bundle_of(folder: Path, student: Student | None = None) -> Path:
+    """A bundle as a run writes it, of a small table."""
+    schema = TableSchema.of(pa.table(TABLE))
+    inputs = schema.inputs(TABLE)
+    labels = np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1)
+    model = (student or LinearStudent()).fit(inputs, labels, seed=0)
+    model.save(folder / "student")
+    form = ModelForm(
+        "people",
+        "features",
+        LABELS,
+        model.input_shape,
+        schema.feature_names,
+        schema,
+        model.threshold,
+        model.kind,
+        {"pate": pate.__version__},
+    )
+    form.write(folder)
+    listed(folder)
+    return folder
+
+
+def listed(folder: Path) -> None:
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != "manifest.json"]
+    Manifest.of(folder, names, remedy="none").write(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return bundle_of(tmp_path / "release")
+
+
+def students() -> list[Student]:
+    torch = pytest.importorskip("torch")
+    assert torch
+    from pate.student import MLPStudent
+
+    return [LinearStudent(), LogisticStudent(), LowRankStudent(), MLPStudent(epochs=3, threshold_each_label=True)]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, place: int) -> None:
+    student = students()[place]
+    bundle = pate.load(bundle_of(tmp_path / "release", student))
+    inputs = TableSchema.of(pa.table(TABLE)).inputs(TABLE)
+    trained = student.fit(inputs, np.stack([inputs[:, 0] > 0.1, inputs[:, 3] > 0], axis=1), seed=0)
+    assert np.array_equal(bundle.predict_proba(TABLE), trained.predict_proba(inputs))
+    assert np.array_equal(bundle.predict(TABLE), trained.predict(inputs))
+
+
+def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    bundle = pate.load(folder)
+    assert bundle.labels == LABELS
+    assert bundle.feature_names == ("age", "age=missing", "sex=F", "sex=M", "sex=other", "sex=missing")
+    frame = pandas.DataFrame(TABLE)
+    wanted = bundle.predict_proba(TABLE)
+    others = (
+        frame[["sex", "age"]].assign(remark="x"),
+        frame.astype({"sex": "category"}),
+        pa.table(TABLE),
+        bundle.inputs(TABLE),
+    )
+    for given in others:
+        assert np.allclose(bundle.predict_proba(given), wanted)
+    assert bundle.predict_proba(frame[:0]).shape == (0, 2)
+
+
+def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
+    bundle = pate.load(folder)
+    for given, line in (
+        ({"age": [1]}, r"^data: expected also the column sex$"),
+        ({"agee": [1], "sex": ["F"]}, r"^data: expected also the column age \(did you mean agee\?\)$"),
+        ({"age": ["old"], "sex": ["F"]}, r"^data\.age: expected numbers as in the public file, 1 of 1 rows hold .*"),
+        ({"age": [1, 2], "sex": ["F"]}, r"^data: expected columns of numbers, words or dates, of equal length$"),
+        (np.zeros((3, 5)), r"^data\.shape=\(3, 5\): expected \[n, 6\], or a DataFrame with the columns of the public"),
+        (np.full((3, 6), np.nan), r"^inputs\[0, 0\]: expected finite numbers"),
+        ("new.csv", r"^data=str: expected a DataFrame, or the name of a file$"),
+    ):
+        with pytest.raises(InvalidValue, match=line):
+            bundle.predict(given)
+
+
+def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> None:
+    for name in (SCHEMA, "student/student.json", "student/student.safetensors", "manifest.json"):
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content[:-3] + b"\n" + content[-3:])
+        if name == "manifest.json":
+            (copy / name).write_text("{}")
+        with pytest.raises(InvalidValue, match=rf"^file=\S+{Path(name).name}: expected .*; copy the folder anew"):
+            Bundle.load(copy)
+        (copy / name).unlink()
+        with pytest.raises(InvalidValue, match=r"^file=\S+: expected .* \(it is gone\); copy the folder anew"):
+            Bundle.load(copy)
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("labels", ["one"]),
+        ("labels", ["one", "one"]),
+        ("labels", 3),
+        ("input_shape", [4]),
+        ("model", "mlp"),
+        ("preprocessing", {"kind": "other"}),
+        (
+            "preprocessing",
+            {"kind": "table", "columns": {"age": {"kind": "category", "categories": [], "missing": True}}},
+        ),
+        ("threshold", "half"),
+        ("versions", []),
+    ],
+)
+def test_a_schema_of_another_model_is_one_line(folder: Path, key: str, value: object) -> None:
+    said = json.loads((folder / SCHEMA).read_text()) | {key: value}
+    (folder / SCHEMA).write_text(json.dumps(said))
+    listed(folder)
+    with pytest.raises(InvalidValue, match=r"^file=\S+schema\.json: expected the schema of .*; copy the folder anew"):
+        Bundle.load(folder)
+
+
+def test_a_later_format_says_so(folder: Path) -> None:
+    (folder / SCHEMA).write_text(json.dumps(json.loads((folder / SCHEMA).read_text()) | {"format": 2}))
+    listed(folder)
+    with pytest.raises(InvalidValue, match=r"^release=\S+: expected a bundle of format 1; install a later version$"):
+        Bundle.load(folder)
+
+
+def test_the_folder_above_is_named(folder: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^release=\S+: expected the folder \S+release within it$"):
+        Bundle.load(folder.parent)
+
+
+def test_the_thresholds_of_labels_are_used(tmp_path: Path) -> None:
+    bundle = pate.load(bundle_of(tmp_path / "release", LinearStudent(threshold_each_label=True)))
+    assert len(bundle.form.threshold) == 2  # type: ignore[arg-type]
+    probabilities = bundle.predict_proba(TABLE)
+    assert np.array_equal(bundle.predict(TABLE), probabilities >= np.float32(bundle.form.threshold))
+
+
+def test_yaml_of_the_schema_is_the_one_of_the_bundle(folder: Path, tmp_path: Path) -> None:
+    TableSchema.of(pa.table(TABLE)).write(tmp_path / "schema.yaml")
+    said = json.loads((folder / SCHEMA).read_text())["preprocessing"]
+    assert yaml.safe_load((tmp_path / "schema.yaml").read_text()) == said

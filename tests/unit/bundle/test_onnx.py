@@ -1,0 +1,113 @@
+"""Every student predicts the same from its ONNX graph, after it was trained, saved and read."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.bundle import Bundle, ModelForm
+from pate.data import ImageForm
+from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
+from pate.validation import InvalidValue
+from tests.unit.bundle.test_bundle import listed
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+pytest.importorskip("torch")
+
+LABELS = ("one", "two", "never")
+
+
+def students() -> dict[str, Student]:
+    from pate.student import CNNStudent, MLPStudent, ResNet50Student
+
+    small = {"epochs": 1, "folds": 2, "device": "cpu", "max_unlabeled": 0}
+    return {
+        "linear": LinearStudent(),
+        "logistic": LogisticStudent(),
+        "low_rank": LowRankStudent(num_directions=3),
+        "mlp": MLPStudent(epochs=5, hidden=8),
+        "cnn": CNNStudent(width=8, **small),
+        "cnn with the statistics of batches": CNNStudent(width=8, norm="batch", blocks=1, **small),
+        "resnet50": ResNet50Student(**small),
+    }
+
+
+def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
+    student, rng = students()[name], np.random.default_rng(0)
+    images = "cnn" in name or "resnet" in name
+    inputs = rng.random((rows, 3, 16, 16) if images else (rows, 6), dtype=np.float32)
+    flat = inputs.reshape(len(inputs), int(np.prod(inputs.shape[1:])))
+    labels = np.stack([flat[:, 0] > 0.5, flat[:, 1] > 0.3, np.zeros(rows, np.bool_)], axis=1)
+    return student.fit(inputs, labels, seed=0), inputs
+
+
+def bundle_in(folder: Path, model: StudentModel) -> Path:
+    model.save(folder / "student")
+    images = len(model.input_shape) == 3
+    form = ImageForm(3, 16, 16) if images else None
+    kind = "images" if images else "features"
+    ModelForm("x", kind, LABELS, model.input_shape, (), form, model.threshold, model.kind).write(folder)
+    listed(folder)
+    return folder
+
+
+def said_by(path: Path, inputs: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["linear", "logistic", "low_rank", "mlp", "cnn", "cnn with the statistics of batches", "resnet50"]
+)
+@pytest.mark.parametrize("rows", [40, 1, 0])
+def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> None:
+    """Also of a student of one row or none, which is a constant; a label that was never released has 0."""
+    if name == "resnet50" and find_spec("torchvision") is None:
+        pytest.skip("torchvision is optional")
+    model, _ = trained(name, rows)
+    bundle = Bundle.load(bundle_in(tmp_path / "release", model))
+    bundle.to_onnx(tmp_path / "model.onnx")
+    asked = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
+    found = said_by(tmp_path / "model.onnx", asked)
+    assert found.shape == (7, 3)
+    assert np.abs(found - bundle.predict_proba(asked)).max() < 1e-5
+    assert np.array_equal(bundle.predict_proba(asked), model.predict_proba(asked))
+    assert not found[:, 2].any()
+    if rows > 1:
+        assert found[:, 0].std() > 0, "the graph looks at its inputs"
+
+
+def test_the_graph_knows_the_labels(tmp_path: Path) -> None:
+    import onnx
+
+    model, _ = trained("linear")
+    bundle = Bundle.load(bundle_in(tmp_path / "release", model))
+    bundle.to_onnx(tmp_path / "model.onnx")
+    bundle.to_onnx(tmp_path / "again.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes()
+    known = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert known["labels"].split("\n") == list(LABELS)
+    assert float(known["threshold"]) == model.threshold
+
+
+def test_another_kind_of_student_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = trained("linear")
+    bundle = Bundle.load(bundle_in(tmp_path / "release", model))
+    monkeypatch.setattr(type(model), "kind", "own")
+    with pytest.raises(InvalidValue, match=r"^model=own: expected one of linear, logistic, low_rank"):
+        bundle.to_onnx(tmp_path / "model.onnx")
+
+
+def test_the_test_would_notice_other_probabilities(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        model, inputs = trained("linear")
+    bundle = Bundle.load(bundle_in(tmp_path / "release", model))
+    bundle.to_onnx(tmp_path / "model.onnx")
+    assert np.abs(said_by(tmp_path / "model.onnx", inputs) - bundle.predict_proba(inputs + 1e-2)).max() > 1e-5

@@ -1,0 +1,128 @@
+"""DataFrames stay DataFrames up to the estimators: scikit-learn's own example of mixed types, as PATE's teachers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_selection import SelectPercentile, chi2
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from pate import PATEClassifier
+from pate.validation import InvalidValue
+
+pandas = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
+NUM_PRIVATE, NUM_PUBLIC = 1500, 200
+
+
+def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
+    """Like the Titanic's: words, numbers and missing cells."""
+    rng = np.random.default_rng(0)
+    age, sex, first = rng.normal(35, 12, count), rng.choice(["male", "female"], count), rng.choice([1, 2, 3], count)
+    survived = (sex == "female") * 2.0 + (first == 1) - age / 40 + rng.normal(0, 0.5, count) > 0.6
+    age[rng.random(count) < 0.2] = np.nan
+    port = rng.choice(np.array(["S", "C", None], dtype=object), count)
+    frame = {"embarked": port, "sex": sex, "pclass": first, "age": age, "fare": rng.gamma(2, 20, count)}
+    return pandas.DataFrame(frame), survived
+
+
+def pipeline() -> Pipeline:
+    """As in scikit-learn's page *Column Transformer with Mixed Types*."""
+    numbers = Pipeline([("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())])
+    words = Pipeline(
+        [("encoder", OneHotEncoder(handle_unknown="ignore")), ("selector", SelectPercentile(chi2, percentile=50))]
+    )
+    columns = [("num", numbers, ["age", "fare"]), ("cat", words, ["embarked", "sex", "pclass"])]
+    return Pipeline([("preprocessor", ColumnTransformer(columns)), ("classifier", LogisticRegression())])
+
+
+def fitted(estimator: Any, frame: Any, y: np.ndarray, **settings: Any) -> PATEClassifier:
+    model = PATEClassifier(estimator, **{"n_teachers": 30, "epsilon": 20.0} | settings)
+    public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
+    return model.fit(frame[:NUM_PRIVATE], y[:NUM_PRIVATE], X_public=public)
+
+
+@pytest.mark.slow
+def test_a_column_transformer_finds_its_columns() -> None:
+    frame, survived = passengers()
+    model = fitted(pipeline(), frame, survived)
+    rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    assert model.score(frame[rest], survived[rest]) > 0.8
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    assert model.n_features_in_ == 5
+
+
+@pytest.mark.slow
+def test_several_labels_and_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    frame, survived = passengers()
+    y = np.stack([survived, frame["sex"] == "male"], axis=1).astype(int)
+    model = PATEClassifier(pipeline(), n_teachers=30, epsilon=20.0, verbose=1)
+    public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
+    model.fit(frame[:NUM_PRIVATE], y[:NUM_PRIVATE], public, groups=np.arange(NUM_PRIVATE) // 2)
+    rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    assert (model.predict(frame[rest]) == y[rest]).mean() > 0.85
+    assert model.predict_proba(frame[rest]).shape == y[rest].shape
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("[PATEClassifier] 30 teachers and their release, epsilon 20: ")
+    assert second.startswith("[PATEClassifier] student of 200 answers to 200 queries: ")
+
+
+@pytest.mark.slow
+def test_categories_and_missing_cells_reach_a_boosted_tree() -> None:
+    frame, survived = passengers()
+    frame = frame.astype({"sex": "category", "embarked": "category"})
+    trees = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5)
+    model = fitted(trees, frame, survived)
+    rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    assert model.score(frame[rest], survived[rest]) > 0.75
+
+
+def test_names_are_checked_when_predicting() -> None:
+    frame, survived = passengers()
+    model = fitted(LogisticRegression(), frame[["pclass", "fare"]], survived)
+    for changed in (frame[["fare", "pclass"]], frame[["pclass"]], frame[["pclass", "age"]]):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(changed)
+    assert model.predict(frame[["pclass", "fare"]]).shape == (2000,)
+
+
+def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(tmp_path: Any) -> None:
+    frame, survived = passengers()
+    line = r"^estimator=LogisticRegression: expected one that takes the columns of X, such as a pipeline with a Column"
+    with pytest.raises(InvalidValue, match=line):
+        fitted(LogisticRegression(), frame, survived, ledger=tmp_path / "ledger.jsonl")
+    with pytest.raises(InvalidValue, match=r"^student=LogisticRegression: expected one that takes"):
+        fitted(pipeline(), frame, survived, student=LogisticRegression(), ledger=tmp_path / "ledger.jsonl")
+    assert '"event"' not in (tmp_path / "ledger.jsonl").read_text() if (tmp_path / "ledger.jsonl").exists() else True
+
+
+def test_what_does_not_go_together_is_one_line() -> None:
+    frame, survived = passengers(60)
+    model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
+    with pytest.raises(InvalidValue, match=r"^X_public=ndarray: expected a DataFrame with the columns of X$"):
+        model.fit(frame, survived, X_public=np.zeros((5, 5)))
+    with pytest.raises(InvalidValue, match=r"^X_public=DataFrame: expected an array, as X is one$"):
+        model.fit(np.zeros((60, 5)), survived, X_public=frame)
+    with pytest.raises(InvalidValue, match=r"^X\.columns: expected each name once$"):
+        model.fit(frame.rename(columns={"fare": "age"}), survived, X_public=frame)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(frame, survived[:-1], X_public=frame)
+    with pytest.raises(InvalidValue, match=r"^X\[\d+, \d+\]: expected finite numbers"):
+        model.fit(frame.assign(fare=np.inf), survived, X_public=frame)
+
+
+def test_rows_that_are_public_and_private_are_said() -> None:
+    from pate.classifier import SharedRows
+
+    frame, survived = passengers(300)
+    with pytest.warns(SharedRows, match="rows of X_public are rows of X"):
+        PATEClassifier(pipeline(), n_teachers=10, epsilon=50.0, allow_useless=True).fit(
+            frame, survived, X_public=frame[:100]
+        )

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Arrays, Pixels
+from pate.validation import InvalidValue
+
+ROWS = {"private": 6, "public": 4, "test": 3}
+
+
+def files(folder: Path, **changes: Any) -> dict[str, str]:
+    """Three .npz files; changes are arrays, or None for one that is missing, of the private one."""
+    rng = np.random.default_rng(0)
+    for split, count in ROWS.items():
+        arrays = {"inputs": rng.standard_normal((count, 2)), "labels": rng.integers(0, 2, (count, 3))}
+        if split == "private":
+            arrays = {name: array for name, array in (arrays | changes).items() if array is not None}
+        np.savez(folder / f"{split}.npz", **arrays)
+    return {split: str(folder / f"{split}.npz") for split in ROWS}
+
+
+def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
+    names = files(tmp_path)
+    dataset = Arrays(**names).load()
+    assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
+    for split, count in ROWS.items():
+        with np.load(names[split]) as arrays:
+            found = getattr(dataset, split)
+            assert np.allclose(found.inputs, arrays["inputs"], atol=1e-6)
+            assert np.array_equal(found.labels, arrays["labels"] == 1)
+            assert len(set(found.group_ids.tolist())) == count
+    assert dataset.published_ids.tolist() == [0, 1, 2, 3]
+
+
+def test_a_folder_of_npy_files_gives_the_same(tmp_path: Path) -> None:
+    names = files(tmp_path)
+    for split in ROWS:
+        (tmp_path / split).mkdir()
+        with np.load(names[split]) as arrays:
+            for name in arrays:
+                np.save(tmp_path / split / f"{name}.npy", arrays[name])
+    folders = Arrays(**{split: str(tmp_path / split) for split in ROWS}).load()
+    assert np.array_equal(folders.private.inputs, Arrays(**names).load().private.inputs)
+
+
+def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
+    names = files(tmp_path, groups=np.array([0, 0, 1, 1, 2, 2]), label_names=np.array(["a", "b", "c"]))
+    for place, split in enumerate(("public", "test"), start=1):
+        with np.load(names[split]) as arrays:
+            beside = {"groups": np.full(ROWS[split], 10 * place), "ids": 100 * place + np.arange(ROWS[split])}
+            np.savez(names[split], **arrays, **beside)
+    dataset = Arrays(**names).load()
+    assert dataset.label_names == ("a", "b", "c")
+    assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]
+    assert dataset.published_ids.tolist() == [100, 101, 102, 103]
+    assert Arrays(**names, labels=["x", "y", "z"]).load().label_names == ("x", "y", "z")
+
+
+def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
+    levels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
+    names = files(tmp_path, inputs=levels)
+    for split in ("public", "test"):
+        np.savez(names[split], inputs=levels[: ROWS[split]], labels=np.ones((ROWS[split], 3), np.int64))
+    dataset = Arrays(**names).load()
+    assert dataset.kind == "images"
+    assert isinstance(dataset.private.inputs, Pixels)
+    assert np.allclose(np.asarray(dataset.private.inputs), levels / 255)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"labels": None}, r"file=\S+private\.npz: expected the arrays inputs, labels \(not so: labels\); save it .*"),
+        ({"labels": np.full((6, 3), 2)}, r"data\.private\.labels: expected 0 and 1, 6 of 6 rows hold something else"),
+        ({"labels": np.zeros((5, 3), int)}, r"data\.private\.labels=\(5, 3\): expected \[6, L\]"),
+        (
+            {"labels": np.zeros((6, 2), int)},
+            r"private\.labels\.shape\[1\]=.*|public\.labels\.shape\[1\]=3: expected .*",
+        ),
+        ({"inputs": np.zeros((6, 2, 2))}, r"data\.private\.inputs=\(6, 2, 2\): expected \[n, d\], or images .*"),
+        ({"inputs": np.full((6, 2), np.nan)}, r"data\.private\.inputs: expected finite numbers, 6 of 6 rows have .*"),
+        ({"inputs": np.array([{}] * 6, object)}, r"file=\S+private\.npz: expected an \.npz file as it was written .*"),
+        ({"groups": np.arange(6)}, r"data\.public: expected also the array groups, as data\.private has it"),
+        ({"ids": np.arange(5)}, r"len\(data\.private\.ids\)=5: expected 6, one for each record"),
+        ({"label_names": np.array(["a", "b"])}, r"data\.labels=2: expected 3 names, one for each column of labels"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidValue, match=f"^{line}$"):
+        Arrays(**files(tmp_path, **changes)).load()
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^data\.private=None: expected an \.npz file with inputs and labels$"):
+        Arrays().load()
+    with pytest.raises(InvalidValue, match=r"^data\.private=nowhere\.npz: expected an \.npz file that is there"):
+        Arrays(private="nowhere.npz").load()
+    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected a folder with inputs\.npy$"):
+        Arrays(private=str(tmp_path)).load()

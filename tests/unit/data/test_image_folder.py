@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pate.data import ImageFolder, ImageForm
+from pate.validation import InvalidValue
+
+pytest.importorskip("pyarrow")
+HEAD = "file,split,person,smiles,hat"
+ROWS = [
+    "a.png,private,p1,1,0",
+    "b/c.jpg,private,p1,0,1",
+    "d.png,public,p2,1,1",
+    "e.png,public,p3,0,0",
+    "f.png,test,p4,1,0",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "b").mkdir()
+    for place, row in enumerate(ROWS):
+        levels = np.full((10 + place, 20, 3), 40 * place, np.uint8)
+        Image.fromarray(levels).save(tmp_path / row.partition(",")[0])
+    (tmp_path / "labels.csv").write_text("\n".join([HEAD, *ROWS]))
+    return tmp_path
+
+
+def settings(folder: Path, **changes: Any) -> dict[str, Any]:
+    labels = {"labels": ["smiles", "hat"], "group": "person", "image_size": 8}
+    return {"root": str(folder), "table": str(folder / "labels.csv"), **labels, **changes}
+
+
+def test_pictures_and_their_labels(folder: Path) -> None:
+    dataset = ImageFolder(**settings(folder)).load()
+    assert (dataset.kind, dataset.label_names) == ("images", ("smiles", "hat"))
+    assert dataset.private.inputs.shape == (2, 3, 8, 8)
+    assert np.allclose(dataset.private.inputs[:][0], 0)
+    assert np.allclose(dataset.private.inputs[:][1], 40 / 255, atol=0.02)  # JPEG
+    assert dataset.private.labels.tolist() == [[True, False], [False, True]]
+    assert dataset.private.group_ids[0] == dataset.private.group_ids[1]
+    assert sorted(dataset.published_ids.tolist()) == ["d.png", "e.png"]
+    assert dataset.preprocessing == ImageForm(3, 8, 8, "crop")
+    for name, levels in zip(dataset.published_ids, dataset.public.inputs[:], strict=True):
+        assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
+
+
+def test_the_form_makes_the_same_of_files_and_pictures(folder: Path) -> None:
+    dataset = ImageFolder(**settings(folder, channels=1)).load()
+    form = dataset.preprocessing
+    assert form is not None
+    files = [folder / name for name in dataset.published_ids]
+    assert np.array_equal(form.inputs(files), dataset.public.inputs[:])
+    assert np.array_equal(form.inputs([Image.open(file) for file in files]), dataset.public.inputs[:])
+    assert form.inputs(files[0]).shape == (1, 1, 8, 8)
+
+
+def test_pictures_are_cut_or_stretched() -> None:
+    half = np.zeros((8, 24), np.uint8)
+    half[:, :8] = 255  # the left third
+    cropped, stretched = (ImageForm(1, 8, 8, fit).inputs([Image.fromarray(half)]) for fit in ("crop", "stretch"))
+    assert not cropped.any()
+    assert stretched[0, 0, 0, 0] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "line"),
+    [
+        (
+            "x.png,private,p9,1,0",
+            {},
+            r"data\.table\.file: expected pictures that can be read, 1 of 6 cannot, row 6 is .*",
+        ),
+        ("labels.csv,private,p9,1,0", {}, r"data\.table\.file: expected pictures that can be read, 1 of 6 .*"),
+        ("a.png,private,p9,1,0", {}, r"data\.table\.file: expected each picture once"),
+        ("../a.png,private,p9,1,0", {}, r"data\.table\.file=a path: expected one below \S+"),
+        ("g.png,train,p9,1,0", {}, r"data\.split=split: expected private, public or test, 1 of 6 rows have .*"),
+        ("a2.png,private,p9,7,0", {}, r"data\.table\.smiles: expected 0 or 1 in a label's column, 1 of 6 rows .*"),
+        ("a2.png,private,,1,0", {}, r"data\.table\.person: expected a value in each row, 1 of 6 rows have none"),
+        (None, {"root": "nowhere"}, r"data\.root=nowhere: expected the folder of the pictures"),
+        (None, {"table": None}, r"data\.table=None: expected the file that says the labels of each picture"),
+        (None, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels: \[NAME,NAME\]"),
+        (None, {"labels": ["smile"]}, r"data\.table: expected also the column smile \(did you mean smiles or file\?\)"),
+        (None, {"fit": "cut"}, r"data\.fit=cut: expected one of crop, stretch"),
+    ],
+)
+def test_what_is_wrong_is_one_line(folder: Path, row: str | None, changes: dict[str, Any], line: str) -> None:
+    (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
+    with pytest.raises(InvalidValue, match=f"^{line}$"):
+        ImageFolder(**settings(folder, **changes)).load()
+
+
+def test_a_person_in_two_splits_is_refused(folder: Path) -> None:
+    (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS]).replace("p4", "p1"))
+    with pytest.raises(InvalidValue, match=r"^data\.group=person: expected each person in one split, 1 are in private"):
+        ImageFolder(**settings(folder)).load()
+
+
+def test_a_picture_that_cannot_be_read_is_one_line(folder: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^data\[0\]: expected a picture that can be read, such as \.png or \.jpg$"):
+        ImageForm().inputs([folder / "labels.csv"])
+    with pytest.raises(InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"):
+        ImageForm().inputs([3])
