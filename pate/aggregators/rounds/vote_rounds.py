@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,10 @@ from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.moment_votes import MomentVotes
 
 Array = NDArray[np.float64]
+
+Gather = Callable[[], NDArray[np.int64]]
+Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
+"""Of a round's number, its sum and how that is clipped: the sum with its noise, and the std of that, in steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,41 +79,35 @@ class VoteRounds:
         Raises:
             InvalidValue: a charge that the ledger refuses.
         """
-        fit = self._fit(votes, prevalence)
+
+        def drawn(number: int, gather: Gather, clipped: ClippedMoments) -> tuple[NDArray[np.int64], float]:
+            shape = (votes.width, votes.num_labels)
+            total = context.kept.once(f"rounds/round_{number}", gather, shape=shape)
+            if number == 0:
+                self._charge(votes, prevalence, total, context)
+            std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+            return total + RoundedGaussian(std).sample(shape, context.rng), std
+
+        return self._weights(votes, prevalence, drawn)
+
+    def noiseless(self, votes: MomentVotes, prevalence: Array) -> Array:
+        """The same without noise: what the votes say by themselves; no epsilon covers it."""
+        return self._weights(votes, prevalence, lambda _number, gather, _clipped: (gather(), 0.0))
+
+    def _weights(self, votes: MomentVotes, prevalence: Array, draw: Draw) -> Array:
+        """The student after all rounds."""
+        num_records = max(1, round(votes.num_teachers * votes.records_per_teacher))
+        fit = MomentFit(votes.public, prevalence, num_records)
         rounds: list[NoisyMoments] = []
         weights = fit.start()
         for number in range(self.num_rounds):
             probabilities = fit.probabilities(weights)
             clipped, scale = self._clipped(votes, prevalence, probabilities)
-            total = context.kept.once(
-                f"rounds/round-{number:05d}",
-                lambda now=weights, sums=clipped: votes.total(now, scale, sums),  # type: ignore[misc]
-                shape=weights.shape,
-            )
-            if number == 0:
-                self._charge(votes, prevalence, total, context)
-            std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
-            noisy = total + RoundedGaussian(std).sample(total.shape, context.rng)
-            rounds.append(_moments(noisy, std, clipped, scale, probabilities))
+            total, std = draw(number, partial(votes.total, weights, scale, clipped), clipped)
+            unit = clipped.step / votes.num_teachers * math.sqrt(votes.width) / scale
+            rounds.append(NoisyMoments(total * unit, std * unit, probabilities))
             weights = fit.fit(rounds, weights)
         return weights
-
-    def noiseless(self, votes: MomentVotes, prevalence: Array) -> Array:
-        """The same without noise: what the votes say by themselves; no epsilon covers it."""
-        fit = self._fit(votes, prevalence)
-        rounds: list[NoisyMoments] = []
-        weights = fit.start()
-        for _ in range(self.num_rounds):
-            probabilities = fit.probabilities(weights)
-            clipped, scale = self._clipped(votes, prevalence, probabilities)
-            total = votes.total(weights, scale, clipped)
-            rounds.append(_moments(total, 0.0, clipped, scale, probabilities))
-            weights = fit.fit(rounds, weights)
-        return weights
-
-    def _fit(self, votes: MomentVotes, prevalence: Array) -> MomentFit:
-        num_records = max(1, round(votes.num_teachers * votes.records_per_teacher))
-        return MomentFit(votes.public, prevalence, num_records)
 
     def _clipped(
         self, votes: MomentVotes, prevalence: Array, probabilities: NDArray[np.float32]
@@ -129,11 +129,3 @@ class VoteRounds:
         charge_draw(
             context.ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=context.rng, key=key
         )
-
-
-def _moments(
-    total: NDArray[np.int64], std: float, clipped: ClippedMoments, scale: Array, probabilities: NDArray[np.float32]
-) -> NoisyMoments:
-    """A sum in steps that carries noise of that std, as the mean over teachers on features of length sqrt(D)."""
-    unit = clipped.step / clipped.num_teachers * math.sqrt(len(total)) / scale
-    return NoisyMoments(total * unit, std * unit, probabilities)
