@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 _BLOCK = 4096
+_TEACHERS = 256  # of several records, at once
 
 
 class MomentVotes:
@@ -87,10 +88,11 @@ class MomentVotes:
         for start in range(0, self._num_single, _BLOCK):
             rows = slice(start, min(start + _BLOCK, self._num_single))
             total += clipped.of_single(self._features[rows], self._residuals(rows, on_grid) * label_scale)
-        for start, end in zip(self._bounds[:-1].tolist(), self._bounds[1:].tolist(), strict=True):
-            rows = slice(start, end)
-            product = self._features[rows].T @ (self._residuals(rows, on_grid) * label_scale)
-            total += clipped.of_several(product[None] / (FEATURE_STEPS * (end - start)))
+        for start in range(0, len(self._bounds) - 1, _TEACHERS):
+            bounds = self._bounds[start : start + _TEACHERS + 1]
+            rows = slice(int(bounds[0]), int(bounds[-1]))
+            means = _means(self._features[rows], self._residuals(rows, on_grid) * label_scale, bounds - bounds[0])
+            total += clipped.of_several(means)
         return total
 
     def _residuals(self, rows: slice, on_grid: NDArray[np.float32]) -> Array:
@@ -105,3 +107,12 @@ class MomentVotes:
             rows = self._order[start : start + _BLOCK]
             found[start : start + _BLOCK] = np.trunc(self._directions.with_constant(self._inputs[rows]) * scale)
         return found
+
+
+def _means(features: NDArray[np.float32], residuals: Array, bounds: Rows) -> Array:
+    """Each teacher's mean product, `[c, D, L]`, with features of length at most 1."""
+    pairs = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    wide = features.astype(np.float64)
+    return np.stack(
+        [wide[start:end].T @ residuals[start:end] / (FEATURE_STEPS * (end - start)) for start, end in pairs]
+    )
