@@ -67,9 +67,9 @@ class CenteredVotes(TeacherVotesAggregator):
         center: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
         clip_factor: > 0.
-        rounds: in which the votes are cast by teachers that can be asked again, each against the student of those
-            before (`VoteRounds`); 1 for one matrix of votes. None for 6 where teachers can, a `clip` and a center of
-            each query's own left to one.
+        rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
+            of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given or each
+            query has a center of its own; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
 
     Source: docs/proofs/centered_votes.md.
