@@ -17,6 +17,8 @@ from pate.aggregators.powerset_gnmax import PowersetGNMax
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import NoisyScores, Release, TrainingSet
 from pate.aggregators.release_context import PriorRule, ReleaseContext
+from pate.aggregators.rounds.rounds_release import RoundsRelease
+from pate.aggregators.rounds.vote_rounds import VoteRounds
 from pate.aggregators.stable.stable_fixed_top_k import StableFixedTopK
 from pate.aggregators.stable.stable_top_k import StableTopK
 from pate.aggregators.target_charging.aggregator import ChargedRelease, TargetChargedAggregator
@@ -50,11 +52,13 @@ __all__ = [
     "Release",
     "ReleaseContext",
     "Round",
+    "RoundsRelease",
     "StableFixedTopK",
     "StableTopK",
     "TargetChargedAggregator",
     "TeacherVotesAggregator",
     "TrainingSet",
     "UselessReleaseWarning",
+    "VoteRounds",
     "counts_for",
 ]

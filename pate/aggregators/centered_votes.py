@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,26 +19,28 @@ from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
+from pate.aggregators.rounds.rounds_release import RoundsRelease
+from pate.aggregators.rounds.vote_rounds import VoteRounds
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import (
     InvalidValue,
     require,
-    require_array,
     require_count,
-    require_entries,
     require_generator,
     require_positive,
 )
 from pate.votes.clipping import ClippedSum
-from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.moment_votes import MomentVotes
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import VoteSource
+from pate.votes.whole_votes import dense_votes, peeked_votes
 
 Array = NDArray[np.float64]
 
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5
+_ROUNDS = 6
 _DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
 
 
@@ -66,6 +67,9 @@ class CenteredVotes(TeacherVotesAggregator):
         center: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
         clip_factor: > 0.
+        rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
+            of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given or each
+            query has a center of its own; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
 
     Source: docs/proofs/centered_votes.md.
@@ -84,6 +88,7 @@ class CenteredVotes(TeacherVotesAggregator):
     center: Any = field(default=None, repr=False)
     clip: float | None = None
     clip_factor: float = 1.0
+    rounds: int | None = None
     span: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -94,6 +99,8 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.clip is not None:
             require_positive("clip", self.clip)
         require_positive("clip_factor", self.clip_factor)
+        if self.rounds is not None:
+            require_count("rounds", self.rounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CenteredVotes) and self._text == other._text
@@ -156,35 +163,42 @@ class CenteredVotes(TeacherVotesAggregator):
         whole = isinstance(votes, (list, tuple)) or hasattr(votes, "__array__")
         rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
         require(whole, "votes", type(votes).__name__, rule)
-        array = _dense(votes, rule)
+        array = dense_votes(votes, rule)
         center = self.prevalence.release(array.mean(axis=1), num_teachers=num_teachers, rng=rng, ledger=ledger)
         release = self.centered_at(center).aggregate(array, num_teachers=num_teachers, rng=rng, ledger=ledger)
         shape = {"num_queries": array.shape[1], "num_labels": array.shape[2]}
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
 
-    def release_from(self, source: VoteSource, context: ReleaseContext) -> CenteredRelease:
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """See `Aggregator.release_from`. The prevalence is that of the teachers' records; both draws are charged."""
         for_prevalence, for_votes = context.rng.spawn(2)
         center = self._center_from(source, context, rng=for_prevalence)
+        if (votes := self._in_rounds(source)) is not None:
+            weights = self._rounds.release(votes, self._prevalence_of(center, votes), replace(context, rng=for_votes))
+            return self._released_rounds(weights, votes, source, self.event_for(**_shape_of(source)))
         step, summary = self._gathered_around(center, source, context.kept)
         total = source.num_teachers
         release = step.aggregate_summary(summary, num_teachers=total, rng=for_votes, ledger=context.ledger)
         if not isinstance(release, CenteredRelease):
             raise TypeError("centered votes give a centered release")
-        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
-        event = self.event_for(num_teachers=source.num_teachers, **shape)
+        event = self.event_for(**_shape_of(source))
         return replace(release, event=event, num_directions=self._num_directions(source))
 
-    def noiseless_from(self, source: VoteSource, kept: KeptArrays) -> CenteredRelease:
+    def noiseless_from(self, source: VoteSource, kept: KeptArrays) -> Release:
         """See `Aggregator.noiseless_from`: around the center that was released, from the votes that were kept."""
         prevalence = kept.read("prevalence")
         center = self.center if prevalence is None else prevalence["prevalence"]
+        if (votes := self._in_rounds(source)) is not None:
+            weights = self._rounds.noiseless(votes, self._prevalence_of(center, votes))
+            return self._released_rounds(weights, votes, source, NonPrivateEvent())
         step, summary = self._gathered_around(center, source, kept)
         release = step.noiseless(summary, num_teachers=source.num_teachers)
         return replace(release, num_directions=self._num_directions(source))
 
-    def load_release(self, path: Path, event: Event, source: VoteSource) -> CenteredRelease:
+    def load_release(self, path: Path, event: Event, source: VoteSource) -> Release:
         """See `Aggregator.load_release`."""
+        if self._in_rounds(source) is not None:
+            return RoundsRelease.load(path, event=event, adjacency=self.adjacency)
         num_directions = self._num_directions(source)
         return CenteredRelease.load(path, event=event, adjacency=self.adjacency, num_directions=num_directions)
 
@@ -240,6 +254,28 @@ class CenteredVotes(TeacherVotesAggregator):
 
         return step, kept.once("summary", gather)
 
+    @property
+    def _rounds(self) -> VoteRounds:
+        return VoteRounds(
+            noise_multiplier=self.votes_multiplier,
+            num_rounds=self.rounds or _ROUNDS,
+            clip_factor=self.clip_factor,
+            adjacency=self.adjacency,
+        )
+
+    def _in_rounds(self, source: VoteSource) -> MomentVotes | None:
+        """The votes in rounds, where they are cast so."""
+        if self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1:
+            return None
+        return source.in_rounds(noise_multiplier=self.votes_multiplier)
+
+    def _prevalence_of(self, center: Any, votes: MomentVotes) -> Array:
+        known = np.asarray(_HALF if center is None else center, dtype=np.float64)
+        return np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
+
+    def _released_rounds(self, weights: Array, votes: MomentVotes, source: VoteSource, event: Event) -> RoundsRelease:
+        return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency)
+
     def _num_directions(self, source: VoteSource) -> int | None:
         span = source.span(noise_multiplier=self.votes_multiplier)
         return None if span is None else span.shape[1]
@@ -249,7 +285,7 @@ class CenteredVotes(TeacherVotesAggregator):
         require(self.prevalence_share == 0, "prevalence_share", self.prevalence_share, "0 once the center is known")
         if isinstance(votes, list | tuple) or hasattr(votes, "__array__"):
             votes = np.asarray(votes)
-        first, blocks = _peeked(votes)
+        first, blocks = peeked_votes(votes)
         return self._clipped_sum(first).total(blocks, center=self._center(first), num_teachers=num_teachers)
 
     def noiseless(self, summary: NDArray[np.int64], *, num_teachers: int) -> CenteredRelease:
@@ -297,6 +333,10 @@ class CenteredVotes(TeacherVotesAggregator):
         return np.asarray(self.span @ shrink_singular_values(self.span.T @ residual, noise_std=std))
 
 
+def _shape_of(source: VoteSource) -> dict[str, int]:
+    return {"num_queries": source.num_queries, "num_labels": source.num_labels, "num_teachers": source.num_teachers}
+
+
 def _matched(scores: Array, residual: Array, center: Array) -> NDArray[np.bool_]:
     """The highest scores of each label, as many as the center expects; among equals the residual decides."""
     labels = np.zeros(scores.shape, dtype=np.bool_)
@@ -305,29 +345,3 @@ def _matched(scores: Array, residual: Array, center: Array) -> NDArray[np.bool_]
     chosen = np.arange(len(scores))[:, None] < expected
     np.put_along_axis(labels, order, chosen, axis=0)
     return labels
-
-
-def _dense(votes: Any, rule: str) -> NDArray[Any]:
-    """An array of votes that is read twice, all of it checked before its first reading is charged."""
-    array = require_array("votes", votes, kinds=None)
-    require(array.ndim == 3 and array.size > 0, "votes.shape", array.shape, rule)
-    require(array.dtype.kind in "bf", "votes.dtype", array.dtype, "bool votes or floats")
-    if array.dtype.kind == "f":
-        require_entries("votes", (array >= 0) & (array <= 1), "numbers in [0, 1]")
-    return array
-
-
-def _peeked(votes: Any) -> tuple[tuple[int, int], Any]:
-    """Q and L of the first block, and all blocks."""
-    first, blocks = votes, votes
-    if not isinstance(votes, (np.ndarray, LowRankVotes)):
-        stream = iter(votes)
-        first = next(stream, None)
-        require(first is not None, "votes", "no block", "at least one teacher")
-        blocks = chain([first], stream)
-    if isinstance(first, LowRankVotes):
-        return (len(first.span), first.weights.shape[2]), blocks
-    shape = np.shape(first)
-    require(len(shape) == 3, "votes.shape", shape, "[num_teachers, num_queries, num_labels]")
-    require(min(shape) > 0, "votes.shape", shape, "at least one teacher, query and label")
-    return (shape[1], shape[2]), blocks

@@ -46,11 +46,14 @@ class TrainingSet:
         inputs: float32 `[n, …]`, the answered queries.
         labels: bool `[n, L]`.
         scores: of the same rows, where a release has them; a student may go by the labels alone.
+        weights: `[k + 1, L]`, where a release has them: logits on `PublicPCA.with_constant` of k directions of all
+            public inputs.
     """
 
     inputs: NDArray[np.float32]
     labels: NDArray[np.bool_]
     scores: NoisyScores | None = None
+    weights: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pate.aggregators.release import TrainingSet
 from pate.student.logistic import LogisticStudent
 from pate.student.model import StudentModel
+from pate.student.released import ReleasedModel
 from pate.student.student import OnEpoch, Student, require_rows
 from pate.validation import require, require_count, require_non_negative
 from pate.votes.public_pca import PublicPCA
@@ -97,7 +98,10 @@ class LowRankStudent(Student):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
-        """See `Student.learn`: from the scores, where there are some."""
+        """See `Student.learn`: the released weights themselves, or from the scores, where there are some."""
+        if training.weights is not None:
+            public = np.concatenate([training.inputs, np.asarray(pool, dtype=np.float32)])
+            return ReleasedModel.of(training.weights, public, len(training.inputs))
         if (scores := training.scores) is None:
             return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
         student = self if scores.num_directions is None else replace(self, num_directions=scores.num_directions)

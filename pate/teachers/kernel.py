@@ -26,6 +26,9 @@ class KernelTeacher(Voter):
     its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
     sum over records would be. With one record a teacher, the record and the teacher are the same unit.
 
+    In rounds (`VoteRounds`) p is what a student released before says of each record, and a teacher's votes are the mean
+    over its records of `PublicPCA.with_constant` times (y - p).
+
     Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.
 
     Attributes:

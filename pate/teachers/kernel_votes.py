@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
 from pate.votes.low_rank_votes import LowRankVotes
+from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
+_MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
 
 
 class KernelVotes(VoteSource):
@@ -79,6 +81,23 @@ class KernelVotes(VoteSource):
             queries=self.queries,
             prevalence=np.broadcast_to(center, self.labels.shape[1:]),
         )
+
+    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
+        """See `VoteSource.in_rounds`."""
+        directions = self._directions(noise_multiplier)
+        found: MomentVotes = self.remembered(
+            ("moments", directions.projection.shape[1]),
+            lambda: MomentVotes(
+                inputs=self.inputs,
+                labels=self.labels,
+                teacher_of=self.teacher_of,
+                num_teachers=self.num_teachers,
+                directions=directions,
+                public_inputs=self.public_inputs[: max(_MOST_PUBLIC, self.num_queries)],
+                records_per_teacher=self.records_per_teacher,
+            ),
+        )
+        return found
 
     def _directions(self, noise_multiplier: float) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""

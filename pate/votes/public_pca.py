@@ -57,6 +57,12 @@ class PublicPCA:
             raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
         return np.asarray(found / np.where(lengths > 0, lengths, 1))
 
+    def with_constant(self, inputs: NDArray[np.floating]) -> Array:
+        """The features times sqrt(k) and the constant 1, `[n, k + 1]`: of length sqrt(k + 1)."""
+        features = self.features(inputs)
+        features *= math.sqrt(features.shape[1])
+        return np.append(features, np.ones((len(features), 1)), axis=1)
+
     def span(self, queries: NDArray[np.floating]) -> Array:
         """The orthonormal `[Q, k]` nearest to the features of the queries, Q >= k.
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.histogram import histogram
+from pate.votes.moment_votes import MomentVotes
 from pate.votes.vote_limit import limited
 
 Bits = NDArray[np.bool_]
@@ -63,6 +64,14 @@ class VoteSource(ABC):
             noise_multiplier: of the votes' release; public, and the same as given to `span`.
         """
         return self.confidences()
+
+    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+        """The votes as they are cast against a student, round after round; None where there is but one round.
+
+        Args:
+            noise_multiplier: of all rounds; public.
+        """
+        return None
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """How many teachers vote for each label of each query, `[Q, L]`; counted once.

@@ -18,6 +18,7 @@ from pate.student import LinearStudent, LowRankStudent, StudentModel
 from pate.teachers import KernelTeacher
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
+from pate.votes.moment_votes import MomentVotes
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, SilentMonitor, charges, small_dataset, small_plan
 
 
@@ -33,11 +34,64 @@ def centered_plan(**changes: Any) -> Plan:
     return small_plan(**(values | changes))
 
 
+def one_round() -> Plan:
+    return centered_plan(aggregator=CenteredVotes(noise_multiplier=1.0, rounds=1))
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
-    """A run that was never stopped."""
+    """A run in one round that was never stopped."""
     folder = tmp_path_factory.mktemp("centered") / "run"
+    return folder, train(one_round(), folder, SilentMonitor())
+
+
+@pytest.fixture(scope="module")
+def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """The same in six rounds."""
+    folder = tmp_path_factory.mktemp("rounds") / "run"
     return folder, train(centered_plan(), folder, SilentMonitor())
+
+
+def test_rounds_cost_the_same_and_give_a_calibrated_student(
+    whole: tuple[Path, Report], in_rounds: tuple[Path, Report]
+) -> None:
+    folder, report = in_rounds
+    assert [charge["event"] for charge in charges(folder)] == [charge["event"] for charge in charges(whole[0])]
+    assert report.privacy.epsilon == whole[1].privacy.epsilon
+    assert report.student.micro_f1 > 0.8
+    assert report.student.mean_average_precision > whole[1].student.mean_average_precision - 0.01
+    with np.load(folder / "release" / "release.npz") as arrays:
+        assert arrays["scores"].shape == arrays["labels"].shape == (NUM_QUERIES, NUM_LABELS)
+    test = small_dataset().test
+    said = StudentModel.load(folder / "release" / "student").predict_proba(test.inputs)
+    np.testing.assert_allclose(said.mean(axis=0), test.labels.mean(axis=0), atol=0.1)
+
+
+def test_a_run_that_is_killed_between_rounds_asks_only_for_the_others(
+    in_rounds: tuple[Path, Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after three of six rounds: all were charged before the first; the same bytes; three more are gathered."""
+    total, asked = MomentVotes.total, []
+
+    def stopping(self: MomentVotes, *arguments: Any) -> Any:
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(0)
+        return total(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(MomentVotes, "total", stopping)
+        train(centered_plan(), tmp_path / "run", SilentMonitor())
+    assert charges(tmp_path / "run") == charges(in_rounds[0])
+    assert len(list((tmp_path / "run" / "rounds").iterdir())) == 3
+    before = len(asked)
+    monkeypatch.setattr(MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1])
+    with pytest.raises(KeyboardInterrupt):
+        train(centered_plan(), tmp_path / "run", SilentMonitor(stop_at="training the majority"))
+    assert len(asked) - before == 3 + 6  # the six of the majority's student
+    for name in ("release/release.npz", "release/student/student.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
+    assert charges(tmp_path / "run") == charges(in_rounds[0])
 
 
 def test_a_run_with_one_record_a_teacher(whole: tuple[Path, Report]) -> None:
@@ -63,7 +117,7 @@ def test_a_stopped_run_ends_with_the_same_bytes_and_charges(whole: tuple[Path, R
     files = ("release/release.npz", "summary.npz", "prevalence.npz")
     for count in (1, 2, 3):
         with pytest.raises(KeyboardInterrupt):
-            train(centered_plan(), tmp_path / "run", SilentMonitor(stop_at="training the majority"))
+            train(one_round(), tmp_path / "run", SilentMonitor(stop_at="training the majority"))
         for name in ("release/release.npz", "release/student/student.safetensors"):
             assert (tmp_path / "run" / name).read_bytes() == (whole[0] / name).read_bytes()
         assert charges(tmp_path / "run") == charges(whole[0])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import ExactAccountant, GaussianEvent, Ledger, RdpAccountant
-from pate.aggregators import BoundaryTopK, CenteredVotes, ClippedVotes, GaussianVotes, Release
+from pate.aggregators import BoundaryTopK, CenteredVotes, ClippedVotes, GaussianVotes, Release, VoteRounds
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.run.randomness import Randomness
@@ -275,6 +275,7 @@ def test_a_draw_whose_noise_was_lost_on_the_way_is_charged_too(tmp_path: Path, m
 
     plan = plan_of("centered")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(VoteRounds, "release", cut_off)
         patch.setattr(CenteredVotes, "aggregate_summary", cut_off)
         train(plan, tmp_path, SilentMonitor())
     Randomness(tmp_path).forget_noise()

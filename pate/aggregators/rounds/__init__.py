@@ -1,0 +1,1 @@
+"""Centered votes in rounds against a public student."""

@@ -1,0 +1,131 @@
+"""Centered votes in rounds: in each, teachers say what the student of the rounds before does not know."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, GaussianEvent
+from pate.accounting.charged_draw import charge_draw
+from pate.aggregators.release_context import ReleaseContext
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.validation import require_count, require_positive
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.moment_fit import MomentFit, NoisyMoments
+from pate.votes.moment_votes import MomentVotes
+
+Array = NDArray[np.float64]
+
+Gather = Callable[[], NDArray[np.int64]]
+Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
+"""Of a round's number, its sum and how that is clipped: the sum with its noise, and the std of that, in steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteRounds:
+    """Releases, round after round, the mean of teachers' features times what the student so far does not know.
+
+    Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records, p the student's probabilities; labels
+    are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones. Votes are clipped to the
+    length that labels drawn by p would give on public inputs, summed, and released with Gaussian noise. The student is
+    `MomentFit` of all rounds so far; the first one knows the prevalence.
+
+    Formal guarantees:
+        * Each round's clip and student are functions of what was released. Every round has noise of
+          `noise_multiplier * sqrt(num_rounds)` times its sensitivity: all together cost one Gaussian event, which is
+          charged before the first round is drawn.
+        * Sums are whole numbers of steps, noise is rounded to whole numbers.
+
+    Attributes:
+        noise_multiplier: of all rounds together, > 0.
+        num_rounds: >= 1.
+        clip_factor: of the clip, > 0.
+        adjacency: as the aggregator's.
+
+    Source: docs/proofs/vote_rounds.md.
+    """
+
+    noise_multiplier: float
+    num_rounds: int
+    clip_factor: float = 1.0
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("noise_multiplier", self.noise_multiplier)
+        require_count("rounds", self.num_rounds)
+        require_positive("clip_factor", self.clip_factor)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The price of all rounds."""
+        return GaussianEvent(self.noise_multiplier)
+
+    def release(self, votes: MomentVotes, prevalence: Array, context: ReleaseContext) -> Array:
+        """The student's weights `[D, L]` on features of length sqrt(D).
+
+        Args:
+            votes: of the teachers.
+            prevalence: `[L]`, public or released.
+            context: noise, ledger, and where the sums of finished rounds are kept: a run that was killed goes on with
+                the next one.
+
+        Raises:
+            InvalidValue: a charge that the ledger refuses.
+        """
+
+        def drawn(number: int, gather: Gather, clipped: ClippedMoments) -> tuple[NDArray[np.int64], float]:
+            shape = (votes.width, votes.num_labels)
+            total = context.kept.once(f"rounds/round_{number}", gather, shape=shape)
+            if number == 0:
+                self._charge(votes, prevalence, total, context)
+            std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+            return total + RoundedGaussian(std).sample(shape, context.rng), std
+
+        return self._weights(votes, prevalence, drawn)
+
+    def noiseless(self, votes: MomentVotes, prevalence: Array) -> Array:
+        """The same without noise: what the votes say by themselves; no epsilon covers it."""
+        return self._weights(votes, prevalence, lambda _number, gather, _clipped: (gather(), 0.0))
+
+    def _weights(self, votes: MomentVotes, prevalence: Array, draw: Draw) -> Array:
+        """The student after all rounds."""
+        num_records = max(1, round(votes.num_teachers * votes.records_per_teacher))
+        fit = MomentFit(votes.public, prevalence, num_records)
+        rounds: list[NoisyMoments] = []
+        weights = fit.start()
+        for number in range(self.num_rounds):
+            probabilities = fit.probabilities(weights)
+            clipped, scale = self._clipped(votes, prevalence, probabilities)
+            total, std = draw(number, partial(votes.total, weights, scale, clipped), clipped)
+            unit = clipped.step / votes.num_teachers * math.sqrt(votes.width) / scale
+            rounds.append(NoisyMoments(total * unit, std * unit, probabilities))
+            weights = fit.fit(rounds, weights)
+        return weights
+
+    def _clipped(
+        self, votes: MomentVotes, prevalence: Array, probabilities: NDArray[np.float32]
+    ) -> tuple[ClippedMoments, Array]:
+        """A round's sum and the scale of each label: functions of what is public or was released."""
+        variance = prevalence * (1 - prevalence)
+        scale = (variance / variance.mean()) ** -0.25
+        left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
+        likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
+        return ClippedMoments(self.clip_factor * likely, votes.num_teachers, self.adjacency), scale
+
+    def _charge(self, votes: MomentVotes, prevalence: Array, first: NDArray[np.int64], context: ReleaseContext) -> None:
+        def key(salt: str) -> str:
+            named = hashlib.sha256(repr((self, votes.num_teachers, votes.key(salt))).encode())
+            for array in (prevalence, first):
+                named.update(np.ascontiguousarray(array).data)
+            return named.hexdigest()
+
+        charge_draw(
+            context.ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=context.rng, key=key
+        )

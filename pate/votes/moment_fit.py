@@ -1,0 +1,149 @@
+"""A calibrated student of noisy moments: what each label shares with public features, matched on public inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from pate.votes.shrinkage import shrink_singular_values
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.float32]
+
+_PRIOR_SHARE = 0.1  # of the logits' variance that the moments show: its tail is what noise makes of them
+_FREE = 1e3  # prior variance of a constant
+_SEARCH = {"maxiter": 40, "ftol": 1e-9}
+_NEWTON_STEPS = 12
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoments:
+    """What one round released.
+
+    Attributes:
+        residuals: `[D, L]`, the mean over records of features times label minus probability.
+        noise_std: `[L]`, of each entry of a column.
+        probabilities: float32 `[m, L]`, of the student that it was taken against, on the public rows.
+    """
+
+    residuals: Array
+    noise_std: Array
+    probabilities: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class MomentFit:
+    """Logistic weights whose moments on public inputs are those that were released. Nothing is private, nothing random.
+
+    Rule: a round's residual moment plus the moment of its own student on the public rows estimates the moment of the
+    labels. Rounds are averaged by precision: their noise, and what m public rows leave open of the difference between
+    the round's student and the present one. What is beyond the prevalence's moment is shrunk as a matrix in units of
+    its noise (`shrink_singular_values`). The weights match it, under a Gaussian prior whose variance is a tenth of what
+    the moments themselves show; then each label's slope and constant are matched again, without a prior: so
+    probabilities are calibrated.
+
+    Attributes:
+        public: float32 `[m, D]`, features of public inputs, the last one 1.
+        prevalence: `[L]`, in (0, 1), released.
+        num_records: private records, public.
+    """
+
+    public: Rows
+    prevalence: Array
+    num_records: int
+
+    def start(self) -> Array:
+        """The weights that give each label its prevalence."""
+        weights = np.zeros((self.public.shape[1], len(self.prevalence)))
+        weights[-1] = np.log(self.prevalence / (1 - self.prevalence))
+        return weights
+
+    def probabilities(self, weights: Array) -> Rows:
+        """On the public rows, float32 `[m, L]`."""
+        return np.asarray(expit(self.public @ weights.astype(np.float32)))
+
+    def fit(self, rounds: Sequence[NoisyMoments], start: Array) -> Array:
+        """The weights `[D, L]` after some rounds, searched from those before the last one."""
+        weights = start
+        for _ in range(2):  # the second time with what is known of how far the rounds' students are
+            beyond, variance = self._beyond(rounds, self.probabilities(weights))
+            std = np.sqrt(variance)
+            target = self._known + shrink_singular_values(beyond / std, noise_std=1.0) * std
+            weights = self._matched(target, self._penalty(beyond, variance), weights)
+            weights = self._calibrated(target, weights)
+        return weights
+
+    @property
+    def _variance(self) -> Array:
+        """Of each label."""
+        return self.prevalence * (1 - self.prevalence)
+
+    def _moments(self, probabilities: Rows) -> Array:
+        return np.asarray(self.public.T @ probabilities / len(self.public), dtype=np.float64)
+
+    @property
+    def _known(self) -> Array:
+        """The moments that the prevalence alone would have, `[D, L]`."""
+        return self._moments(self.probabilities(self.start()))
+
+    def _beyond(self, rounds: Sequence[NoisyMoments], present: Rows) -> tuple[Array, Array]:
+        """The labels' moments beyond what is known, `[D, L]`, and the variance of each column's entries, `[L]`."""
+        distances = [((present - each.probabilities) ** 2).mean(axis=0, dtype=np.float64) for each in rounds]
+        trust = [
+            1 / np.maximum(each.noise_std**2 + far / len(self.public), _LEAST**2)
+            for each, far in zip(rounds, distances, strict=True)
+        ]
+        found = sum(
+            weight * (each.residuals + self._moments(each.probabilities))
+            for each, weight in zip(rounds, trust, strict=True)
+        ) / sum(trust)
+        chance = (present * (1 - present)).mean(axis=0, dtype=np.float64) / self.num_records
+        return found - self._known, 1 / sum(trust) + chance
+
+    def _penalty(self, beyond: Array, variance: Array) -> Array:
+        """Noise over the prior's variance, `[D, L]`: by how much the moments show more than noise."""
+        weights, noise = beyond[:-1] / self._variance, variance / self._variance**2
+        shown = (weights**2 / noise - 1).sum() / (len(weights) / noise).sum()
+        prior = np.full((len(beyond), 1), _PRIOR_SHARE * max(float(shown), 1e-4))
+        prior[-1] = _FREE
+        return np.asarray(variance / self._variance / prior)
+
+    def _matched(self, target: Array, penalty: Array, start: Array) -> Array:
+        """The minimum of mean softplus(logits) - <weights, target> + penalty / 2 weights**2, a convex function."""
+        scale = 1 / np.sqrt(0.7 * self._variance + penalty)
+
+        def loss(flat: Array) -> tuple[float, Array]:
+            weights = flat.reshape(scale.shape) * scale
+            logits = self.public @ weights.astype(np.float32)
+            small = np.exp(-np.abs(logits))
+            value = (np.maximum(logits, 0) + np.log1p(small)).sum(dtype=np.float64) / len(self.public)
+            value += (penalty * weights**2).sum() / 2 - (weights * target).sum()
+            probabilities = np.where(logits >= 0, 1, small) / (1 + small)
+            gradient = self._moments(probabilities) - target + penalty * weights
+            return float(value), (gradient * scale).ravel()
+
+        found = minimize(loss, (start / scale).ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
+        return np.asarray(found.x.reshape(scale.shape) * scale)
+
+    def _calibrated(self, target: Array, weights: Array) -> Array:
+        """Each label's slope and constant by Newton's method: the moments along its own weights, and its share."""
+        along = self.public[:, :-1] @ weights[:-1].astype(np.float32)
+        wanted = (weights[:-1] * target[:-1]).sum(axis=0)
+        slope, constant = np.ones(weights.shape[1]), weights[-1].copy()
+        for _ in range(_NEWTON_STEPS):
+            p = expit(slope * along + constant)
+            q = p * (1 - p)
+            off, tilt = target[-1] - p.mean(axis=0), wanted - (p * along).mean(axis=0)
+            h00, h01 = q.mean(axis=0) + 1e-9, (q * along).mean(axis=0)
+            h11 = (q * along**2).mean(axis=0) + 1e-9
+            det = np.maximum(h00 * h11 - h01**2, _LEAST)
+            more = np.clip((h00 * tilt - h01 * off) / det, -0.5 * slope, slope)
+            slope = np.clip(slope + more, 0.2, 50)
+            constant = constant + np.clip((h11 * off - h01 * tilt) / det, -1, 1)
+        return np.append(weights[:-1] * slope, constant[None], axis=0)

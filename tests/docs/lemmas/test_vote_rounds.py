@@ -1,0 +1,62 @@
+"""docs/proofs/vote_rounds.md, step by step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pate.accounting import ExactAccountant, GaussianEvent
+from pate.validation import InvalidValue
+from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+
+RNG = np.random.default_rng(0)
+
+
+def test_cutting_towards_zero_makes_nothing_longer_and_rounding_would() -> None:
+    longer = 0
+    for _ in range(300):
+        vector = RNG.normal(size=5) * 3
+        assert np.linalg.norm(np.trunc(vector)) <= np.linalg.norm(vector)
+        longer += bool(np.linalg.norm(np.rint(vector)) > np.linalg.norm(vector))
+    assert longer > 0
+
+
+def test_a_product_of_two_vectors_is_as_long_as_both_together() -> None:
+    for _ in range(50):
+        one, other = RNG.normal(size=6), RNG.normal(size=4)
+        length = np.linalg.norm(np.outer(one, other))
+        assert length == pytest.approx(np.linalg.norm(one) * np.linalg.norm(other))
+
+
+@pytest.mark.parametrize("clip", [1e-3, 0.7, 1.0, 1.999, 50.0])
+def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
+    sums = ClippedMoments(clip, 3000)
+    features = np.trunc(RNG.uniform(-1, 1, size=(3000, 3)) * FEATURE_STEPS).astype(np.float32)
+    residuals = RNG.normal(size=(3000, 2)) * clip
+    total = sums.of_single(features, residuals)
+    order = RNG.permutation(3000)
+    np.testing.assert_array_equal(sums.of_single(features[order], residuals[order]), total)
+    parts = sum(sums.of_single(features[i : i + 7], residuals[i : i + 7]) for i in range(0, 3000, 7))
+    np.testing.assert_array_equal(parts, total)
+    scale = 1 / sums.step / FEATURE_STEPS
+    weights = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
+    cut = np.trunc(residuals * weights[:, None] * scale)
+    exact = [[sum(int(a) * int(b) for a, b in zip(f, r, strict=True)) for r in cut.T] for f in features.T]
+    np.testing.assert_array_equal(total, exact)
+    assert np.abs(cut).max() <= 2**16
+
+
+def test_more_teachers_than_a_double_can_count_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="fewer teachers for sums of 53 bits"):
+        ClippedMoments(1.0, 2**23)
+
+
+def test_rounds_of_equal_noise_add_up_to_one_release() -> None:
+    for rounds in (1, 2, 6):
+        spent = ExactAccountant()
+        for _ in range(rounds):
+            spent.compose(GaussianEvent(3.0 * math.sqrt(rounds)))
+        one = ExactAccountant().compose(GaussianEvent(3.0))
+        assert spent.get_epsilon(1e-6) == pytest.approx(one.get_epsilon(1e-6), rel=1e-9)

@@ -1,0 +1,147 @@
+"""Rounds of centered votes: how far one teacher moves a sum, the noise of all rounds together, and a whole release."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
+from pate.aggregators import ReleaseContext
+from pate.aggregators.rounds import vote_rounds
+from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.verification import PriceRefuted, verify_densities, verify_samples
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.moment_fit import MomentFit, NoisyMoments
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA
+
+Array = NDArray[np.float64]
+ADJACENCIES = tuple(Adjacency)
+POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+
+
+def votes_of(inputs: Any, labels: Any, teacher_of: Any, num_teachers: int, directions: int = 3) -> MomentVotes:
+    return MomentVotes(
+        inputs=np.asarray(inputs, dtype=np.float32),
+        labels=np.asarray(labels, dtype=np.bool_),
+        teacher_of=np.asarray(teacher_of, dtype=np.int64),
+        num_teachers=num_teachers,
+        directions=PublicPCA.of(POOL, directions),
+        public_inputs=POOL,
+        records_per_teacher=1.0,
+    )
+
+
+def furthest(parts: Array, adjacency: Adjacency) -> float:
+    if adjacency is Adjacency.ADD_REMOVE:
+        return float(np.linalg.norm(parts, axis=1).max())
+    return float(max(np.linalg.norm(parts - part, axis=1).max() for part in parts))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
+def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip: float) -> None:
+    """All pairs of teachers of one, two and five records with all labels; the control: 10% less does not hold."""
+    rng, scale = np.random.default_rng(1), np.array([3.0, 0.4])
+    sums = ClippedMoments(clip, 1, adjacency)
+    weights = rng.normal(size=(4, 2))
+    parts = []
+    for size, far in product((1, 2, 5), (1e-6, 1.0, 1e6)):
+        for labels in product((False, True), repeat=2):
+            for _ in range(3):
+                inputs = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
+                alone = votes_of(inputs, [labels] * size, [0] * size, 1)
+                parts.append(alone.total(weights * 9, scale * 40, sums).ravel())
+                parts.append(-parts[-1])  # a teacher may say the opposite under another student
+    moved = furthest(np.array(parts, dtype=np.float64), adjacency)
+    assert 0.9 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
+
+
+def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds() -> None:
+    """The sum is that of what each says alone, so that one change is one teacher's."""
+    rng = np.random.default_rng(2)
+    teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
+    inputs, labels = rng.normal(size=(9, 3)), rng.random((9, 2)) < 0.5
+    weights, sums = rng.normal(size=(4, 2)), ClippedMoments(0.3, 6)
+    together = votes_of(inputs, labels, teacher_of, 6).total(weights, np.ones(2), sums)
+    alone = [
+        votes_of(inputs[teacher_of == t], labels[teacher_of == t], [0] * int((teacher_of == t).sum()), 1).total(
+            weights, np.ones(2), sums
+        )
+        for t in range(6)
+    ]
+    np.testing.assert_array_equal(together, np.sum(alone, axis=0))
+    shuffled = rng.permutation(9)
+    again = votes_of(inputs[shuffled], labels[shuffled], teacher_of[shuffled], 6)
+    np.testing.assert_array_equal(again.total(weights, np.ones(2), sums), together)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("num_rounds", [1, 2, 6])
+def test_all_rounds_use_the_noise_that_is_charged(
+    num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
+    stds: list[float] = []
+    sums: list[ClippedMoments] = []
+    monkeypatch.setattr(vote_rounds, "RoundedGaussian", lambda std: (stds.append(std), RoundedGaussian(std))[1])
+    made = vote_rounds.ClippedMoments
+    monkeypatch.setattr(vote_rounds, "ClippedMoments", lambda *given: (sums.append(made(*given)), sums[-1])[1])
+    rounds = VoteRounds(noise_multiplier=1.7, num_rounds=num_rounds, adjacency=adjacency)
+    rng = np.random.default_rng(3)
+    votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)
+    rounds.release(votes, np.array([0.3, 0.3]), ReleaseContext(rng))
+    assert [each.adjacency for each in sums] == [adjacency] * num_rounds
+    shift = math.sqrt(sum((each.l2_sensitivity / std) ** 2 for each, std in zip(sums, stds, strict=True)))
+    assert 1 / shift == pytest.approx(1.7, rel=1e-9)
+    pair: dict[str, Any] = {"first": norm(0, 1).logpdf, "second": norm(shift, 1).logpdf, "low": -40.0, "high": 40.0}
+    verify_densities(**pair, event=rounds.event).require()
+    with pytest.raises(PriceRefuted):
+        verify_densities(**pair, event=GaussianEvent(1.7 * 1.05)).require()
+
+
+class Cheap(MomentFit):
+    """Any function of what was released may be the next student: one that takes no time, to draw thousands."""
+
+    seen: list[NoisyMoments]
+
+    def fit(self, rounds: Any, start: Array) -> Array:
+        Cheap.seen = list(rounds)
+        return np.asarray(start + rounds[-1].residuals.clip(-3, 3))
+
+
+def two_rounds(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """What two rounds release of as many teachers as the histogram says; both sums along the features, in stds / 2."""
+    held = np.arange(3) < int(histogram[0])
+    votes = votes_of(np.repeat(POOL[:1], 3, axis=0), held[:, None], np.arange(3), 3, directions=1)
+    along = votes.public[0] / np.linalg.norm(votes.public[0])
+    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
+    drawn = np.empty((num, 2))
+    for place in range(num):
+        rounds.release(votes, np.array([0.5]), ReleaseContext(rng))
+        drawn[place] = [float(along @ each.residuals[:, 0]) / each.noise_std[0] for each in Cheap.seen]
+    return np.rint(2 * drawn.clip(-6, 6)).astype(np.int64)
+
+
+@pytest.mark.slow
+def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second student is a function of the first release. The control: the price of one of the two is refuted."""
+    monkeypatch.setattr(vote_rounds, "MomentFit", Cheap)
+    settings: dict[str, Any] = {
+        "num_labels": 1,
+        "num_teachers": 3,
+        "adjacency": Adjacency.REPLACE_ONE,
+        "num_samples": 2000,
+        "accountant": ExactAccountant,
+    }
+    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
+    verify_samples(two_rounds, event=rounds.event, rng=np.random.default_rng(0), **settings).require()
+    one = GaussianEvent(0.5 * math.sqrt(2))
+    assert verify_samples(two_rounds, event=one, rng=np.random.default_rng(0), **settings).refuted

@@ -1,0 +1,138 @@
+"""Rounds of centered votes in memory: what they know, what is charged and when, which votes are cast so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+
+from pate.accounting import Adjacency, BudgetExceeded, ExactAccountant, Ledger
+from pate.aggregators import CenteredRelease, CenteredVotes, ReleaseContext
+from pate.aggregators.rounds.rounds_release import RoundsRelease
+from pate.files.reading import DamagedFile
+from pate.student import LowRankStudent
+from pate.teachers.kernel_votes import KernelVotes
+from pate.validation import InvalidValue
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.normal(size=(5, 4)) * 1.5
+INPUTS = RNG.normal(size=(6000, 5)).astype(np.float32)
+LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random((6000, 4))
+SHAPE = {"num_queries": 100, "num_labels": 4}
+
+
+def source(teacher_of: Any = None, num_teachers: int = 4000) -> KernelVotes:
+    return KernelVotes(
+        inputs=INPUTS[:4000],
+        labels=LABELS[:4000],
+        teacher_of=np.arange(4000) if teacher_of is None else teacher_of,
+        num_teachers=num_teachers,
+        num_groups=4000,
+        public_inputs=INPUTS[4000:5000],
+        num_queries=100,
+    )
+
+
+def aggregator(epsilon: float = 1.0, num_teachers: int = 4000, **changes: Any) -> CenteredVotes:
+    return CenteredVotes(noise_multiplier=1.0, **changes).calibrated(
+        target_epsilon=epsilon, target_delta=1e-6, num_teachers=num_teachers, accountant=ExactAccountant, **SHAPE
+    )
+
+
+def precision(release: Any) -> float:
+    training = release.training_set(INPUTS[4000:4100])
+    student = LowRankStudent().learn(training, pool=INPUTS[4100:5000], seed=0)
+    said = student.predict_proba(INPUTS[5000:])
+    return float(np.mean([average_precision_score(LABELS[5000:, j], said[:, j]) for j in range(4)]))
+
+
+def test_rounds_know_no_less_than_one_at_the_same_price() -> None:
+    known = {}
+    for rounds in (1, None):
+        asked = aggregator(rounds=rounds)
+        releases = [asked.release_from(source(), ReleaseContext(np.random.default_rng(seed))) for seed in range(3)]
+        assert isinstance(releases[0], CenteredRelease if rounds == 1 else RoundsRelease)
+        assert releases[0].event == asked.event_for(num_teachers=4000, **SHAPE)
+        known[rounds] = np.mean([precision(release) for release in releases])
+    assert known[None] > known[1]
+
+
+def test_the_student_says_what_was_released(tmp_path: Any) -> None:
+    votes = source()
+    release: Any = aggregator().release_from(votes, ReleaseContext(np.random.default_rng(0)))
+    student: Any = LowRankStudent().learn(release.training_set(INPUTS[4000:4100]), pool=INPUTS[4100:5000], seed=0)
+    np.testing.assert_allclose(student.predict_proba(INPUTS[4000:4100]), release.scores, atol=1e-5)
+    assert (student.predict(INPUTS[4000:4100]) == release.labels).mean() > 0.99
+    release.save(tmp_path / "release" / "release.npz")
+    read: Any = aggregator().load_release(tmp_path / "release" / "release.npz", release.event, votes)
+    for name in ("labels", "answered", "scores", "weights"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(release, name))
+
+
+def test_a_release_of_other_votes_is_no_release_of_rounds(tmp_path: Any) -> None:
+    release = aggregator(rounds=1).release_from(source(), ReleaseContext(np.random.default_rng(0)))
+    release.save(tmp_path / "release" / "release.npz")
+    with pytest.raises(DamagedFile):
+        aggregator().load_release(tmp_path / "release" / "release.npz", release.event, source())
+
+
+def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
+    asked = aggregator()
+    prevalence, votes = asked.charges_for(num_teachers=4000, **SHAPE)
+    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    asked.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+    assert [entry.event for entry in ledger.entries] == [prevalence, votes]
+    assert ledger.epsilon == pytest.approx(1.0, rel=1e-4)
+    asked.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+    assert len(ledger.entries) == 2
+    short = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
+    with pytest.raises(BudgetExceeded):
+        asked.release_from(source(), ReleaseContext(np.random.default_rng(0), short))
+    assert [entry.event for entry in short.entries] == [prevalence]
+
+
+def test_other_labels_with_the_same_noise_are_another_release() -> None:
+    asked, ledger = aggregator(), Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    center = CenteredVotes(noise_multiplier=asked.noise_multiplier, prevalence_share=0.0, center=0.3)
+    center.release_from(source(), ReleaseContext(np.random.default_rng(0), ledger))
+    other = source()
+    other.labels = ~LABELS[:4000]
+    with pytest.raises(InvalidValue, match="expected fresh noise"):
+        center.release_from(other, ReleaseContext(np.random.default_rng(0), ledger))
+
+
+def test_teachers_of_several_records_are_the_units() -> None:
+    teacher_of = np.arange(4000) % 500
+    release = aggregator(3.0, 500).release_from(source(teacher_of, 500), ReleaseContext(np.random.default_rng(0)))
+    one = aggregator(3.0, 500, rounds=1).release_from(source(teacher_of, 500), ReleaseContext(np.random.default_rng(0)))
+    assert precision(release) > precision(one)
+
+
+@pytest.mark.parametrize("changes", [{"rounds": 1}, {"clip": 3.0}])
+def test_one_matrix_of_votes_stays_where_it_is_asked_for(changes: dict[str, Any]) -> None:
+    release = aggregator(**changes).release_from(source(), ReleaseContext(np.random.default_rng(0)))
+    assert isinstance(release, CenteredRelease)
+
+
+def test_impossible_numbers_of_rounds_are_refused() -> None:
+    for rounds in (0, -1, 2.5, True):
+        with pytest.raises(InvalidValue, match=r"^rounds="):
+            CenteredVotes(noise_multiplier=1.0, rounds=rounds)  # type: ignore[arg-type]
+
+
+def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
+    kept = np.arange(4000) != 17
+    absent = source()
+    absent.inputs, absent.labels, absent.teacher_of = INPUTS[:4000][kept], LABELS[:4000][kept], np.arange(4000)[kept]
+    settings: dict[str, Any] = {"noise_multiplier": 4.0, "prevalence_share": 0.0, "center": 0.3}
+    apart = {}
+    for adjacency in Adjacency:
+        asked = CenteredVotes(adjacency=adjacency, **settings)
+        drawn: list[Any] = [
+            asked.release_from(source(), ReleaseContext(np.random.default_rng(seed))) for seed in range(6)
+        ]
+        apart[adjacency] = np.std([release.weights for release in drawn], axis=0).mean()
+        assert isinstance(asked.release_from(absent, ReleaseContext(np.random.default_rng(0))), RoundsRelease)
+    assert apart[Adjacency.ADD_REMOVE] < 0.8 * apart[Adjacency.REPLACE_ONE]
