@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from pate.votes.shrinkage import shrink_singular_values
 
@@ -66,6 +64,8 @@ class MomentFit:
 
     def probabilities(self, weights: Array) -> Rows:
         """On the public rows, float32 `[m, L]`."""
+        from scipy.special import expit  # loads slowly
+
         return np.asarray(expit(self.public @ weights.astype(np.float32)))
 
     def fit(self, rounds: Sequence[NoisyMoments], start: Array) -> Array:
@@ -116,6 +116,8 @@ class MomentFit:
 
     def _matched(self, target: Array, penalty: Array, start: Array) -> Array:
         """The minimum of mean softplus(logits) - <weights, target> + penalty / 2 weights**2, a convex function."""
+        from scipy.optimize import minimize  # loads slowly
+
         scale = 1 / np.sqrt(0.7 * self._variance + penalty)
 
         def loss(flat: Array) -> tuple[float, Array]:
@@ -133,6 +135,8 @@ class MomentFit:
 
     def _calibrated(self, target: Array, weights: Array) -> Array:
         """Each label's slope and constant by Newton's method: the moments along its own weights, and its share."""
+        from scipy.special import expit  # loads slowly
+
         along = self.public[:, :-1] @ weights[:-1].astype(np.float32)
         wanted = (weights[:-1] * target[:-1]).sum(axis=0)
         slope, constant = np.ones(weights.shape[1]), weights[-1].copy()
