@@ -23,6 +23,7 @@ from pate.accounting.events import (
     PureDpEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
+    WinnerEvent,
     ZCdpEvent,
 )
 from pate.accounting.exact.accountant import ExactAccountant
@@ -62,6 +63,7 @@ __all__ = [
     "SelfComposedEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",
+    "WinnerEvent",
     "ZCdpAccountant",
     "ZCdpEvent",
     "ZCdpFilter",

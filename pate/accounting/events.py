@@ -181,6 +181,25 @@ class NoisyMaxGaussianEvent(LeafEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class WinnerEvent(LeafEvent):
+    """The index of the largest of several counts with Gaussian noise, where few of the counts move; no count is shown.
+
+    Costs at most what the noisy counts cost, `GaussianEvent(noise_multiplier / num_moving**0.5)`.
+
+    Attributes:
+        noise_multiplier: noise std / the most by which one count moves, >= 0; 0 costs infinity.
+        num_moving: 1 where one count moves between neighbors, 2 where one falls and another one rises.
+    """
+
+    noise_multiplier: float
+    num_moving: int
+
+    def __post_init__(self) -> None:
+        require_non_negative("noise_multiplier", self.noise_multiplier)
+        require(self.num_moving in (1, 2), "num_moving", self.num_moving, "1 or 2")
+
+
+@dataclass(frozen=True, slots=True)
 class OneBitEvent(LeafEvent):
     """One released bit whose probability depends on an integer statistic.
 

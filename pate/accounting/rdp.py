@@ -26,6 +26,7 @@ from pate.accounting.events import (
     OneBitEvent,
     PureDpEvent,
     SmoothSensitivityEvent,
+    WinnerEvent,
     ZCdpEvent,
     failure_probability,
     kinds_of,
@@ -38,6 +39,7 @@ from pate.accounting.renyi import (
     pure_dp_rdp,
     smooth_sensitivity_rdp,
 )
+from pate.accounting.winner.renyi import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
 
 Array = NDArray[np.float64]
@@ -221,6 +223,7 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     NoisyMaxGaussianEvent: _one_by_one(
         lambda event, orders: noisy_max_gaussian_rdp(event.noise_multiplier, event.num_candidates, orders)
     ),
+    WinnerEvent: _one_by_one(lambda event, orders: winner_rdp(event.noise_multiplier, event.num_moving, orders)),
     SmoothSensitivityEvent: _one_by_one(
         lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
     ),

@@ -22,6 +22,7 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    WinnerEvent,
     ZCdpEvent,
     failure_probability,
 )
@@ -116,6 +117,12 @@ def _(event: ZCdpEvent) -> float:
 def _(event: GaussianEvent) -> float:
     inverse = math.inf if event.noise_multiplier == 0 else 1 / event.noise_multiplier
     return inverse * inverse / 2
+
+
+@zcdp_rho.register
+def _(event: WinnerEvent) -> float:
+    """That of the counts: at high orders the winner costs no less."""
+    return event.num_moving * zcdp_rho(GaussianEvent(event.noise_multiplier))
 
 
 @zcdp_rho.register

@@ -29,6 +29,7 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
     SmoothSensitivityEvent,
+    WinnerEvent,
     ZCdpAccountant,
     ZCdpEvent,
     gaussian_delta,
@@ -50,13 +51,15 @@ EVENTS: tuple[Event, ...] = (
     ApproximateEvent(BIT, 1e-7),
     SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(GaussianEvent(20.0), 1e-8))), 3),
     NoisyMaxGaussianEvent(20.0, num_candidates=5),
+    WinnerEvent(20.0, 1),
+    WinnerEvent(8.0, 2),
     ZCdpEvent(0.01),
     SmoothSensitivityEvent(20.0, 1e-3),
 )
 REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
     ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent),
     ZCdpAccountant: (SmoothSensitivityEvent,),
-    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, ZCdpEvent, SmoothSensitivityEvent),
+    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, WinnerEvent, ZCdpEvent, SmoothSensitivityEvent),
 }
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
@@ -208,6 +211,8 @@ EXTREMES = (
     PureDpEvent(1e308),
     GaussianEvent(1e308),
     NoisyMaxGaussianEvent(1e308, 3),
+    WinnerEvent(1e308, 2),
+    WinnerEvent(1e-3, 2),
     NoisyMaxGaussianEvent(3.0, 2**40),
     NoisyMaxGaussianEvent(1e154, 2**62),
     SmoothSensitivityEvent(1.0, 800.0),

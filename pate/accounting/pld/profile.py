@@ -24,6 +24,7 @@ from pate.accounting.events import (
     NoisyMaxGaussianEvent,
     OneBitEvent,
     PureDpEvent,
+    WinnerEvent,
 )
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
@@ -59,6 +60,12 @@ def _(event: GaussianEvent, epsilons: Array) -> Array:
     mu = 1 / event.noise_multiplier
     near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
     return _at_least_trivial(ndtr(near) - np.exp(epsilons + log_ndtr(far)), epsilons)
+
+
+@privacy_profile.register
+def _(event: WinnerEvent, epsilons: Array) -> Array:
+    """The pair of its counts: at every epsilon there is a threshold on two of them that attains it."""
+    return privacy_profile(GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
 
 
 @privacy_profile.register
