@@ -2,6 +2,7 @@
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency
+from pate.accounting.auto import AutoAccountant
 from pate.accounting.calibration import calibrate
 from pate.accounting.conversion import (
     gaussian_delta,
@@ -40,6 +41,7 @@ __all__ = [
     "Accountant",
     "Adjacency",
     "ApproximateEvent",
+    "AutoAccountant",
     "BoundedRangeEvent",
     "BudgetExceeded",
     "ComposedEvent",

@@ -1,10 +1,7 @@
 """Events: what a release costs, as immutable values that know no accountant and never see a vote.
 
-The rules that every event keeps:
-
 * An event is a function of public parameters only. Two releases with the same parameters have equal events.
-* An event states an upper bound for the adjacency under which its maker computed the sensitivity; composing
-  events made under different adjacencies has no meaning, and the ledger refuses it.
+* An event is an upper bound for one adjacency; a ledger refuses events that were made for another one.
 * Zero noise is a legitimate value and costs infinity; a negative one is an error.
 * An accountant that does not know an event raises; it never skips one.
 
@@ -184,10 +181,8 @@ class NoisyMaxGaussianEvent(LeafEvent):
 class WinnerEvent(LeafEvent):
     """The index of the largest of several counts with Gaussian noise, where few of the counts move; no count is shown.
 
-    Costs at most what the noisy counts cost, `GaussianEvent(noise_multiplier / num_moving**0.5)`.
-
     Attributes:
-        noise_multiplier: noise std / the most by which one count moves, >= 0; 0 costs infinity.
+        noise_multiplier: noise std / the most by which one count moves, >= 0.
         num_moving: 1 where one count moves between neighbors, 2 where one falls and another one rises.
     """
 

@@ -94,9 +94,10 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
     """An upper bound for the argmax of values with Gaussian noise, each moved by at most one sensitivity.
 
     With M the maximum of `num_candidates - 1` standard normals and D = 2 / noise_multiplier, the release is dominated
-    by the pair (M + D, M) and, the other way, by (M, M + D); either divergence bounds both directions, so the
-    smaller one does (docs/proofs/gap_selection.md). Never above a D**2 / 2 + log(num_candidates) / (a - 1), the
-    bound of Corollary 9 of Zhu & Wang (2022), which serves alone where a * D is too large to integrate.
+    by the pair (M + D, M), by (M, M + D), and by two maxima that move by D / 2 in opposite ways; each divergence bounds
+    both directions, so the smallest one does (docs/proofs/gap_selection.md). Never above
+    a D**2 / 2 + log(num_candidates) / (a - 1), the bound of Corollary 9 of Zhu & Wang (2022), which serves alone where
+    a * D is too large to integrate.
     """
     if num_candidates == 1:
         return np.zeros_like(orders)
@@ -112,14 +113,25 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
 
 
 def _shifted_maximum_rdp(count: int, shift: float, orders: Array) -> Array:
-    """The smaller of D_a(M + D || M) and D_a(M || M + D), M the largest of `count` standard normals."""
+    """The smallest of three bounds by the largest M of `count` standard normals, D = `shift`.
+
+    D_a(M + D || M), D_a(M || M + D), and the sum of both with D / 2.
+    """
+    forward, backward = _both_ways(count, shift, orders)
+    half_forward, half_backward = _both_ways(count, shift / 2, orders)
+    smallest = np.minimum(np.minimum(forward, backward), half_forward + half_backward)
+    return np.maximum(smallest / (orders - 1), 0.0)
+
+
+def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
+    """(a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift)."""
     low, high = -12 - orders * shift, 12 + orders * shift  # [A]
     points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
     steps = (high - low) / (_GRID_SIZE - 1)
     moved, still = _log_density_of_maximum(points - shift, count), _log_density_of_maximum(points, count)
     forward = _log_integral(orders * moved - (orders - 1) * still, steps)
     backward = _log_integral(orders * still - (orders - 1) * moved, steps)
-    return np.maximum(np.minimum(forward, backward) / (orders - 1), 0.0)
+    return forward, backward
 
 
 def _log_density_of_maximum(x: Array, count: int) -> Array:

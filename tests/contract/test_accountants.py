@@ -14,6 +14,7 @@ import pate.accounting
 from pate.accounting import (
     Accountant,
     ApproximateEvent,
+    AutoAccountant,
     BoundedRangeEvent,
     ComposedEvent,
     Event,
@@ -38,7 +39,7 @@ from pate.accounting import (
 from pate.accounting.events import LeafEvent, leaves
 from pate.validation import InvalidValue
 
-ACCOUNTANTS = (RdpAccountant, ExactAccountant, PldAccountant, ZCdpAccountant, PureDpAccountant)
+ACCOUNTANTS = (RdpAccountant, ExactAccountant, PldAccountant, ZCdpAccountant, PureDpAccountant, AutoAccountant)
 UNFINISHED: set[type[Accountant]] = set()
 """Exported, but not through this suite yet; whoever finishes one moves it up."""
 

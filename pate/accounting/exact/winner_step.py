@@ -35,6 +35,7 @@ class WinnerStep:
         self._splits = self._uses_left = 0
 
     def __call__(self, values: Array) -> Array:
+        """The new V on the grid's points."""
         padded = self._grid.padded(values, self._pad)
         if self._uses_left > 0:
             self._uses_left -= 1
@@ -93,6 +94,7 @@ class _Kernel:
         self.missing = pair.missing + sum(shift.lower for shift in far)
 
     def expectation(self, padded: Array, pad: int, size: int) -> Array:
+        """`[size]`."""
         reached = padded[pad + self.first : pad + self.last + size]
         return np.asarray(np.convolve(reached, self.weights[::-1], mode="valid") + self.missing)
 

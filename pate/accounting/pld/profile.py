@@ -9,7 +9,6 @@ dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import singledispatch
 
 import numpy as np
@@ -26,15 +25,13 @@ from pate.accounting.events import (
     PureDpEvent,
     WinnerEvent,
 )
+from pate.accounting.pld.opposite_maxima import lowered_maximum, opposite_maxima, raised_maximum
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
 
 Array = NDArray[np.float64]
 
-_MOST_SIZES = 64
-_BISECTIONS = 70
-_FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
-_FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
+_MOST_SIZES = 20
 
 
 @singledispatch
@@ -95,9 +92,10 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
 
 @privacy_profile.register
 def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
-    """For sets of a outcomes of n, the smaller of two pairs of maxima, of a and of n - a normals; the largest over a.
+    """For sets of a outcomes of n, the smallest of three pairs of maxima, of a and n - a normals; the largest over a.
 
-    A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
+    One maximum moves by two sensitivities, or the other one, or both by one each, in opposite ways. A maximum of more
+    normals moves no slower, so a block of sizes is covered by its largest on either side.
     """
     n = event.num_candidates
     if n == 1:
@@ -105,49 +103,20 @@ def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
     shift = 2 / event.noise_multiplier
     profile, first = np.zeros_like(epsilons), 1
     for size in _block_sizes(n - 1):
-        above = _raised_maximum(first + size - 1, shift, epsilons)
-        below = _lowered_maximum(n - first, shift, epsilons)
-        np.maximum(profile, convex_minorant(np.exp(epsilons), np.minimum(above, below)), out=profile)
+        above = raised_maximum(first + size - 1, shift, epsilons)
+        below = lowered_maximum(n - first, shift, epsilons)
+        apart = opposite_maxima(first + size - 1, n - first, shift / 2, epsilons)
+        least = np.minimum(np.minimum(above, below), apart)
+        np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
         first += size
     return _at_least_trivial(profile, epsilons)
 
 
 def _block_sizes(total: int) -> list[int]:
-    """Nearly equal sizes of at most 64 blocks, without listing what is in them."""
+    """Nearly equal sizes of at most 20 blocks, without listing what is in them."""
     number = min(total, _MOST_SIZES)
     size, larger = divmod(total, number)
     return [size + 1] * larger + [size] * (number - larger)
-
-
-def _raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M + shift against M, M the largest of `count` standard normals."""
-
-    def loss(t: Array) -> Array:
-        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(t - shift) - log_ndtr(t)))
-
-    t = _root(loss, epsilons, shift)
-    return np.asarray(np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift)))
-
-
-def _lowered_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M - shift against M."""
-
-    def loss(t: Array) -> Array:
-        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(shift - t) - log_ndtr(-t)))
-
-    t = -_root(loss, epsilons, shift)
-    return np.asarray(np.exp(count * log_ndtr(t + shift)) - np.exp(epsilons + count * log_ndtr(t)))
-
-
-def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
-    """Where a rising function of the noise meets its targets, by bisection; an error there costs its square."""
-    farthest = min((float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL)
-    low, high = np.full_like(targets, -farthest), np.full_like(targets, farthest)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        before = rising(middle) < targets
-        low, high = np.where(before, middle, low), np.where(before, high, middle)
-    return (low + high) / 2
 
 
 def _at_least_trivial(profile: Array, epsilons: Array) -> Array:
