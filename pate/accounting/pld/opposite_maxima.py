@@ -15,6 +15,7 @@ _FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in doubl
 _FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
 _LOWEST, _HIGHEST, _CELLS = -12.0, 9.5, 600  # of the maximum that is cut into cells
 _POINTS = 6000
+_LARGEST_LOSS = 300.0  # beyond it a loss counts as infinite
 
 
 def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) -> Array:
@@ -30,6 +31,8 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
         epsilons: `[E]` rising, of either sign.
     """
     losses, masses, missing = _lowered_losses(falling, shift)
+    if len(losses) == 0:
+        return np.ones_like(epsilons)
     low, high = epsilons[0] - losses[-1], epsilons[-1] - losses[0]
     points = np.linspace(low, high, _POINTS)
     alone, factors = raised_maximum(rising, shift, points), np.exp(points)
@@ -43,6 +46,10 @@ def _lowered_losses(count: int, shift: float) -> tuple[Array, Array, float]:
     """The losses, rising, of M' - shift against M', their masses under the first, and what is missing."""
     x = np.linspace(_HIGHEST, _LOWEST - shift, _CELLS + 1)  # the loss rises as x falls
     losses = -shift * x - shift * shift / 2 + (count - 1) * (log_ndtr(x + shift) - log_ndtr(x))
+    kept = losses <= _LARGEST_LOSS
+    x, losses = x[kept], losses[kept]
+    if len(x) < 2:
+        return x[:0], x[:0], 1.0
     moved, still = np.exp(count * log_ndtr(x + shift)), np.exp(count * log_ndtr(x))
     mass, other = moved[:-1] - moved[1:], still[:-1] - still[1:]
     ratio = np.exp(losses)
