@@ -15,6 +15,7 @@ from rich.table import Table
 
 from benchmarks.generators import generator_jobs
 from benchmarks.jobs import Job, large_jobs, quick_jobs
+from benchmarks.reports import report_jobs
 from benchmarks.sessions import session_jobs
 from benchmarks.teachers import product_rates, results
 
@@ -27,7 +28,7 @@ def main() -> None:
     elif sys.argv[1:] == ["generators"]:
         print_jobs(console, generator_jobs())
     else:
-        print_jobs(console, [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs()])
+        print_jobs(console, [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()])
         print_teachers(console)
 
 

@@ -101,10 +101,12 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             epsilon=payment.epsilon,
             seed=plan.seed,
             student_curve=students.curves["student"],
+            heading=plan.heading,
         )
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
-            write_report_files(place, report, results, public_settings=plan.public_settings(priced.aggregator))
+            public = plan.public_settings(priced.aggregator)
+            write_report_files(place, report, results, public_settings=public)
     return report
 
 

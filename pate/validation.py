@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 _LARGEST_COUNT = 2**63 - 1
 _SHOWN = 40
 _LARGEST_INPUT = 1e12
+_LARGEST_NUMBER = sys.float_info.max
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
@@ -23,7 +25,12 @@ class InvalidValue(ValueError):
 def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
     if not condition:
-        raise InvalidValue(f"{name}={value}: expected {rule}")
+        raise InvalidValue(f"{name}={' '.join(str(value).split())}: expected {rule}")
+
+
+def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str) -> None:
+    """Raises, with the name of the value's class, unless it is of that kind."""
+    require(isinstance(value, kind), name, type(value).__name__, rule)
 
 
 def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule: str) -> None:
@@ -158,7 +165,8 @@ def require_generator(rng: Any) -> np.random.Generator:
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     """Returns `value` if it is among the choices, or raises naming the nearest."""
     if value not in choices:
-        raise InvalidValue(f"{name}={value}: expected one of {', '.join(choices)}{nearest(value, choices)}")
+        near = nearest(value, choices)
+        require(False, name, value, f"one of {', '.join(choices)}{near}")
     return value
 
 
@@ -171,4 +179,8 @@ def nearest(value: str, choices: tuple[str, ...]) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, (float, np.floating, np.integer)) or (
+        isinstance(value, int) and abs(value) <= _LARGEST_NUMBER
+    )

@@ -16,14 +16,14 @@ from pate.comparison import Frontier, read_runs
 from pate.comparison.frontier import Line, Point
 from pate.validation import InvalidValue
 
-BASELINES = {"non_private_student": "student of the true labels, not private", "prior": "prior: each label's majority"}
+METRICS = ("mean_average_precision", "micro_f1")
 COLORS = ("#1f6f8b", "#c0562b", "#2e7d32", "#6a3d9a", "#b8860b", "#4d5a61", "#a03060", "#7fb3c8")
 NONE = "\N{EN DASH}"
 MARKERS = "osDv^PX*<>"
 
 
 def main(output: str, comparison: str, *names: str) -> None:
-    """Draws micro-F1 over epsilon, and prints the table."""
+    """Draws mean average precision over epsilon, and prints the table."""
     frontier = chosen(Frontier(runs=tuple(read_runs(Path(comparison)))), names)
     draw(output, frontier)
     sys.stdout.write(table(frontier))
@@ -41,13 +41,13 @@ def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
 
 
 def draw(output: str, frontier: Frontier) -> None:
-    """A line an aggregator with bars of one standard deviation; its name at its end, without a legend."""
+    """A line per method with bars of one standard deviation, between a constant and the model of all records."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for name, text in BASELINES.items():
-        level = frontier.baseline(name)
+    ceiling = frontier.ceiling_name.replace("_", " ")
+    for level, text in ((frontier.floor(), "a constant"), (frontier.ceiling(), f"{ceiling}, no privacy")):
         axes.axhline(level, color="#b8c4c9", linewidth=1.2)
-        place = {"xy": (0.995, level), "xycoords": ("axes fraction", "data"), "ha": "right"}
+        place = {"xy": (0.005, level), "xycoords": ("axes fraction", "data"), "ha": "left"}
         axes.annotate(text, **place, xytext=(0, 2), textcoords="offset points", fontsize=8)
     for index, line in enumerate(frontier.ranked):
         found = [(point.epsilon, point.mean, point.std) for point in line.points if point.mean is not None]
@@ -55,7 +55,7 @@ def draw(output: str, frontier: Frontier) -> None:
             look = {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 3.6}
             epsilons, means, bars = zip(*found, strict=True)
             axes.errorbar(epsilons, means, bars, label=line.title, capsize=1.8, linewidth=1.3, **look)
-    axes.set(xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="micro-F1 of the student")
+    axes.set(xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="mean average precision of the student")
     axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
     axes.minorticks_off()
     axes.spines[["top", "right"]].set_visible(False)
@@ -64,28 +64,31 @@ def draw(output: str, frontier: Frontier) -> None:
 
 
 def table(frontier: Frontier) -> str:
-    """Markdown: micro-F1 by epsilon, and the cheapest epsilon for each goal; the best first."""
-    goals = [f"{share:.0%} of the gain at" for share in frontier.shares]
-    head = ["aggregator", "teachers", *(f"{epsilon:g}" for epsilon in frontier.epsilons), *goals]
-    rows = [_cells(frontier, line) for line in frontier.ranked]
-    lines = [head, ["---"] * len(head), *rows]
+    """Markdown: mean average precision / micro-F1 by epsilon between the two ends without privacy, the best first."""
+    empty = [""] * len(frontier.epsilons)
+    ends = [
+        [name.replace("_", " "), "", _both([frontier.baseline(name, metric) for metric in METRICS]), *empty[1:]]
+        for name in ("best_constant", frontier.ceiling_name)
+    ]
+    head = ["method", "teachers", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
+    lines = [head, ["---"] * len(head), ends[1], *(_cells(frontier, line) for line in frontier.ranked), ends[0]]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _cells(frontier: Frontier, line: Line) -> list[str]:
-    by_epsilon = {point.epsilon: point for point in line.points}
-    scores = [_score(by_epsilon.get(epsilon)) for epsilon in frontier.epsilons]
-    cheapest = [frontier.cheapest(line, share) for share in frontier.shares]
-    return [
-        f"`{line.name}`",
-        f"{line.num_teachers:,}",
-        *scores,
-        *(NONE if epsilon is None else f"{epsilon:g}" for epsilon in cheapest),
-    ]
+    by_metric = [{point.epsilon: point.mean for point in _line(frontier, line, metric)} for metric in METRICS]
+    scores = [_both([means.get(epsilon) for means in by_metric]) for epsilon in frontier.epsilons]
+    return [f"`{line.name}`", f"{line.num_teachers:,}" if line.num_teachers else "", *scores]
 
 
-def _score(point: Point | None) -> str:
-    return NONE if point is None or point.mean is None else f"{point.mean:.3f}".lstrip("0")
+def _line(frontier: Frontier, line: Line, metric: str) -> tuple[Point, ...]:
+    """The same method's points by another metric."""
+    place = [each.title for each in frontier.lines].index(line.title)
+    return frontier.lines_of(metric)[place].points
+
+
+def _both(scores: list[float | None]) -> str:
+    return NONE if None in scores else " / ".join(f"{score:.3f}".lstrip("0") for score in scores)
 
 
 def _is_named(key: str, names: tuple[str, ...]) -> bool:

@@ -30,7 +30,7 @@ _LOADED = (
     "pate.data",
     "pate.mechanisms",
     "pate.report.html",
-    "pate.report.plots",
+    "pate.report.drawing.plots",
     "pate.student",
     "pate.student.linear",
     "pate.teachers",

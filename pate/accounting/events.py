@@ -24,7 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate.validation import InvalidValue, require, require_count, require_each, require_non_negative, require_rising
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_each,
+    require_kind,
+    require_non_negative,
+    require_rising,
+)
 
 
 class Event:
@@ -208,6 +216,7 @@ class OneBitEvent(LeafEvent):
 
     def __post_init__(self) -> None:
         require_count("reach", self.reach)
+        require_kind("logits", self.logits, tuple, "a tuple of numbers")
         require(len(self.logits) > 0, "logits", "()", "at least one number")
         require_rising("logits", self.logits)
 
@@ -343,8 +352,9 @@ def failure_probability(event: Event) -> float:
 
 
 def _require_event(name: str, value: object) -> None:
-    require(isinstance(value, Event), name, type(value).__name__, "an event of pate.accounting")
+    require_kind(name, value, Event, "an event of pate.accounting")
 
 
 def _require_price(name: str, value: float) -> None:
-    require(value >= 0, name, value, "a number >= 0")
+    if value != math.inf:
+        require_non_negative(name, value)

@@ -97,6 +97,11 @@ class Aggregator(ABC):
         """The most labels that an answer is made to name; None where it may name any number."""
         return 1 if self.single_label else None
 
+    @property
+    def exact_labels(self) -> int | None:
+        """How many labels every answer names, where that is fixed."""
+        return 1 if self.single_label else None
+
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
     ) -> ExpectedRelease:
@@ -126,9 +131,10 @@ class Aggregator(ABC):
     def _made_up(
         self, num_labels: int, num_teachers: int, agreement: float, num_queries: int = NUM_QUERIES
     ) -> MadeUpVotes:
-        """Queries with as many labels as are usual, or as it can name."""
+        """Queries with as many labels as it names, or as are usual and it can name."""
         require_count("num_labels", num_labels)
-        num_present = max(1, min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels))
+        usual = min(USUAL_LABELS, num_labels // 2, self.max_labels or num_labels)
+        num_present = max(1, min(self.exact_labels or usual, num_labels))
         return MadeUpVotes(
             num_queries=num_queries,
             num_labels=num_labels,

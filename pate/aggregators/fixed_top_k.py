@@ -66,7 +66,7 @@ class FixedTopK(PerQueryAggregator):
         require_choice("mechanism", self.mechanism, tuple(MECHANISMS))
 
     @property
-    def max_labels(self) -> int:
+    def exact_labels(self) -> int:
         """K."""
         return self.k
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.aggregators.aggregator import Aggregator
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require_kind
 from pate.votes.histogram import histogram
 from pate.votes.vote_limit import limited
 
@@ -27,6 +27,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[NDArray[np.bool_]]) -> N
     Raises:
         InvalidValue: no blocks.
     """
+    require_kind("aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators")
     most, counts = aggregator.max_votes_per_teacher, None
     for block in blocks:
         counted = histogram(block if most is None else limited(block, most))

@@ -67,11 +67,10 @@ def _quote(config: DictConfig) -> Quote:
     )
     shape = ReleaseShape(num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers)
     _require_sensible_files(config, aggregator)
+    suggestion = suggest(aggregator, shape, budget, num_private=config.num_private) if config.suggest else None
+    if suggestion is not None:
+        shape = replace(shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries)
     release = plan_release(aggregator, shape, budget, more_queries=True)
-    if config.suggest:
-        suggestion = suggest(aggregator, shape, budget, num_private=config.num_private)
-        size = {"num_teachers": suggestion.num_teachers, "num_queries": suggestion.num_queries}
-        release = plan_release(aggregator, replace(shape, **size), budget)
     doubts = require_useful(
         aggregator,
         release,
@@ -88,7 +87,7 @@ def _quote(config: DictConfig) -> Quote:
         hits=_hits(config, release, budget),
         accounts=() if config.ledger is None else accounts_left(config.ledger, release, budget),
         cheapest=cheapest_accountant(release, budget, known),
-        suggestion=suggestion if config.suggest else None,
+        suggestion=suggestion,
     )
 
 

@@ -8,10 +8,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
@@ -46,7 +49,10 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
-            _stop(str(stopped), stopped.code)
+            _say(str(stopped))
+            with suppress(OSError):
+                sys.stdout.flush()
+            os._exit(stopped.code)  # what is kept is whole; taking torch and its threads down takes seconds
 
 
 def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
@@ -54,14 +60,17 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     register_configs(training=config_name not in ("account", "audit"), words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
+    refused: list[InvalidValue] = []
     app = hydra.main(version_base="1.3", config_path=str(CONFIG_FOLDER), config_name=config_name)(
-        _unheard(task, config_name)
+        _unheard(task, config_name, refused)
     )
     try:
         require_no_pickle(sys.argv[1:])
         with guarded_files():
             _heard(app)
         sys.stdout.flush()
+        if refused:
+            raise refused[0]
     except (HydraException, OmegaConfBaseException) as error:
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
@@ -84,17 +93,31 @@ class _Unheard(BaseException):
     """Carries an error past Hydra, which would print a line of its own."""
 
 
-def _unheard(task: Callable[[DictConfig], Any], config_name: str) -> Callable[[DictConfig], Any]:
+def _unheard(
+    task: Callable[[DictConfig], Any], config_name: str, refused: list[InvalidValue]
+) -> Callable[[DictConfig], Any]:
+    """The task for Hydra; of a sweep in this process it keeps what is refused, and the other jobs go on."""
     known = tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
 
     def run(config: DictConfig) -> Any:
         try:
             require_known_keys(config, known)
             return task(config)
+        except InvalidValue as error:
+            if not _is_one_of_many():
+                raise _Unheard(f"{type(error).__name__}: {error}") from error
+            refused.append(error)
+            return {"note": str(error)}
         except Exception as error:
             raise _Unheard(f"{type(error).__name__}: {error}") from error
 
     return run
+
+
+def _is_one_of_many() -> bool:
+    """Whether it is a job of a sweep whose jobs run in this process, one after the other."""
+    settings = HydraConfig.get()
+    return settings.mode == RunMode.MULTIRUN and str(settings.launcher["_target_"]).endswith(".BasicLauncher")
 
 
 def _heard(app: Callable[[], None]) -> None:
@@ -122,6 +145,10 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
 
 
 def _stop(message: str, code: int) -> None:
+    _say(message)
+    sys.exit(code)
+
+
+def _say(message: str) -> None:
     one_line = shortened(" ".join(message.split()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)
-    sys.exit(code)

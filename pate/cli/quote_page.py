@@ -138,11 +138,14 @@ def _bits(expected: ExpectedRelease) -> str:
 def _suggested_rows(found: Suggestion) -> list[tuple[str, Text]]:
     each = "" if found.records_per_teacher is None else f", {found.records_per_teacher:.0f} private groups each"
     told = f"about {found.clear_queries:.0f} clear queries' worth of labels, if {found.agreement:.0%} of teachers agree"
-    return [
+    rows = [
         ("settings", Text(f"num_teachers={found.num_teachers} num_queries={found.num_queries}", style="bold")),
         ("teachers", Text(f"{found.num_teachers}{each}")),
         ("tells", Text(told)),
     ]
+    if found.records_per_teacher is None:
+        rows.append(("not known", Text("how many records a teacher has; num_private=… says it", style="yellow")))
+    return rows
 
 
 def _share(share: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,36 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pate.cli.heading import given_settings
 from pate.files.atomic import make_folder, write_text
-from pate.files.strict_json import to_json_line
-from pate.report import Report
+from pate.files.reading import read_json
+from pate.files.strict_json import number, to_json_line
+from pate.report import Report, format_epsilon
+from pate.report.tables import percent
 
-_RESULTS = (
-    "epsilon",
-    "answered",
-    "mean_average_precision",
-    "micro_f1",
-    "macro_f1",
-    "accuracy",
-    "share_of_reachable",
-    "beats_constant",
-)
+_SCORES = {
+    "mean_average_precision": "mean\nAP",
+    "micro_f1": "micro-\nF1",
+    "macro_f1": "macro-\nF1",
+    "accuracy": "accuracy",
+}
+_COLUMNS = {
+    "epsilon": "epsilon",
+    "answered": "answered",
+    **_SCORES,
+    "share_of_reachable": "reached",
+    "beats_constant": "beats a\nconstant",
+}
 _ANY_WIDTH = 10_000
-_SHOWN = {"mean_average_precision": "mean AP", "share_of_reachable": "of the reachable", "beats_constant": "> constant"}
+_JOB = "a job of this sweep"
+_REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
     """What a sweep says of a run."""
     release, verdict = report.release, report.verdict
-    scores = {name: getattr(report.student, name, None) for name in _RESULTS}
-    return scores | {
+    return {name: getattr(report.student, name, None) for name in _SCORES} | {
+        "run": report.name,
         "epsilon": report.privacy.epsilon,
         "answered": f"{release.num_answered}/{release.num_queries}",
         "share_of_reachable": verdict.share_of_reachable,
@@ -49,7 +55,12 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
 
 
 class SweepTable(Callback):
-    """Hydra calls it: before and after each job, in the job's process, and once all have ended."""
+    """Hydra calls it: before and after each job, in the job's process, and before and after all of them."""
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Forgets the jobs of an earlier sweep into the same folder."""
+        for path in _kept(Path(config.hydra.sweep.dir)):
+            path.unlink()
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Heads the run with its overrides."""
@@ -61,32 +72,44 @@ class SweepTable(Callback):
         """Keeps what the run gave, and the table so far: a sweep that is stopped has one too."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        done = job_return.status == JobStatus.COMPLETED
-        result = job_return.return_value if done and isinstance(job_return.return_value, dict) else {}
-        given = dict(text.lstrip("+~").partition("=")[::2] for text in config.hydra.overrides.task)
+        if job_return.status == JobStatus.COMPLETED:
+            result = job_return.return_value if isinstance(job_return.return_value, dict) else {}
+        else:
+            result = {"note": "failed"}
         folder = Path(config.hydra.sweep.dir)
-        job = {"given": given, "result": result, "failed": not done}
+        job = {"given": given_settings(config.hydra.overrides.task), "result": result}
         write_text(make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json", to_json_line(job) + "\n")
         _write(folder)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Prints the table."""
         folder = Path(config.hydra.sweep.dir)
-        jobs = _write(folder)
+        if not (jobs := _write(folder)):
+            return
         console, table = Console(), _table(jobs)
         wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
+        console.print()
         Console(width=max(console.width, wanted)).print(table)  # wrapped by the terminal rather than cut
+        for job in jobs:
+            if note := job["result"].get("note"):
+                line = f"{' '.join(f'{name}={value}' for name, value in job['given'].items())}: {note}"
+                console.print(Text(line, style="yellow"), soft_wrap=True)
         console.print(Text.assemble("written: ", (str(folder / "sweep.csv"), "bold")), soft_wrap=True)
+
+
+def _kept(folder: Path) -> list[Path]:
+    return sorted((folder / "jobs").glob("[0-9]*.json"))
 
 
 def _write(folder: Path) -> list[dict[str, Any]]:
     """Writes sweep.csv, and returns what it was written from."""
-    jobs = [json.loads(path.read_text()) for path in sorted((folder / "jobs").glob("*.json"))]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*_given(jobs), *_RESULTS, "failed", "folder"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**job["given"], **job["result"], "failed": job["failed"]} for job in jobs)
-    write_text(folder / "sweep.csv", text.getvalue())
+    jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in _kept(folder)]
+    if jobs:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, ["run", *_given(jobs), *_COLUMNS, "note", "folder"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(job["given"] | job["result"] for job in jobs)
+        write_text(folder / "sweep.csv", text.getvalue())
     return jobs
 
 
@@ -96,23 +119,29 @@ def _given(jobs: list[dict[str, Any]]) -> list[str]:
 
 
 def _table(jobs: list[dict[str, Any]]) -> Table:
-    """A row a run: the settings that differ, and its results; the best mean average precision first."""
+    """A row a run: its name, the settings that differ, and its results; the best mean average precision first."""
     varied = [name for name in _given(jobs) if len({job["given"].get(name) for job in jobs}) > 1]
-    table = Table(title=f"{len(jobs)} runs", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in varied:
-        table.add_column(name)
-    for name in _RESULTS:
-        table.add_column(_SHOWN.get(name, name.replace("_", "-")), justify="right")
-    ranked = sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0))
-    for job in ranked:
-        cells = [Text(str(job["given"].get(name, ""))) for name in varied]
-        table.add_row(*cells, *(_cell(name, job["result"].get(name)) for name in _RESULTS))
+    shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
+    title = Text(f"{len(jobs)} run{'s' * (len(jobs) != 1)}", style="bold")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for name in shown:
+        table.add_column(name, vertical="bottom")
+    for heading in _COLUMNS.values():
+        table.add_column(heading, justify="right", vertical="bottom")
+    for job in sorted(jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)):
+        cells = job["result"] | job["given"]
+        names = [Text(str(cells.get(name, ""))) for name in shown]
+        table.add_row(*names, *(_cell(name, job["result"].get(name)) for name in _COLUMNS))
     return table
 
 
 def _cell(name: str, value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or "-"
+    if value is None:
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.0%}" if name == "share_of_reachable" else f"{value:.3g}"
+    if name == "epsilon":
+        return format_epsilon(number(value))
+    if name == "share_of_reachable":
+        return percent(value)
+    return value if isinstance(value, str) else f"{value:.3f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,25 +11,16 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
+from pate.cli.heading import BESIDE, default_folder, run_heading
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.sweep import sweep_row
 from pate.config import build, build_aggregator
 from pate.config.noise import noise_is_given, target_is_given
 from pate.config.published import public_settings
-from pate.files import fingerprint
 from pate.pipeline import train
 from pate.report import print_report
 from pate.run.plan import Plan
 from pate.run.progress import Monitor
-
-_BESIDE = (
-    "output_dir",
-    "ledger",
-    "max_total_epsilon",
-    "redraw",
-    "all_records",
-    "allow_useless",
-)  # settings that the release does not depend on
 
 
 def main() -> None:
@@ -47,9 +39,10 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     if gives_way or noise_is_given(said[0], aggregator, said[1]):
         config.target_epsilon = None
     settings = _settings(config)
-    output_dir = Path(config.output_dir or _default_folder(settings))
+    heading = run_heading(settings, said[0], hydra.runtime.choices)
+    output_dir = Path(config.output_dir or default_folder(settings, heading))
     monitor = ConsoleMonitor()
-    report = train(_plan(config, settings, monitor), output_dir, monitor)
+    report = train(replace(_plan(config, settings, monitor), heading=heading), output_dir, monitor)
     print_report(report, output_dir / "report.html")
     return sweep_row(report, output_dir)
 
@@ -91,14 +84,7 @@ def _settings(config: DictConfig) -> dict[str, Any]:
         raise TypeError("a composed configuration is a dictionary")
     if isinstance(data := settings["data"], dict) and "cache" in data:
         data["cache"] = None
-    return {str(key): value for key, value in settings.items() if key not in _BESIDE}
-
-
-def _default_folder(settings: dict[str, Any]) -> str:
-    """outputs/DATA-AGGREGATOR-HASH: the same settings find the same folder, so the same command continues."""
-    digest = fingerprint.digest(settings)[:8]
-    names = [str(settings[group]["_target_"]).rpartition(".")[2].lower() for group in ("data", "aggregator")]
-    return "outputs/" + "-".join([*names, digest])
+    return {str(key): value for key, value in settings.items() if key not in BESIDE}
 
 
 if __name__ == "__main__":

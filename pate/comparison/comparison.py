@@ -249,7 +249,7 @@ def _parameters(trials: list[Trial]) -> dict[str, list[tuple[float, str]]]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _results(index: int, item: Baseline | Trial) -> tuple[int, list[Run]]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.comparison.frontier import Frontier, Point
-from pate.comparison.page import NOT_COVERED, baseline_name, baseline_title, goal_cells, goal_names, score
+from pate.comparison.page import NOT_COVERED, baseline_name, baseline_title, goal_cells, goal_names, score, verdict
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
 
@@ -27,6 +27,7 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         console: where to print; standard output if None.
     """
     console = console or Console()
+    console.print(Text(verdict(frontier), style="bold"), soft_wrap=True)
     console.print(_scores(frontier, console))
     console.print(_goals(frontier))
     metric = frontier.metric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -142,14 +143,29 @@ class Frontier:
 
     @property
     def ranked(self) -> tuple[Line, ...]:
-        """The methods by the cheapest epsilon of the goals, then by the best score: the best first."""
+        """The methods by their mean score over the epsilons, the best first, as `mean_over_epsilons`."""
+        return tuple(sorted(self.lines, key=lambda line: -self.mean_over_epsilons(line)))
 
-        def rank(line: Line) -> tuple[float, ...]:
-            cheapest = [self.cheapest(line, share) for share in sorted(self.shares, reverse=True)]
-            means = [-(point.mean if point.mean is not None else -np.inf) for point in line.points]
-            return (*(np.inf if epsilon is None else epsilon for epsilon in cheapest), sum(means))
+    def mean_over_epsilons(self, line: Line) -> float:
+        """The mean of a method's scores over all epsilons; a constant stands in where it is out of reach."""
+        floor = self.floor()
+        return float(np.mean([floor if point.mean is None else point.mean for point in line.points]))
 
-        return tuple(sorted(self.lines, key=rank))
+    def reached(self, score: float) -> float:
+        """The share of the way from a constant to the ceiling."""
+        low, high = self.floor(), self.ceiling()
+        return (score - low) / (high - low) if high > low else math.nan
+
+    def test_error(self, metric: str | None = None) -> float | None:
+        """Half of the widest interval over resampled test sets, of all runs; None without intervals."""
+        found = [run.intervals[name] for run in self.runs if (name := metric or self.metric) in run.intervals]
+        return max((high - low) / 2 for low, high in found) if found else None
+
+    def best_at(self, epsilon: float) -> tuple[Line, float] | None:
+        """The method with the best mean at an epsilon, and that mean; None where none has one."""
+        found = [(line, point.mean) for line in self.lines for point in line.points if point.epsilon == epsilon]
+        scored = [(line, mean) for line, mean in found if mean is not None]
+        return max(scored, key=lambda pair: pair[1], default=None)
 
 
 def _line(by_epsilon: dict[float, list[Run]], metric: str) -> Line:

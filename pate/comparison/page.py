@@ -46,20 +46,37 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
     shown = [metric for metric in dict.fromkeys([frontier.metric, *METRICS]) if frontier.has_levels(metric)]
     num_lines = len(frontier.lines)
     frontiers = "".join(html_elements.figure(frontier_picture(frontier, metric)) for metric in shown[:2])
-    scores = _baselines(frontier) + "".join(_scores(frontier, metric) for metric in METRICS)
+    metrics = dict.fromkeys([frontier.metric, *METRICS])
+    scores = "".join(_scores(frontier, metric) for metric in metrics) + _baselines(frontier)
     return page(
-        "comparison of aggregators",
-        f"{num_lines} aggregator{'s' * (num_lines != 1)} on {frontier.dataset}",
-        notices=html_elements.warning_link(_WARNING, "caveats", "What that means"),
+        "comparison of methods",
+        f"{num_lines} method{'s' * (num_lines != 1)} on {frontier.dataset}",
+        notices=html_elements.verdict(verdict(frontier))
+        + html_elements.warning_link(_WARNING, "caveats", "What that means"),
         legend=_LEGEND,
         sections=(
             section("frontiers", "Frontier", frontiers),
-            section("goals", "Cheapest epsilon", _goals(frontier)),
             section("scores", "Scores", scores),
+            section("goals", "Cheapest epsilon", _goals(frontier)),
             section("entrants", "Who asked whom", _entrants(frontier) + _parameters(parameters)),
             f'<section id="caveats"><h2>What no epsilon covers</h2>{_notices(frontier)}</section>',
         ),
     )
+
+
+def verdict(frontier: Frontier) -> str:
+    """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
+    name, ceiling = METRIC_NAMES[frontier.metric], baseline_title(frontier.ceiling_name)
+    found = [(epsilon, best) for epsilon in frontier.epsilons if (best := frontier.best_at(epsilon)) is not None]
+    if not found:
+        return "Every method is out of reach at every epsilon that was tried."
+    said = []
+    for epsilon, (line, mean) in dict(found[:1] + found[-1:]).items():
+        share = frontier.reached(mean)
+        worth = "no better than a constant" if not share > 0 else f"{share:.0%} of the reachable"
+        said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
+    scale = f"A constant has {frontier.floor():.3f}, the {ceiling} {frontier.ceiling():.3f}."
+    return f"Best {name} {'; '.join(said)}. {scale}"
 
 
 def goal_names(frontier: Frontier) -> list[str]:
@@ -108,32 +125,38 @@ def _terms(run: Run, frontier: Frontier) -> str:
 
 def _goals(frontier: Frontier) -> str:
     caption = (
-        f"The smallest epsilon tried at which the mean {METRIC_NAMES[frontier.metric]} reaches a share of "
-        f"the way from a constant to the {baseline_title(frontier.ceiling_name)}; the best first."
+        f"The smallest epsilon tried at which {METRIC_NAMES[frontier.metric]} reaches a share of "
+        f"the way from a constant to the {baseline_title(frontier.ceiling_name)}; a dash where none did."
     )
     rows = [(line.title, goal_cells(frontier, line), None) for line in frontier.ranked]
-    return html_elements.table(
-        caption, ["aggregator (teachers)", *goal_names(frontier)], rows, PrivacyCoverage.UNCOVERED
-    )
+    return html_elements.table(caption, ["method (teachers)", *goal_names(frontier)], rows, PrivacyCoverage.UNCOVERED)
 
 
 def _scores(frontier: Frontier, metric: str) -> str:
     """One metric: a row an aggregator, a column an epsilon."""
     by_title = {line.title: line for line in frontier.lines_of(metric)}
-    rows = [
-        (line.title, [_breakable(score(_at(by_title[line.title], epsilon))) for epsilon in frontier.epsilons], None)
-        for line in frontier.ranked
-    ]
-    head = ["aggregator (teachers)", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
-    over = "mean and standard deviation" if frontier.has_spread else "of one seed"
+    first = metric == frontier.metric
+    rows = []
+    for line in frontier.ranked:
+        cells = [_breakable(score(_at(by_title[line.title], epsilon))) for epsilon in frontier.epsilons]
+        rows.append((line.title, [*cells, f"{frontier.mean_over_epsilons(line):.3f}"] if first else cells, None))
+    head = ["method (teachers)", *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons)]
+    over = "mean and standard deviation over the seeds" if frontier.has_spread else "of one seed"
     caption = f"{METRIC_NAMES[metric]} on {frontier.num_test:,} test samples, {over}."
-    return html_elements.table(caption, head, rows, PrivacyCoverage.UNCOVERED)
+    if (error := frontier.test_error(metric)) is not None:
+        caption += f" Another test set would move a score by up to {error:.3f} (95%)."
+    if first:
+        caption += " The best mean over all epsilons first; a constant stands in where a method is out of reach."
+    return html_elements.table(caption, [*head, "mean"] if first else head, rows, PrivacyCoverage.UNCOVERED)
 
 
 def _baselines(frontier: Frontier) -> str:
     rows = [(baseline_name(run), [_number(getattr(run, key)) for key in METRICS], None) for run in frontier.baselines]
     return html_elements.table(
-        "What no epsilon covers.", ["model", *METRIC_NAMES.values()], rows, PrivacyCoverage.UNCOVERED
+        "Models to hold them against; none is private.",
+        ["model", *METRIC_NAMES.values()],
+        rows,
+        PrivacyCoverage.UNCOVERED,
     )
 
 
@@ -151,7 +174,7 @@ def baseline_name(run: Run) -> str:
 def _entrants(frontier: Frontier) -> str:
     """Teachers, student, and mean answers by epsilon."""
     head = [
-        "aggregator (teachers)",
+        "method (teachers)",
         "teachers",
         "student",
         *(f"epsilon {epsilon:g}" for epsilon in frontier.epsilons),

@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from pate.comparison.frontier import Frontier, Line
-from pate.report.inline_svg import ACCENT, INK, MUTED, SECOND, THIRD, Picture, draw, draw_png, on_paper, shortened
+from pate.comparison.frontier import Frontier, Line, Point
+from pate.report.drawing.inline_svg import (
+    ACCENT,
+    INK,
+    MUTED,
+    SECOND,
+    THIRD,
+    Picture,
+    draw,
+    draw_png,
+    on_paper,
+    shortened,
+)
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.tables import METRIC_NAMES, MODEL_NAMES
 
@@ -24,7 +35,6 @@ _BASE_POINTS = 270.0
 _LONGEST_ENTRY = 44
 _LEAST_DISTANCE = 0.09  # of the axis between two epsilons that are both written
 _DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
-_ROOM_BELOW = 1.5
 _MARGIN = 0.08
 
 
@@ -39,8 +49,8 @@ def frontier_picture(frontier: Frontier, metric: str) -> Picture:
         title=f"{name} of the student over epsilon",
         alt=f"A line for each aggregator between {below} with {low:.3f} and the {above} with "
         f"{high:.3f}: {'; '.join(ends)}. The table of scores has every number.",
-        caption=f"{spread}; the best stand first in the legend. What lies far below the constant is cut off. No "
-        "epsilon covers the two levels, or the true labels that all are scored with.",
+        caption=f"{spread}; the best stand first in the legend. No epsilon covers the two levels, or the true "
+        "labels that all are scored with.",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw(f"frontier-{metric}", _painter(frontier, metric, lambda color: color), height=_height(frontier)),
     )
@@ -71,11 +81,15 @@ def _painter(frontier: Frontier, metric: str, color: Callable[[str], Any]) -> Pa
 
 def _paint_line(axes: Axes, line: Line, look: dict[str, Any]) -> None:
     """Without a single score the line is in the legend all the same, and says so."""
-    found = [(point.epsilon, point.mean, point.std or 0.0) for point in line.points if point.mean is not None]
+    found = [(point.epsilon, point.mean, _bar(point)) for point in line.points if point.mean is not None]
     outcome = "" if found else ": out of reach"
     label = shortened(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
-    epsilons, means, bars = zip(*found, strict=True) if found else ((), (), ())
-    axes.errorbar(epsilons, means, bars, label=label, capsize=1.8, elinewidth=0.8, markersize=3.6, **look)
+    epsilons, means = [epsilon for epsilon, *_ in found], np.array([mean for _, mean, _ in found])
+    axes.plot(epsilons, means, label=label, markersize=3.6, **look)
+    if any(point.std is not None for point in line.points):
+        low, high = np.array([bar for *_, bar in found]).T
+        bars = np.abs([means - low, high - means])
+        axes.errorbar(epsilons, means, bars, fmt="none", ecolor=look["color"], capsize=1.8, elinewidth=0.8)
 
 
 def _look(index: int, color: Callable[[str], Any]) -> dict[str, Any]:
@@ -100,19 +114,19 @@ def _levels(frontier: Frontier, metric: str) -> tuple[tuple[str, float], tuple[s
 
 
 def _limits(frontier: Frontier, metric: str) -> tuple[float, float]:
-    """All scores, within [0, 1], but for what is further below the constant than 1.5 times the ceiling is above."""
-    (_, ceiling), (_, floor) = _levels(frontier, metric)
-    ends = [
-        point.mean + side * (point.std or 0.0)
-        for line in frontier.lines_of(metric)
-        for point in line.points
-        if point.mean is not None
-        for side in (-1, 1)
-    ]
-    low = max(min([floor, ceiling, *ends]), floor - _ROOM_BELOW * abs(ceiling - floor))
-    high = max([floor, ceiling, *ends])
+    """All scores with their bars and both levels, within [0, 1]."""
+    ends = [level for _, level in _levels(frontier, metric)]
+    for line in frontier.lines_of(metric):
+        ends += [end for point in line.points if point.mean is not None for end in _bar(point)]
+    low, high = min(ends), max(ends)
     margin = _MARGIN * (high - low) or _MARGIN
     return max(low - margin, 0.0), min(high + margin, 1.0)
+
+
+def _bar(point: Point) -> tuple[float, float]:
+    """The ends of the bar around a mean, within [0, 1]."""
+    mean, std = point.mean or 0.0, point.std or 0.0
+    return max(mean - std, 0.0), min(mean + std, 1.0)
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:

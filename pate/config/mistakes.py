@@ -67,6 +67,8 @@ def explain_choice(words: list[str]) -> str | None:
             known = members(group)
             if known:
                 return f"{word}: expected one of {', '.join(known)}"
+            if word.startswith("@"):
+                return f"{word}: expected NAME=VALUE"
     return None
 
 

@@ -12,6 +12,10 @@ from pate.validation import InvalidValue
 
 _LARGEST_DELTA = 0.01
 _TYPICAL = 0.6
+_NOTHING = (
+    "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
+    "100: more private records would, or another aggregator"
+)
 
 
 def require_useful(
@@ -53,7 +57,7 @@ def require_useful(
     if allow_useless:
         return (*lines, f"{teachers}: {_reason(expected.unanimous, priced)}; allowed by {names.allow_useless}")
     works = remedies(start, priced, budget, num_groups=num_groups).text(names)
-    helps = f"what works: {works}" if works else "no teachers, queries or epsilon were found that work"
+    helps = f"what works: {works}" if works else _NOTHING
     reason = f"expected a release that tells something: {_reason(expected.unanimous, priced)}"
     raise InvalidValue(f"{teachers}: {reason}; {helps}; {names.allow_useless} goes on as it is")
 
@@ -78,12 +82,13 @@ def _reason(expected: ExpectedRelease, priced: PricedRelease) -> str:
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
-    said = f"{expected.right:.0%} of the answered bits would be right, where chance has 50%"
+    said = f"{max(expected.right, 0.5):.0%} of the answered bits would be right, where chance has 50%"
     if expected.answered < 1:
         said = f"{expected.answered:.0%} of the queries would be answered" + (
             f", and {said}" if expected.right < GOAL else ""
         )
-    return f"even where all {shape.num_teachers} teachers agree, {said}"
+    agree = f"all {shape.num_teachers} teachers agree" if shape.num_teachers > 1 else "the one teacher is sure"
+    return f"even where {agree}, {said}"
 
 
 def _of_noise(expected: Expectation, priced: PricedRelease, names: SettingNames) -> tuple[str, ...]:

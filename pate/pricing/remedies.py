@@ -22,6 +22,7 @@ GOAL = 0.9
 
 MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10
+_LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
 _LEAST_QUERIES = 20
 _LEAST_FACTOR = 2.0**-12
 _TRIES = 4
@@ -34,8 +35,9 @@ class Remedies:
 
     Attributes:
         num_teachers: at the same budget or noise.
-        target_epsilon: with the same teachers and queries.
-        num_queries: at the same budget, with the same teachers.
+        target_epsilon: with the same teachers and queries; at most 100.
+        num_queries: at the same budget, with the same teachers; or with `num_teachers`, where `together`.
+        together: whether neither teachers nor queries alone were found, but both.
         noise: fields of the aggregator, where the noise was given.
     """
 
@@ -43,13 +45,16 @@ class Remedies:
     target_epsilon: float | None = None
     num_queries: int | None = None
     noise: Mapping[str, float] = field(default_factory=dict)
+    together: bool = False
 
     def text(self, names: SettingNames) -> str:
         """As settings; empty where there is none."""
+        teachers = names.num_teachers.format(self.num_teachers) if self.num_teachers else ""
+        queries = names.num_queries.format(self.num_queries) if self.num_queries else ""
         found = [
-            names.num_teachers.format(self.num_teachers) if self.num_teachers else "",
+            f"{teachers} {queries}" if self.together else teachers,
             names.target_epsilon.format(f"{self.target_epsilon:g}") if self.target_epsilon else "",
-            names.num_queries.format(self.num_queries) if self.num_queries else "",
+            "" if self.together else queries,
             " ".join(names.noise.format(f"{name}={value:g}") for name, value in self.noise.items()),
         ]
         return ", or ".join(text for text in found if text)
@@ -74,7 +79,11 @@ def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_gr
         return Remedies(teachers)
     if budget.target_epsilon is None:
         return Remedies(teachers, noise=search.noise(factor))
-    return Remedies(teachers, search.target_epsilon(factor), search.num_queries(factor))
+    epsilon, queries = search.target_epsilon(factor), search.num_queries(factor)
+    if teachers is None and queries is None and most > priced.shape.num_teachers:
+        queries = search.with_teachers(most).fewer_queries()
+        return Remedies(most if queries else None, epsilon, queries, together=queries is not None)
+    return Remedies(teachers, epsilon, queries)
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,15 @@ class _Search:
                 return rounded
             aggregator = planned.aggregator
         return None
+
+    def with_teachers(self, count: int) -> _Search:
+        """The same release of so many teachers."""
+        return replace(self, priced=replace(self.priced, shape=replace(self.priced.shape, num_teachers=count)))
+
+    def fewer_queries(self) -> int | None:
+        """As `num_queries`, with the noise that these teachers need."""
+        factor = self.factor()
+        return None if factor is None else self.num_queries(factor)
 
     def factor(self) -> float | None:
         """The largest by which the noise may be multiplied."""
@@ -123,6 +141,8 @@ class _Search:
                 return None
             step = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
             rounded = float(f"{math.ceil(epsilon / step) * step:.3g}")
+            if rounded > _LARGEST_EPSILON:
+                return None
             planned = self._planned(self.priced.shape, replace(self.budget, target_epsilon=rounded))
             if planned is not None and _is_heard(planned.aggregator, planned.shape):
                 return rounded
@@ -157,7 +177,11 @@ class _Search:
         aggregator = self.priced.aggregator.scaled(factor * 0.995)
         changes = changed_fields(self.priced.aggregator, aggregator)
         rounded: dict[str, Any] = {name: float(f"{value:.4g}") for name, value in changes.items()}
-        return rounded if _is_heard(replace(self.priced.aggregator, **rounded), self.priced.shape) else {}
+        followed = replace(self, start=replace(aggregator, **rounded))
+        planned = followed._planned(self.priced.shape, self.budget)  # of the queries that a max_epsilon still pays for
+        if planned is None or planned.shape.num_queries < min(_LEAST_QUERIES, self.priced.shape.num_queries):
+            return {}
+        return rounded if _is_heard(planned.aggregator, planned.shape) else {}
 
     def _heard_at(self, log_factor: float) -> bool:
         return _is_heard(self.priced.aggregator.scaled(math.exp(log_factor)), self.priced.shape)

@@ -13,6 +13,7 @@ from pate.report.card import privacy_card
 from pate.report.console import print_report
 from pate.report.constants import Constant
 from pate.report.figures import RunFigures
+from pate.report.heading import Heading
 from pate.report.intervals import metric_intervals
 from pate.report.metrics import multilabel_metrics, per_label_metrics
 from pate.report.report import DataSummary, Privacy, ReleaseSummary, Report, TeacherSummary
@@ -28,6 +29,7 @@ __all__ = [
     "Baselines",
     "Constant",
     "DataSummary",
+    "Heading",
     "Privacy",
     "ReleaseSummary",
     "Report",

@@ -39,6 +39,7 @@ _PAPER = """
 def privacy_card(
     privacy: Privacy,
     *,
+    name: str | None = None,
     dataset: str,
     num_answered: int,
     num_labels: int,
@@ -52,6 +53,7 @@ def privacy_card(
 
     Args:
         privacy: the price of the release.
+        name: that the aggregator was configured by, or None for its class.
         dataset: public name of the data set.
         num_answered: queries that were answered; part of the release.
         num_labels: labels a query.
@@ -68,7 +70,7 @@ def privacy_card(
     require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
     rows = (
         ("data set", dataset),
-        *settings(privacy),
+        *settings(privacy, name),
         ("queries answered", str(num_answered)),
         *(() if num_hits is None else (("hits", str(num_hits)),)),
         ("labels a query", str(num_labels)),

@@ -56,7 +56,7 @@ def _lines(report: Report) -> list[Text]:
     privacy, release = report.privacy, report.release
     lines = [
         Text.assemble("privacy: ", (guarantee(privacy), "bold")),
-        Text(f"         {privacy.mechanism}, {privacy.num_queries} queries, {privacy.accountant} accountant"),
+        Text(f"         {report.name}, {privacy.num_queries} queries, {privacy.accountant} accountant"),
     ]
     if privacy.paper_epsilon is not None:
         lines.append(Text(f"         epsilon {format_epsilon(privacy.paper_epsilon)} {PAPER_LABEL}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from pate.report.inline_svg import Picture
+from pate.report.drawing.inline_svg import Picture
 from pate.report.privacy_coverage import PrivacyCoverage
 
 _CLASSES = {
@@ -24,6 +24,12 @@ def badge(mark: PrivacyCoverage) -> str:
 def notice(text: str, *, kind: str) -> str:
     """A paragraph that stands out; `kind` is `plain` or `warning`."""
     return f'<p class="notice {kind}">{escape(text)}</p>'
+
+
+def verdict(text: str) -> str:
+    """The verdict: its first sentence is what is read first."""
+    first, stop, rest = text.partition(". ")
+    return f'<p class="notice verdict"><strong>{escape(first + stop.rstrip())}</strong> {escape(rest)}</p>'
 
 
 def warning_link(text: str, target: str, words: str) -> str:
@@ -65,13 +71,13 @@ def table(
     Args:
         caption: what it holds.
         head: the headings, that of the rows' names first.
-        rows: the name of each row, its cells, and its own mark or None.
+        rows: the name of each row, its cells, and its own mark or None; a cell's second line is written small.
         mark: what protects the whole table, None where each row has its own.
     """
     columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(
         f'<tr><th scope="row">{_breakable(name)}{" " + badge(own) if own else ""}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
         + "</tr>"
         for name, cells, own in rows
     )
@@ -80,6 +86,11 @@ def table(
         f'<table class="numbers">{_caption(caption, mark)}'
         f"<thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(text: str) -> str:
+    main, _, small = text.partition("\n")
+    return f"{escape(main)}<small>{escape(small)}</small>" if small else escape(main)
 
 
 def _breakable(name: str) -> str:

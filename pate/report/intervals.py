@@ -14,7 +14,8 @@ from pate.validation import require, require_count, require_probability
 
 Interval = tuple[float, float]
 
-_RESAMPLES = 200
+_MOST_RESAMPLES, _FEWEST_RESAMPLES = 200, 50
+_MOST_BITS = 2 * 10**8  # of all resamples together
 _LEVEL = 0.95
 _MOST_WEIGHTS = 2**26  # bytes of a block of resamples
 
@@ -24,7 +25,7 @@ def metric_intervals(
     scores: ArrayLike,
     true: ArrayLike,
     *,
-    resamples: int = _RESAMPLES,
+    resamples: int | None = None,
     level: float = _LEVEL,
     seed: int = 0,
 ) -> dict[str, Interval]:
@@ -36,7 +37,7 @@ def metric_intervals(
         predicted: bool `[n, L]`.
         scores: float `[n, L]`, higher means more likely; finite.
         true: bool `[n, L]`.
-        resamples: how many test sets are drawn.
+        resamples: how many test sets are drawn; None for 200, or for fewer where there are many bits, at least 50.
         level: share of them inside an interval, in (0, 1).
         seed: of the draws, so that two reports of one run agree.
 
@@ -46,9 +47,11 @@ def metric_intervals(
     Raises:
         InvalidValue: as `multilabel_metrics`.
     """
-    require_count("resamples", resamples, minimum=2)
     require_probability("level", level)
     bits, values, truth = checked(predicted, scores, true)
+    if resamples is None:
+        resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
+    require_count("resamples", resamples, minimum=2)
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
     ranked = [_RankedLabel.of(of_label, positive) for of_label, positive in columns]
@@ -110,16 +113,19 @@ class _RankedLabel:
     """The samples of one label from the highest score down, cut behind each group of equal scores with a positive.
 
     Attributes:
-        segments: `[C, n]`, 1 for the samples between two of the C cuts.
+        segments: `[C, n]`, 1 for the samples between two of the C cuts; None where all have one score, and one cut.
         positives: `[C, n]`, 1 for the positive ones among them.
     """
 
-    segments: csr_array
+    segments: csr_array | None
     positives: csr_array
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], truth: NDArray[np.bool_]) -> _RankedLabel:
-        order = np.argsort(-scores, kind="stable")
+        if scores.min() == scores.max():
+            positive = np.flatnonzero(truth)
+            return cls(None, _rows(positive, np.array([len(positive)])[: len(positive)], len(truth)))
+        order = np.argsort(scores)[::-1]
         ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of groups of equal scores
         found = np.cumsum(truth[order])[ends - 1]
         cuts = found > np.append(0, found[:-1])
@@ -127,10 +133,13 @@ class _RankedLabel:
 
     def average_precision(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
         """Of each resample, `[B]`; NaN where it has no positive."""
-        if not self.segments.shape[0]:
+        if not self.positives.shape[0]:
             return np.full(weights.shape[1], np.nan)
         found = self.positives @ weights
-        seen, total = np.cumsum(self.segments @ weights, axis=0), np.cumsum(found, axis=0)
+        total = np.cumsum(found, axis=0)
+        if self.segments is None:
+            return np.asarray(np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64)
+        seen = np.cumsum(self.segments @ weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(seen > 0, total / np.maximum(seen, 1), 0.0)
             return np.asarray((found * precision).sum(axis=0, dtype=np.float64) / total[-1])

@@ -1,10 +1,11 @@
-"""Metrics of multi-label predictions, from scikit-learn's counts and curves."""
+"""Metrics of multi-label predictions, all labels at once: a sort of each label's scores, and counts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import average_precision_score, multilabel_confusion_matrix
 
 from pate.report.scores import Scores
 from pate.validation import InvalidValue, require
@@ -33,15 +34,24 @@ def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike)
         InvalidValue: arrays that are not bool, empty, of different shapes, or scores that are not finite.
     """
     predicted, scores, true = checked(predicted, scores, true)
-    per_label = _per_label(predicted, scores, true)
-    found, named = int(np.count_nonzero(predicted & true)), int(predicted.sum() + true.sum())
+    return summarized(_per_label(predicted, scores, true), micro_f1=micro_f1(predicted, true))
+
+
+def summarized(per_label: Mapping[str, NDArray[np.float64]], *, micro_f1: float) -> Scores:
+    """The five metrics from those of `per_label_metrics`, and the F1 of all bits together."""
     return Scores(
-        accuracy=float(np.mean(predicted == true)),
+        accuracy=float(np.mean(per_label["accuracy"])),
         balanced_accuracy=_mean_of_defined(per_label["balanced_accuracy"]),
-        micro_f1=2 * found / named if named else 0.0,
+        micro_f1=micro_f1,
         macro_f1=float(np.mean(per_label["f1"])),
         mean_average_precision=_mean_of_defined(per_label["average_precision"]),
     )
+
+
+def micro_f1(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """F1 of all bits `[n, L]` together; 0 without positives on either side."""
+    named = np.count_nonzero(predicted) + np.count_nonzero(true)
+    return 2 * np.count_nonzero(predicted & true) / named if named else 0.0
 
 
 def per_label_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> dict[str, NDArray[np.float64]]:
@@ -66,28 +76,38 @@ def _per_label(
     predicted: NDArray[np.bool_], scores: NDArray[np.float64], true: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.float64]]:
     """The metrics of all labels."""
-    (right_without, wrong_with), (wrong_without, right_with) = _confusion(predicted, true)
-    positives = right_with + wrong_without
+    right_with, named, positives = (np.count_nonzero(bits, axis=0) for bits in (predicted & true, predicted, true))
+    wrong_with, wrong_without = named - right_with, positives - right_with
+    right_without = len(true) - named - wrong_without
     recall = _ratio(right_with, positives, otherwise=np.nan)
-    average_precision, occurs = np.full(true.shape[1], np.nan), positives > 0
-    if occurs.any():
-        rows = (np.ascontiguousarray(given[:, occurs]) for given in (true, scores))  # else each label copies all
-        average_precision[occurs] = average_precision_score(*rows, average=None)
     return {
         "accuracy": (right_with + right_without) / len(true),
         "balanced_accuracy": (recall + _ratio(right_without, right_without + wrong_with, otherwise=np.nan)) / 2,
         "precision": _ratio(right_with, right_with + wrong_with),
         "recall": recall,
         "f1": _ratio(2 * right_with, 2 * right_with + wrong_with + wrong_without),
-        "average_precision": average_precision,
+        "average_precision": average_precisions(scores, true),
         "prevalence": positives / len(true),
     }
 
 
-def _confusion(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Counts `[truth, prediction, L]`. scikit-learn reads `[n, 1]` as no labels, so an empty one stands beside them."""
-    counts = multilabel_confusion_matrix(*(np.pad(bits, ((0, 0), (0, 1))) for bits in (true, predicted)))
-    return np.moveaxis(counts[:-1], 0, -1)
+def average_precisions(scores: NDArray[np.floating], true: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The average precision of each label `[L]`, NaN without a positive.
+
+    It is the mean, over the positives, of the precision among all samples that score no lower.
+
+    Args:
+        scores: `[n, L]`.
+        true: bool `[n, L]`.
+    """
+    every = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
+    found = np.full(scores.shape[1], np.nan)
+    for label, positive in enumerate(np.ascontiguousarray(true.T)):
+        if positive.any():
+            levels = np.sort(scores[positive, label])
+            above = len(levels) - np.searchsorted(levels, levels)
+            found[label] = np.mean(above / (len(positive) - np.searchsorted(every[label], levels)))
+    return found
 
 
 def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64], *, otherwise: float = 0.0) -> NDArray[np.float64]:

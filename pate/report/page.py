@@ -19,6 +19,7 @@ def page(
     legend: Mapping[PrivacyCoverage, str],
     sections: Iterable[str],
     numbers: str = "",
+    subtitle: str = "",
 ) -> str:
     """Fills in the page: light, dark and in print, from the width of a phone on.
 
@@ -29,12 +30,14 @@ def page(
         legend: what each mark means, text.
         sections: the elements of `section`.
         numbers: large ones for the head of the page, elements.
+        subtitle: beneath the title, text.
     """
     template, style = (files("pate.report").joinpath(name).read_text("utf-8") for name in ("page.html", "style.css"))
     return Template(template).substitute(
         style=style,
         subject=escape(subject),
         title=escape(title),
+        subtitle=f'<p class="overrides"><code>{escape(subtitle)}</code></p>\n' if subtitle else "",
         notices=notices,
         numbers=f'<dl class="numbers-row">{numbers}</dl>\n' if numbers else "",
         legend="".join(f"<li>{badge(mark)} {escape(text)}</li>" for mark, text in legend.items()),

@@ -21,14 +21,14 @@ class PrecisionRecall:
         precision: `[P]`, at these.
         chosen: recall and precision of the labels that the model predicts.
         constant: the same of the best constant.
-        threshold: the probability from which a label is predicted; None where each label has its own.
+        threshold: the probability from which a label is predicted, one for all or one for each; None without one.
     """
 
     recall: Floats
     precision: Floats
     chosen: tuple[float, float]
     constant: tuple[float, float]
-    threshold: float | None
+    threshold: float | tuple[float, ...] | None
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class PrecisionRecall:
         true: NDArray[np.bool_],
         *,
         constant: NDArray[np.bool_],
-        threshold: float | None,
+        threshold: float | tuple[float, ...] | None,
     ) -> PrecisionRecall | None:
         """At up to 200 levels of recall; None where no bit is true.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from pate.files.atomic import write_text
 from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
+from pate.report.heading import Heading
 from pate.report.privacy_coverage import NOT_COVERED
 from pate.report.scores import Baselines, Scores
 from pate.report.verdict import Verdict
@@ -172,6 +173,7 @@ class Report:
         versions: version by package name.
         duration_s: wall-clock seconds of the run.
         not_covered: dotted keys of this report that no epsilon covers, each with the reason.
+        heading: what the run is called, by how it was configured.
     """
 
     privacy: Privacy
@@ -186,12 +188,18 @@ class Report:
     versions: Mapping[str, str]
     duration_s: float
     not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
+    heading: Heading = field(default_factory=Heading)
 
     def __post_init__(self) -> None:
         """Refuses a release and a price that count different queries."""
         rule = f"release.num_queries={self.release.num_queries}, or more"
         enough = self.privacy.num_queries >= self.release.num_queries
         require(enough, "privacy.num_queries", self.privacy.num_queries, rule)
+
+    @property
+    def name(self) -> str:
+        """What was released by: the name that it was configured by, or the class of the aggregator."""
+        return self.heading.aggregator or self.privacy.mechanism
 
     def to_json(self) -> str:
         """The report as strict JSON: infinity is the string `"inf"`, an undefined number is null."""

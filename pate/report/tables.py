@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
-from pate.report.report import Privacy, ReleaseSummary, Report
+from pate.report.report import Privacy, ReleaseSummary, Report, Scalar
 from pate.report.rounding import format_delta, format_epsilon
 from pate.report.scores import Scores
 
@@ -77,23 +77,23 @@ def guarantee(privacy: Privacy) -> str:
     return f"epsilon <= {format_epsilon(privacy.epsilon)} at delta = {format_delta(privacy.delta)} ({terms})"
 
 
-def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
+def settings(privacy: Privacy, name: str | None = None) -> tuple[tuple[str, str], ...]:
     """The price and the public parameters behind it as (name, text) rows; all of it may be published."""
+    return (*terms(privacy), *parameters(privacy, name))
+
+
+def terms(privacy: Privacy) -> tuple[tuple[str, str], ...]:
+    """The price, and what it is a price of."""
     adjacency = privacy.adjacency
     meaning = ADJACENCY_NAMES.get(adjacency)
     noise = f"seeded: {SEEDED_WARNING}" if privacy.noise_seeded else "ChaCha20, from the operating system's entropy"
     rows = [
-        (
-            "epsilon",
-            "infinite: no guarantee" if math.isinf(privacy.epsilon) else format_epsilon(privacy.epsilon),
-        ),
+        ("epsilon", "infinite: no guarantee" if math.isinf(privacy.epsilon) else format_epsilon(privacy.epsilon)),
         ("delta", format_delta(privacy.delta)),
         ("adjacency", f"{adjacency} ({meaning})" if meaning else adjacency),
         ("unit of privacy", privacy.unit),
         ("accountant", privacy.accountant),
         ("queries priced", str(privacy.num_queries)),
-        ("mechanism", privacy.mechanism),
-        *((f"mechanism.{name}", str(value)) for name, value in privacy.parameters.items()),
         ("noise", noise),
     ]
     if privacy.plain_epsilon is not None:
@@ -101,11 +101,29 @@ def settings(privacy: Privacy) -> tuple[tuple[str, str], ...]:
         rows.append(("target charging", charging_verdict(privacy)))
     if privacy.failure_prob is not None:
         rows.append(("failure probability, within delta", format_delta(privacy.failure_prob)))
+    return tuple(rows)
+
+
+def parameters(privacy: Privacy, name: str | None = None, *, digits: int | None = None) -> tuple[tuple[str, str], ...]:
+    """The mechanism and its public parameters.
+
+    Args:
+        privacy: the price.
+        name: that the aggregator was configured by, or None.
+        digits: significant ones of a number; None shows all, as whoever checks a price needs them.
+    """
+    rows = [("aggregator", name)] if name and name != privacy.mechanism else []
+    rows.append(("mechanism", privacy.mechanism))
+    rows += [(f"mechanism.{key}", _shown(value, digits)) for key, value in privacy.parameters.items()]
     for share, gap in (("50%", privacy.gap_at_50), ("95%", privacy.gap_at_95)):
         if gap is not None or privacy.max_gap is not None:
             found = f"no gap of {privacy.max_gap} votes passes" if gap is None else f"{gap:g} votes"
             rows.append((f"gap that passes with probability {share}", found))
     return tuple(rows)
+
+
+def _shown(value: Scalar, digits: int | None) -> str:
+    return f"{value:.{digits}g}" if digits and isinstance(value, float) else str(value)
 
 
 def charging_verdict(privacy: Privacy) -> str:

@@ -36,6 +36,7 @@ class RunWriter:
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
         self._written = _events_in(folder)
+        self._waiting: dict[str, tuple[int, float]] = {}
         with owners_umask():  # the file is made here
             self._writer = _summary_writer(folder)
 
@@ -75,25 +76,30 @@ class RunWriter:
         self.flush()
 
     def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
-        """One epoch's values of a student by name; any model but `student` is one that no epsilon covers."""
+        """One epoch's values of a student by name; any model but `student` is one that no epsilon covers.
+
+        The first waits for a second: a student that is solved in one step has no curve.
+        """
         group = "student" if model == "student" else f"{_UNCOVERED}/{model}"
         for name, value in values.items():
-            self._scalar(f"{group}/{name}", value, epoch)
+            tag = f"{group}/{name}"
+            first = self._waiting.setdefault(tag, (epoch, value))
+            if first[0] != epoch:
+                self._scalar(tag, first[1], first[0])
+                self._scalar(tag, value, epoch)
 
-    def report(self, report: Report, given: Mapping[str, Any] | None = None) -> None:
-        """The guarantee and every model's scores as text, and the run's line in the tab HParams.
-
-        Args:
-            report: of the run.
-            given: its settings by the names of the command line, by which runs of a sweep are compared.
-        """
-        self._text("privacy/settings", [("guarantee", guarantee(report.privacy)), *settings(report.privacy)])
+    def report(self, report: Report) -> None:
+        """The guarantee and every model's scores as text, and the run's line in the tab HParams, by its heading."""
+        self._text(
+            "privacy/settings", [("guarantee", guarantee(report.privacy)), *settings(report.privacy, report.name)]
+        )
         rows = [(model.name, _scores_text(model.scores)) for model in models(report)]
-        self._text(f"{_UNCOVERED}/scores", [("verdict", report.verdict.text), *rows])
+        called = [("run", f"{report.name} on {report.data.name}"), ("settings", report.heading.overrides)]
+        self._text(f"{_UNCOVERED}/scores", [*called, ("verdict", report.verdict.text), *rows])
         found = {f"{_RESULT}/{key}": getattr(report.student, key, None) for key in METRIC_NAMES}
         found |= {f"{_RESULT}/epsilon": report.privacy.epsilon, f"{_RESULT}/answer_rate": report.release.answer_rate}
         results = {tag: value for tag, value in found.items() if value is not None and np.isfinite(value)}
-        self._hparams({name: _plain(value) for name, value in (given or {}).items()}, results)
+        self._hparams({name: _plain(value) for name, value in report.heading.compared.items()}, results)
         for tag, value in results.items():
             self._scalar(tag, value, 0)
 

@@ -28,6 +28,7 @@ _OWN = {
     ),
     "release": (r"release\.npz|privacy_card\.md|config\.yaml|manifest\.json",),
     "release/student": (r"student\.(?:safetensors|json)",),
+    "all_records_model": (r"student\.(?:safetensors|json)",),
     "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),
     "rounds": (r"round-\d+\.npz",),
     "casting": (r"confidences-[-\d]+\.npz",),

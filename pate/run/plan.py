@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.setting_names import OF_TRAINING
+from pate.report import Heading
 from pate.run.ensemble import num_groups
 from pate.student import Student
 from pate.teachers import Engine, Voter
@@ -47,6 +48,7 @@ class Plan:
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: the part of it that may be published, as text, given the aggregator as it was used.
+        heading: what the run is called; nothing else depends on it.
     """
 
     load_dataset: Callable[[], Dataset]
@@ -68,6 +70,7 @@ class Plan:
     seed: int | None = None
     settings: dict[str, Any]
     public_settings: Callable[[Aggregator], str] = repr
+    heading: Heading = field(default_factory=Heading)
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():

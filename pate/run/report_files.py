@@ -22,6 +22,7 @@ def write_report_files(place: Workplace, report: Report, results: Results, *, pu
     write_text(folder.release / "config.yaml", public_settings)
     card = privacy_card(
         report.privacy,
+        name=report.heading.aggregator if report.heading.is_public else None,
         dataset=report.data.name if report.data.real else f"{report.data.name} (synthetic)",
         num_answered=report.release.num_answered,
         num_labels=report.data.num_labels,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -17,12 +17,12 @@ from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.files.published_fields import published_fields
-from pate.mechanisms.ranking import Ranking
 from pate.pricing import Budget
 from pate.report import (
     Baselines,
     Constant,
     DataSummary,
+    Heading,
     Privacy,
     ReleaseSummary,
     Report,
@@ -35,6 +35,7 @@ from pate.report import (
     per_label_metrics,
 )
 from pate.report.constants import CONSTANT_NAMES
+from pate.report.metrics import micro_f1, summarized
 from pate.report.precision_recall import PrecisionRecall
 from pate.run.student import Prediction
 
@@ -64,6 +65,7 @@ class Results:
         epsilon: the total of the ledger.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
+        heading: what the run is called.
     """
 
     dataset: Dataset
@@ -78,11 +80,12 @@ class Results:
     epsilon: float
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
+    heading: Heading = field(default_factory=Heading)
 
     def report(self, *, duration_s: float) -> Report:
         """The values of report.json."""
         predictions = {**self._constants(), **self.predictions}
-        scores = {name: self._scores(prediction) for name, prediction in predictions.items()}
+        scores = {name: self._scores(name, prediction) for name, prediction in predictions.items()}
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         return Report(
             privacy=self._privacy(),
@@ -100,13 +103,14 @@ class Results:
             seed=self.seed,
             versions={package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
+            heading=self.heading,
         )
 
     def figures(self, report: Report) -> RunFigures:
         """The arrays behind the pictures."""
         gaps = None
         if self.histogram is not None:
-            gaps = Ranking.of(self.histogram).gaps(padded=True, num_teachers=self.num_teachers).max(axis=1)
+            gaps = _largest_gaps(self.histogram, self.num_teachers)
         student, true = self.predictions["student"], self.dataset.test.labels
         test = self._stability_test
         names = self.student_curve[0].keys() if self.student_curve else ()
@@ -121,11 +125,7 @@ class Results:
             num_teachers=self.num_teachers,
             pass_gaps=None if test is None else np.arange(test.num_teachers + 1),
             pass_probability=None if test is None else np.array(test.pass_probs),
-            per_label={
-                name: per_label_metrics(model.labels, model.probabilities, true)
-                for name, model in self.predictions.items()
-                if name in _EACH_LABEL
-            },
+            per_label={name: found for name, found in self._per_label.items() if name in _EACH_LABEL},
             precision_recall=PrecisionRecall.of(
                 student.probabilities,
                 student.labels,
@@ -181,13 +181,12 @@ class Results:
     def _release_summary(self) -> ReleaseSummary:
         answered = self.release.answered
         labels, true = self.release.labels[answered], self.queries.labels[answered]
-        metrics = multilabel_metrics(labels, labels.astype(float), true) if answered.any() else None
         return ReleaseSummary(
             num_queries=self.release.num_queries,
             num_answered=self.release.num_answered,
             answer_rate=self.release.num_answered / self.release.num_queries,
-            label_accuracy=metrics.accuracy if metrics else None,
-            micro_f1=metrics.micro_f1 if metrics else None,
+            label_accuracy=float(np.mean(labels == true)) if len(labels) else None,
+            micro_f1=micro_f1(labels, true) if len(labels) else None,
             **self._hits(),
         )
 
@@ -212,8 +211,19 @@ class Results:
         frequencies, count = self.dataset.private.labels.mean(axis=0), len(self.dataset.test)
         return {name: Prediction(*Constant.named(name, frequencies).for_samples(count)) for name in CONSTANT_NAMES}
 
-    def _scores(self, prediction: Prediction) -> Scores:
-        return multilabel_metrics(prediction.labels, prediction.probabilities, self.dataset.test.labels)
+    @cached_property
+    def _per_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """The metrics of each label, by the models that were trained."""
+        true = self.dataset.test.labels
+        return {
+            name: per_label_metrics(model.labels, model.probabilities, true) for name, model in self.predictions.items()
+        }
+
+    def _scores(self, name: str, prediction: Prediction) -> Scores:
+        true = self.dataset.test.labels
+        if name in self._per_label:
+            return summarized(self._per_label[name], micro_f1=micro_f1(prediction.labels, true))
+        return multilabel_metrics(prediction.labels, prediction.probabilities, true)
 
     def _intervals(self, prediction: Prediction) -> dict[str, tuple[float, float]]:
         return metric_intervals(prediction.labels, prediction.probabilities, self.dataset.test.labels)
@@ -230,3 +240,13 @@ class Results:
             values.append(self.budget.epsilon_of(event))
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
+
+
+def _largest_gaps(histogram: NDArray[np.int64], num_teachers: int) -> NDArray[np.int64]:
+    """The largest gap of each query `[Q]`, "no label" and "all labels" included."""
+    num_queries, num_labels = histogram.shape
+    counts = np.empty((num_queries, num_labels + 2), np.int32)
+    counts[:, 0], counts[:, -1] = 0, num_teachers
+    counts[:, 1:-1] = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1)
+    gaps: NDArray[np.int64] = np.diff(counts, axis=1).max(axis=1).astype(np.int64)
+    return gaps

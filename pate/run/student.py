@@ -21,7 +21,7 @@ class Prediction:
 
     labels: NDArray[np.bool_]
     probabilities: NDArray[np.floating]
-    threshold: float | None = None
+    threshold: float | tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, model: StudentModel, dataset: Dataset) -> Prediction:
@@ -30,7 +30,7 @@ class Prediction:
         return cls(
             model.predict(inputs),
             model.predict_proba(inputs),
-            model.threshold if isinstance(model.threshold, float) else None,
+            model.threshold,
         )
 
 

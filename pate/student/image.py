@@ -71,6 +71,7 @@ class ImageStudent(ThresholdedStudent):
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         """See `Student.check`."""
+        super().check(input_shape, num_labels)
         require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
 
@@ -113,8 +114,8 @@ class ImageStudent(ThresholdedStudent):
             seed=seed,
             on_epoch=on_epoch,
         )
-        threshold, micro_f1 = self._place(members.held_out, labels)
-        choices = members.choices | self._choices | {"held_out_micro_f1": micro_f1}
+        threshold = self._place(members.held_out, labels)
+        choices = members.choices | self._choices
         return self.model(members.arrays, threshold, shape, len(images), choices)
 
     @abstractmethod

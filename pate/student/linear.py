@@ -92,13 +92,13 @@ class LinearStudent(ThresholdedStudent):
         if self.rank is not None:
             weights, held_out = ridge.confine(weights, held_out, self.rank)
         probabilities = (held_out + ridge.prevalence).clip(0, 1)
-        threshold, micro_f1 = self._place(probabilities, labels)
+        threshold = self._place(probabilities, labels)
         if self.labels_per_sample is not None:
             threshold = matched_threshold(probabilities, self.labels_per_sample)
         if on_epoch is not None:
             on_epoch(0, {"loss": min(errors)})
         arrays = {"weights": weights, "bias": ridge.prevalence - ridge.center @ weights}
-        choices = {"penalty": float(penalty), "held_out_micro_f1": micro_f1}
+        choices = {"penalty": float(penalty)}
         return LinearModel(
             {name: array.astype(np.float32) for name, array in arrays.items()},
             threshold,

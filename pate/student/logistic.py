@@ -75,7 +75,7 @@ class LogisticStudent(ThresholdedStudent):
         white = _White.of(rows)
         features = white.features(rows)
         penalty, loss, weights, probabilities = self._choose(white, features, labels, fitted, choosing)
-        threshold, micro_f1 = self._place(probabilities, labels[choosing])
+        threshold = self._place(probabilities, labels[choosing])
         weights = white.fit(features, labels, penalty, weights)
         if on_epoch is not None:
             on_epoch(0, {"loss": loss})
@@ -87,7 +87,7 @@ class LogisticStudent(ThresholdedStudent):
             threshold,
             shape,
             len(rows),
-            {"penalty": float(penalty), "held_out_micro_f1": micro_f1},
+            {"penalty": float(penalty)},
         )
 
     def _choose(

@@ -84,7 +84,7 @@ class MLPStudent(ThresholdedStudent):
         spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
         best = self._train((rows - center) / spread, labels, fold_of, rng, on_epoch)
         released = labels.any(axis=0)
-        threshold, micro_f1 = self._place(best.held_out * released, labels)
+        threshold = self._place(best.held_out * released, labels)
         hidden_weights, hidden_bias, weights, bias = best.parameters
         hidden_weights = hidden_weights / spread
         arrays = {
@@ -94,7 +94,7 @@ class MLPStudent(ThresholdedStudent):
             "bias": bias,
             "released": released.astype(np.float32),
         }
-        choices = {"epochs": float(best.epoch), "held_out_micro_f1": micro_f1}
+        choices = {"epochs": float(best.epoch)}
         return MLPModel(arrays, threshold, shape, len(rows), choices)
 
     def _train(

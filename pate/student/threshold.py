@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,37 +25,54 @@ class ThresholdedStudent(Student):
 
     Attributes:
         threshold: by what it is placed, on held-out probabilities of the answered queries: `micro_f1` or `accuracy` for
-            the best of these, `prevalence` for as many labels as were released; or the number itself, in (0, 1].
+            the best of these, `prevalence` for as many labels as were released; or the number itself, in (0, 1], or one
+            for each label.
         threshold_each_label: whether each label has its own, by its own F1 where the rule is `micro_f1`. A few rows
             cannot place that of a rare label.
     """
 
-    threshold: str | float = field(default="micro_f1", metadata={"public": True})
+    threshold: str | float | tuple[float, ...] = field(default="micro_f1", metadata={"public": True})
     threshold_each_label: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.threshold, str):
             require_choice("threshold", self.threshold, THRESHOLD_RULES)
-        else:
-            rule = f"a number in (0, 1], or {', '.join(THRESHOLD_RULES)}"
-            number = isinstance(self.threshold, (int, float)) and not isinstance(self.threshold, bool)
-            require(number and 0 < self.threshold <= 1, "threshold", self.threshold, rule)
+            return
+        if isinstance(self.threshold, Sequence):
+            object.__setattr__(self, "threshold", tuple(self.threshold))
+        rule = f"a number in (0, 1] or one for each label, or {', '.join(THRESHOLD_RULES)}"
+        numbers = self.threshold if isinstance(self.threshold, tuple) else (self.threshold,)
+        require(len(numbers) > 0, "threshold", "[]", rule)
+        for number in numbers:
+            real = isinstance(number, (int, float)) and not isinstance(number, bool)
+            require(real and 0 < number <= 1, "threshold", number, rule)
 
-    def _place(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> tuple[Threshold, float]:
-        """The threshold, and the micro-F1 that the held-out rows have with it.
+    def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
+        """See `Student.check`."""
+        super().check(input_shape, num_labels)
+        self._require_one_each(num_labels)
+
+    def _place(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> Threshold:
+        """The threshold. What held-out rows score with it is not kept: answered queries are the easy ones.
 
         Args:
             probabilities: `[n, num_labels]`, each predicted without its own row.
             labels: bool `[n, num_labels]`, released.
         """
+        if isinstance(self.threshold, tuple):
+            self._require_one_each(labels.shape[1])
+            return tuple(map(float, self.threshold))
         if not isinstance(self.threshold, str):
-            placed: Threshold = float(self.threshold)
-        elif self.threshold_each_label:
+            return float(self.threshold)
+        if self.threshold_each_label:
             columns = range(labels.shape[1])
-            placed = tuple(self._placed(probabilities[:, [at]], labels[:, [at]]) for at in columns)
-        else:
-            placed = self._placed(probabilities, labels)
-        return placed, _micro_f1(probabilities >= np.asarray(placed), labels)
+            return tuple(self._placed(probabilities[:, [at]], labels[:, [at]]) for at in columns)
+        return self._placed(probabilities, labels)
+
+    def _require_one_each(self, num_labels: int) -> None:
+        if isinstance(self.threshold, tuple):
+            rule = f"one for each of {num_labels} labels"
+            require(len(self.threshold) == num_labels, "threshold", f"{len(self.threshold)} numbers", rule)
 
     def _placed(self, probabilities: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
         if self.threshold == "prevalence":
@@ -92,8 +110,3 @@ def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: fl
     """The threshold at which held-out probabilities `[n, num_labels]` predict that many labels a sample."""
     share = min(labels_per_sample / probabilities.shape[1], 1.0)
     return float(np.clip(np.quantile(probabilities, 1 - share), _LOWEST, 1.0))
-
-
-def _micro_f1(predicted: NDArray[np.bool_], labels: NDArray[np.bool_]) -> float:
-    named = int(predicted.sum() + labels.sum())
-    return 2 * int((predicted & labels).sum()) / named if named else 0.0

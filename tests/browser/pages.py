@@ -15,6 +15,7 @@ from pate.comparison.run import METRICS
 from pate.report import (
     Baselines,
     DataSummary,
+    Heading,
     Privacy,
     ReleaseSummary,
     Report,
@@ -24,6 +25,7 @@ from pate.report import (
     Verdict,
     render_html,
 )
+from pate.report.precision_recall import PrecisionRecall
 
 HOSTILE = (
     '"><script>document.title = "taken"</script><img src="http://example.org/x.png" onerror="alert(1)">$title{&amp;'
@@ -64,11 +66,12 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
             all_records_model=Scores(0.933, 0.741, 0.696, 0.573, 0.612),
         ),
         verdict=Verdict(0.5, True, False, "Reached 50% of the reachable mean average precision."),
-        intervals={},
+        intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
         data=DataSummary("wordnet", True, 62_115, 10_000, 10_000, num_labels, 4.46),
         seed=None,
         versions={"pate": "0.1.0", "scikit-learn": "1.9.1"},
         duration_s=9.2,
+        heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),
     )
     return replace(whole, **changes)
 
@@ -94,6 +97,13 @@ def figures(names: tuple[str, ...], num_queries: int, num_answered: int, **chang
             model: {name: np.linspace(top, 0, num_labels) for name in LABEL_METRICS}
             for model, top in (("student", 0.7), ("majority_vote_student", 0.8), ("all_records_model", 1.0))
         },
+        precision_recall=PrecisionRecall(
+            recall=np.linspace(0, 1, 50),
+            precision=np.linspace(1, 0.1, 50),
+            chosen=(0.5, 0.55),
+            constant=(0.4, 0.3),
+            threshold=tuple(np.linspace(0.1, 1, num_labels).tolist()),
+        ),
         student_curve={"loss": np.geomspace(0.9, 0.1, 12), "learning rate": np.linspace(0.1, 0.0, 12)},
     )
     return replace(whole, **changes)
@@ -122,7 +132,7 @@ def halted() -> str:
 
 def no_guarantee() -> str:
     """No noise, hence no price; one label, three queries, one epoch, and nobody measured a baseline."""
-    whole = report(1, 3, 2, baselines=Baselines(None, None, None))
+    whole = report(1, 3, 2, baselines=Baselines(None, None, None, None, None))
     terms: dict[str, Any] = dict.fromkeys(("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95"))
     priced = replace(whole.privacy, epsilon=np.inf, **terms)
     few = figures(("only",), 3, 2, epsilon_after_query=np.full(3, np.inf), student_curve={"loss": np.array([0.3])})
@@ -133,7 +143,8 @@ def hostile() -> str:
     """Every text that somebody else chose is markup."""
     whole = report(3, 20, 10, versions={HOSTILE: HOSTILE})
     privacy = replace(whole.privacy, unit=HOSTILE, mechanism=HOSTILE, parameters={HOSTILE: HOSTILE}, accountant=HOSTILE)
-    odd = replace(whole, privacy=privacy, data=replace(whole.data, name=HOSTILE))
+    called = Heading(HOSTILE, given={HOSTILE: HOSTILE})
+    odd = replace(whole, heading=called, privacy=privacy, data=replace(whole.data, name=HOSTILE))
     curve = {HOSTILE: np.ones(3)}
     return render_html(odd, figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10, gap_name=HOSTILE, student_curve=curve))
 

@@ -42,7 +42,7 @@ def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(PAGES["two_entrants"]().replace("</main>", "<script>document.title = 'taken'</script></main>"))
     with opened(browser, path) as (page, events):
-        assert page.title() == "2 aggregators on wordnet"
+        assert page.title() == "2 methods on wordnet"
         assert "Content Security Policy" in " ".join(events)
 
 
@@ -58,3 +58,17 @@ def test_wide_tables_scroll_in_their_own_box_beside_the_names_of_their_rows(
         box.evaluate("box => { box.scrollLeft = box.scrollWidth }")
         assert box.evaluate("box => box.scrollLeft > 50")
         assert box.evaluate(left) == pytest.approx(before, abs=1)
+
+
+@pytest.mark.parametrize("name", ["finished", "halted", "two_entrants"])
+@pytest.mark.parametrize("mobile", [False, True])
+def test_the_verdict_is_seen_before_anything_is_scrolled(
+    browser: Any, page_file: PageFile, name: str, mobile: bool
+) -> None:
+    with opened(browser, page_file(name), mobile=mobile) as (page, _):
+        verdict = page.locator(".verdict strong").bounding_box()
+        others = page.locator(".notice.warning, dl, figure, table").evaluate_all(
+            "all => Math.min(...all.map(each => each.getBoundingClientRect().top))"
+        )
+        assert verdict["y"] + verdict["height"] < min(others, 844)
+        assert page.evaluate("document.documentElement.scrollWidth") <= (390 if mobile else 1280)

@@ -118,6 +118,7 @@ def test_no_member_or_two_of_a_group_are_told_how_to_sweep(override: str) -> Non
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
         (["seed=3", "target_epsilon=null"], None),
         (["seed=3", "=-1"], "=-1: expected NAME=VALUE"),
+        (["data=[linear]", "@aggregator.test_std=1"], "@aggregator.test_std=1: expected NAME=VALUE"),
     ],
 )
 def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str | None) -> None:

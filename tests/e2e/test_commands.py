@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
@@ -272,6 +273,45 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     reports = list((tmp_path / "outputs").rglob("report.json"))
     epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
     assert epsilons == pytest.approx([50, 100], rel=0.01)
+    (table,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.csv")
+    assert done.stdout.splitlines()[-1] == f"written: {table.relative_to(tmp_path)}"
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["target_epsilon"] for row in rows] == ["50", "100"]
+    assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in rows}
+    assert all(row["folder"].startswith("outputs/wordnet-stable_top_k_table-") for row in rows)
+
+
+def test_a_refused_job_does_not_end_a_sweep_and_its_reason_is_in_the_table(tmp_path: Path) -> None:
+    done = run("train", "-m", *QUICK, "num_queries=100000,120", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("num_queries=100000: expected at most")
+    assert "Traceback" not in done.stderr
+    (table,) = (tmp_path / "outputs" / "sweeps").glob("*/sweep.csv")
+    with table.open() as file:
+        refused, good = csv.DictReader(file)
+    assert refused["note"].startswith("num_queries=100000: expected at most")
+    assert (good["note"], good["answered"].partition("/")[2]) == ("", "120")
+
+
+def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("train", "-m", *QUICK, "teacher.num_teachers=60,59,58,57"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.endswith("interrupted; the same command continues where it stopped\n")
+    with tables[0].open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["teacher.num_teachers"] == "60"
+    assert len(rows) < 4
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

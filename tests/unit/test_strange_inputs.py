@@ -11,8 +11,26 @@ import torch
 from scipy import sparse
 
 from pate import PATEClassifier
-from pate.aggregators import CenteredVotes, ClippedVotes, GaussianVotes
+from pate.accounting import BoundedRangeEvent, GaussianEvent, OneBitEvent, gaussian_delta, gaussian_epsilon
+from pate.accounting.target_charging import best_session_price, boundary_distribution, common_target, exact_hit_prob
+from pate.aggregators import (
+    BoundaryMax,
+    CenteredVotes,
+    ClippedVotes,
+    ConfidentVotes,
+    GaussianVotes,
+    StableTopK,
+    counts_for,
+)
 from pate.data import Dataset, Partition, Split
+from pate.mechanisms import (
+    ConditionalRelease,
+    PeelingTopK,
+    RunTwice,
+    SparseVectorSession,
+    StabilityTest,
+    SubsetPeeling,
+)
 from pate.student import LinearStudent, StudentModel
 from pate.teachers import Shard
 from pate.validation import InvalidValue
@@ -159,3 +177,37 @@ def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
         InvalidValue, match=r"^file=\S+student\.safetensors: expected the weights of .*; copy the folder"
     ):
         StudentModel.load(tmp_path)
+
+
+ENORMOUS = 10**400
+CALLS: dict[str, Callable[[], Any]] = {
+    "targets": lambda: common_target("abc"),
+    "target": lambda: best_session_price("", target_hits=3, target_delta=1e-6),
+    "aggregator": lambda: counts_for(-np.inf, [LABELS[None]]),
+    "mechanism": lambda: SparseVectorSession(3.5, 4),
+    "session": lambda: ConditionalRelease(b"x"),
+    "mechanism of two": lambda: RunTwice([]),
+    "table": lambda: StableTopK(selection_scale=2.0, table=print),
+    "round_size": lambda: BoundaryMax(round_size=np.ones((2, 2), bool), selection_scale=2.0),
+    "adjacency": lambda: PeelingTopK(k=2, epsilon=1.0, adjacency=np.ones((2, 2), bool)),
+    "threshold_share": lambda: ConfidentVotes(screening_std=3.0, threshold_share=ENORMOUS, noise_std=3.0),
+    "noise_multiplier": lambda: GaussianEvent(ENORMOUS),
+    "epsilon": lambda: BoundedRangeEvent(ENORMOUS),
+    "mu": lambda: gaussian_delta(ENORMOUS, epsilon=1.0),
+    "logits": lambda: OneBitEvent({"a": 1}, 3),
+    "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS, failure_prob=1e-9),
+    "probabilities": lambda: boundary_distribution(ENORMOUS),
+    "first": lambda: exact_hit_prob(ENORMOUS, [1.0], in_target=[True], epsilon=0.5),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_of_another_kind(name: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"^{name.split()[0]}\S*=.*: expected |^{name}: expected ") as caught:
+        CALLS[name]()
+    assert "\n" not in str(caught.value)
+
+
+def test_prices_beyond_all_numbers() -> None:
+    assert gaussian_epsilon(1e308, target_delta=1e-6) == np.inf
+    assert SubsetPeeling(noise_scale=1e-300).event.rho == np.inf

@@ -28,6 +28,8 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
         mu: l2 sensitivity / noise std, >= 0; 0 costs nothing.
         epsilon: >= 0.
     """
+    require_non_negative("mu", mu)
+    require_non_negative("epsilon", epsilon)
     if mu == 0:
         return 0.0
     lost = (epsilon / mu + mu / 2) * _ULP  # by the place of the threshold
@@ -44,7 +46,7 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     """
     require_non_negative("mu", mu)
     require_probability("target_delta", target_delta)
-    log_delta, lowest = math.log(target_delta), -mu / 2
+    log_delta, lowest = math.log(target_delta), max(-mu / 2, -40.0)  # further left delta is 1
     log_delta -= _ULP * abs(log_delta)
     if mu == 0 or _log_delta(mu, lowest) <= log_delta:
         return 0.0

@@ -11,7 +11,7 @@ from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
 from pate.accounting.target_charging.targets import QTarget
-from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
+from pate.validation import InvalidValue, require_count, require_kind, require_non_negative, require_probability
 
 _FEWEST_SPLITS, _MOST_SPLITS = 8, 64
 _WORK = 400_000  # accesses composed over all splits together: a price comes in less than a fifth of a second
@@ -69,6 +69,7 @@ def best_session_price(
     Raises:
         InvalidValue: the deltas of the calls leave nothing of `target_delta`.
     """
+    require_kind("target", target, QTarget, "a QTarget")
     hits = require_count("target_hits", target_hits)
     left = require_probability("target_delta", target_delta) / require_count("num_counters", num_counters)
     left -= require_non_negative("failure_prob", failure_prob)

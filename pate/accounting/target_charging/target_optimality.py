@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.validation import require, require_positive
+from pate.validation import require, require_array, require_positive
 
 Array = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
     Raises:
         InvalidValue: probabilities that are negative or do not sum to 1.
     """
-    distribution = np.asarray(probabilities, dtype=np.float64)
+    distribution = require_array("probabilities", probabilities).astype(np.float64)
     _require_sums("probabilities", distribution)
     others = distribution.copy()
     np.put_along_axis(others, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
@@ -66,7 +66,7 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
 
 
 def _require_distribution(name: str, values: Any) -> Array:
-    distribution = np.asarray(values, dtype=np.float64)
+    distribution: Array = require_array(name, values).astype(np.float64)
     require(distribution.ndim == 1, f"{name}.shape", distribution.shape, "[num_outcomes]")
     _require_sums(name, distribution)
     return distribution

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pate.validation import InvalidValue, require_positive, require_probability
+from pate.validation import InvalidValue, require_kind, require_positive, require_probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,8 @@ def common_target(targets: Iterable[QTarget]) -> QTarget:
     listed = list(targets)
     if not listed:
         raise InvalidValue("targets=[]: expected at least one target")
+    for target in listed:
+        require_kind("targets", target, QTarget, "QTargets")
     return QTarget(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
 
 

@@ -101,7 +101,7 @@ class StableFixedTopK(PerQueryAggregator):
             object.__setattr__(self, name, value)
 
     @property
-    def max_labels(self) -> int:
+    def exact_labels(self) -> int:
         """K."""
         return self.k
 

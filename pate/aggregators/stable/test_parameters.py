@@ -9,7 +9,7 @@ from pate.accounting import Adjacency
 from pate.mechanisms.stable.certified_table import CertifiedTable
 from pate.mechanisms.stable.stability_table import StabilityTable, optimal_stability_table
 from pate.mechanisms.stable.stability_test import StabilityTest
-from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
+from pate.validation import InvalidValue, require, require_choice, require_kind, require_positive, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,7 @@ class StabilityTestParameters:
 
     def _adopt(self, table: CertifiedTable | StabilityTable) -> None:
         """A ready table has an order and a failure probability of its own."""
+        require_kind("table", table, (CertifiedTable, StabilityTable), "a table of pate.mechanisms")
         fields = {"table": table, "failure_prob": table.failure_prob, "table_order": None, "table_budget": None}
         for name, value in fields.items():
             object.__setattr__(self, name, value)

@@ -15,6 +15,7 @@ from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
 from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.validation import (
     require,
+    require_array,
     require_count,
     require_each,
     require_generator,
@@ -63,7 +64,7 @@ class StabilityTest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
-        probs = np.asarray(self.pass_probs, dtype=np.float64)
+        probs = require_array("pass_probs", self.pass_probs).astype(np.float64)
         require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
         require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
         require_rising("pass_probs", probs.tolist())

@@ -12,7 +12,7 @@ from pate.accounting import Event, SelfComposedEvent
 from pate.accounting.target_charging import QTarget, run_twice
 from pate.mechanisms.target_charging.boundary_wrapper import pure_epsilon
 from pate.mechanisms.top_k.top_k import TopK
-from pate.validation import InvalidValue, require_generator
+from pate.validation import InvalidValue, require, require_generator
 
 
 class Mechanism(Protocol):
@@ -67,6 +67,7 @@ class RunTwice:
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
+        require(hasattr(self.mechanism, "event"), "mechanism", type(self.mechanism).__name__, "one of pure DP")
         _ = self.target
 
     @property

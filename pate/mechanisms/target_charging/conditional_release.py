@@ -10,7 +10,7 @@ import numpy as np
 
 from pate.accounting.target_charging import QTarget, TargetCharging, not_prior, revise
 from pate.accounting.target_charging.held_budget import HeldBudget
-from pate.validation import InvalidValue, require, require_generator
+from pate.validation import InvalidValue, require, require_generator, require_kind
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class ConditionalRelease(HeldBudget):
 
     def __init__(self, session: TargetCharging) -> None:
         super().__init__()
+        require_kind("session", session, TargetCharging, "a TargetCharging session")
         require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
         self.session = session
         self._waiting: dict[int, tuple[Any, QTarget]] = {}

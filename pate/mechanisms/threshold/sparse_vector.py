@@ -13,7 +13,7 @@ from pate.accounting.target_charging import QTarget, not_prior
 from pate.accounting.target_charging.held_budget import HeldBudget
 from pate.mechanisms.noise.noisy_counts import NoisyCounts
 from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
-from pate.validation import InvalidValue, require, require_count, require_generator
+from pate.validation import InvalidValue, require, require_count, require_generator, require_kind
 
 Bits = NDArray[np.bool_]
 
@@ -97,6 +97,7 @@ class SparseVectorSession(HeldBudget):
 
     def __init__(self, mechanism: SparseVector, num_items: int) -> None:
         super().__init__()
+        require_kind("mechanism", mechanism, SparseVector, "a SparseVector")
         self.mechanism = mechanism
         self._noise = mechanism.noise
         self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)

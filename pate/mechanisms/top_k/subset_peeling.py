@@ -54,7 +54,8 @@ class SubsetPeeling:
     @property
     def event(self) -> Event:
         """The price of one histogram, whatever the number of picks."""
-        return ZCdpEvent((self.adjacency.gap_sensitivity / self.noise_scale) ** 2 / 8)
+        moved = self.adjacency.gap_sensitivity / self.noise_scale
+        return ZCdpEvent(moved * moved / 8)
 
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
         """Draws from one histogram `[d]` or each of a batch `[Q, d]`: the picked indices as bits of the same shape.

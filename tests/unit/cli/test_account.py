@@ -213,3 +213,28 @@ def test_a_ledger_that_is_not_there_is_not_made(run: Callable[..., str], tmp_pat
     with pytest.raises(InvalidValue, match=r"^ledger=.*: expected"):
         run(*GAUSSIAN, f"ledger={tmp_path / 'none.jsonl'}")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["peeling", "stable_top_k_table"])
+def test_what_is_suggested_and_copied_is_priced(run: Callable[..., str], name: str) -> None:
+    """From more queries than delta has room for, and from teachers that nobody would hear."""
+    asked = [f"aggregator={name}", "target_epsilon=4"]
+    page = run(*asked, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
+    (settings,) = [line.split()[1:] for line in page.splitlines() if line.strip().startswith("settings ")]
+    assert [setting.partition("=")[0] for setting in settings] == ["num_teachers", "num_queries"]
+    assert "private groups each" in page and "num_private=" not in page
+    assert "teachers are heard" not in run(*asked, *settings, "num_private=62115"), "neither refused nor doubted"
+
+
+def test_a_suggestion_without_the_number_of_private_groups_says_what_it_does_not_know(run: Callable[..., str]) -> None:
+    assert "num_private=… says it" in run("aggregator=peeling", "target_epsilon=4", "suggest=true")
+
+
+def test_a_test_that_no_gap_passes_is_a_row_and_an_accountant_is_named(run: Callable[..., str]) -> None:
+    useless = ["aggregator=stable_top_k_table", "target_epsilon=1", "num_teachers=100"]
+    with pytest.raises(InvalidValue, match="no gap of 100 votes passes the test"):
+        run(*useless)
+    page = run(*useless, "allow_useless=true")
+    assert "no gap of 100 votes passes with probability 1/2" in page
+    assert "accountant to take" in page

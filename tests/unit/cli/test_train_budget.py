@@ -20,6 +20,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     plans: list[Any] = []
     monkeypatch.setattr(command, "train", lambda plan, *_: plans.append(plan))
     monkeypatch.setattr(command, "print_report", lambda *_: None)
+    monkeypatch.setattr(command, "sweep_row", lambda *_: {})
     register_configs()
 
     def plan(*words: str) -> Any:

@@ -44,7 +44,8 @@ def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
 
 def test_the_best_stand_first(frontier: Frontier) -> None:
     titles = [line.title for line in frontier.ranked]
-    assert titles == ["early (400)", "early (2,000)", "late (400)", "never<b> (400)"]
+    assert titles == ["early (2,000)", "early (400)", "late (400)", "never<b> (400)"]
+    assert frontier.mean_over_epsilons(frontier.lines[-1]) == 0.2, "a constant, where it is out of reach"
 
 
 def test_an_epsilon_out_of_reach_says_why(frontier: Frontier) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from pate.comparison import Frontier
 from pate.comparison.console import print_frontier
 from pate.comparison.page import NOT_COVERED, render_page
-from pate.comparison.picture import frontier_picture, write_png
+from pate.comparison.picture import _bar, _limits, frontier_picture, write_png
 from tests.unit.report.test_html import Page
 
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
@@ -36,8 +38,8 @@ def test_title_counts_the_aggregators(frontier: Frontier) -> None:
     one = Frontier(
         runs=tuple(run for run in frontier.runs if run.epsilon is None or run.aggregator == "late"), metric="micro_f1"
     )
-    assert "<title>1 aggregator on" in render_page(one, PARAMETERS)
-    assert f"<title>{len(frontier.lines)} aggregators on" in render_page(frontier, PARAMETERS)
+    assert "<title>1 method on" in render_page(one, PARAMETERS)
+    assert f"<title>{len(frontier.lines)} methods on" in render_page(frontier, PARAMETERS)
 
 
 def test_page_reads_well_on_a_phone_in_the_dark_and_on_paper(frontier: Frontier) -> None:
@@ -97,3 +99,45 @@ def test_a_narrow_console_shows_means_alone(frontier: Frontier, tmp_path: Path) 
     assert "mean over" in scores
     assert re.search(r"late +400 +\.200 +\.200", scores)
     assert "±" not in scores
+
+
+def test_the_verdict_comes_first_then_one_line_of_warning_then_the_picture(frontier: Frontier) -> None:
+    page = Page(render_page(frontier, PARAMETERS))
+    _, verdict, warning, *_ = page.texts("p")
+    assert verdict.startswith("Best micro-F1 at epsilon 1 early (2,000) with 0.450, 62% of the reachable; at epsilon 8")
+    assert verdict.endswith("A constant has 0.200, the all-records model 0.600.")
+    assert warning == "No epsilon covers this comparison: keep it inside. What that means"
+    assert page.texts("h2")[0] == "Frontier"
+
+
+def test_the_console_begins_with_the_same_verdict(frontier: Frontier, tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=160)
+    print_frontier(frontier, tmp_path, console=console)
+    assert console.file.getvalue().startswith("Best micro-F1 at epsilon 1 early (2,000)")
+
+
+def test_tables_are_sorted_by_the_headline_metric(frontier: Frontier) -> None:
+    rows = [row for row in Page(render_page(frontier, PARAMETERS)).texts("tr") if row.startswith(("early", "late"))]
+    assert [row[:13].strip() for row in rows[:3]] == ["early (2,000)", "early (400)0.", "late (400)0.2"]
+    assert rows[0].endswith("0.475")
+
+
+def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(frontier: Frontier) -> None:
+    def late(*scores: float) -> Frontier:
+        runs = [
+            replace(run, micro_f1=scores[run.seed or 0]) if run.aggregator == "late" else run for run in frontier.runs
+        ]
+        return replace(frontier, runs=tuple(runs))
+
+    assert _limits(late(0.0, 0.001), "micro_f1") == (0.0, pytest.approx(0.648))
+    point = late(0.0, 1.0).lines[0].points[0]
+    assert _bar(point) == (0.0, 1.0)
+    assert _bar(replace(point, std=0.9)) == (0.0, 1.0), "a bar ends where scores end"
+
+
+def test_one_seed_has_no_bars(frontier: Frontier) -> None:
+    single = replace(frontier, runs=tuple(run for run in frontier.runs if not run.seed))
+    assert "One seed" in frontier_picture(single, "micro_f1").caption
+    bars = "LineCollection"
+    assert bars in frontier_picture(frontier, "micro_f1").svg
+    assert bars not in frontier_picture(single, "micro_f1").svg

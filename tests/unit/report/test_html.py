@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pate.report import Report, RunFigures, render_html
+from pate.report import Heading, Report, RunFigures, render_html
 
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"
@@ -103,10 +103,10 @@ def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     assert sum(text.startswith(HELD_OUT) for text in captions) == 1  # precision and recall
     rows = page.texts("tr")
     for model in ("prior", "best constant", "majority-vote student", "true-label student", "all-records model"):
-        assert any(text.startswith(f"{model} {UNCOVERED}") for text in rows), model
-    assert any(text.startswith(f"private student {HELD_OUT}") for text in rows)
+        assert any(text.startswith(f"{model}0.") for text in rows), model
     marked = [text for text in page.texts("caption") if text.endswith(UNCOVERED)]
     assert any(text.startswith("The ensemble.") for text in marked)
+    assert any(text.startswith("Scores on 9,973 test samples. The student is covered; the true") for text in marked)
     assert any(text.endswith(HELD_OUT) for text in page.texts("caption") if text.startswith("The released"))
 
 
@@ -140,6 +140,7 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     )
     warnings = Page(render_html(odd, figures)).texts("p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
+    assert "Keep this page inside; its noise had a seed; the data are synthetic. What that means" in warnings
     assert any(text.startswith("Synthetic data: ") for text in warnings)
     assert not any("seed" in text or "Synthetic" in text for text in page.texts("p"))
 
@@ -182,4 +183,42 @@ def test_a_run_without_a_student_leaves_its_pictures_out(report: Report, figures
     assert len(page.named("svg")) == 3
     assert "Each label" not in page.texts("h2")
     assert "no student was trained; a constant has 0.117" in page.texts("dd")
-    assert f"private student {HELD_OUT}{5 * DASH}" in page.texts("tr")
+    assert f"private student{5 * DASH}" in page.texts("tr")
+
+
+def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(page: Page, report: Report) -> None:
+    _, verdict, warning, *_ = page.texts("p")
+    assert verdict == report.verdict.text
+    assert page.texts("strong")[0] == report.verdict.text.partition(". ")[0] + "."
+    assert warning == "Keep this page inside. What that means"
+    assert {"href": "#caveats"} in page.named("a")
+    assert page.texts("h2")[0] == "Student"
+
+
+def test_a_run_is_headed_by_the_name_that_it_was_configured_by_and_its_overrides(
+    report: Report, figures: RunFigures
+) -> None:
+    heading = Heading("stable_top_k_gumbel", given={"target_epsilon": "2", "data.path": "<b>"})
+    parameters = {"selection_scale": 49.65864833192564, "failure_prob": 1e-9}
+    whole = replace(report, heading=heading, privacy=replace(report.privacy, parameters=parameters))
+    page = Page(render_html(whole, figures))
+    assert page.texts("h1") == page.texts("title") == ["stable_top_k_gumbel on wordnet"]
+    assert page.texts("code") == ["target_epsilon=2 data.path=<b>"]
+    rows = page.texts("tr")
+    assert {"aggregatorstable_top_k_gumbel", "mechanismstable_top_k_table"} <= set(rows)
+    assert {"mechanism.selection_scale49.7", "mechanism.failure_prob1e-09"} <= set(rows)
+
+
+def test_the_headline_metric_has_its_interval(report: Report, figures: RunFigures) -> None:
+    whole = replace(report, intervals={"student": {"mean_average_precision": (0.3011, 0.3266)}})
+    page = Page(render_html(whole, figures))
+    assert page.texts("small") == [f"0.301{DASH}0.327"]
+    assert any("95% interval over test sets drawn again" in text for text in page.texts("caption"))
+
+
+def test_each_label_shows_its_threshold_where_it_has_its_own(report: Report, figures: RunFigures) -> None:
+    curve = replace(figures.precision_recall, threshold=(0.25, 0.5, 0.125, 1.0))
+    page = Page(render_html(report, replace(figures, precision_recall=curve)))
+    assert any(text.startswith("labelfrequency") and text.endswith("threshold") for text in page.texts("tr"))
+    assert any(text.startswith("person") and text.endswith("0.250") for text in page.texts("tr"))
+    assert any("from a probability of its own on, 0.125 to 1," in text for text in page.texts("figcaption"))

@@ -8,12 +8,12 @@ import pytest
 from sklearn.metrics import precision_recall_curve
 
 from pate.report import Baselines, Report, RunFigures
-from pate.report.inline_svg import Picture
-from pate.report.label_plots import label_dots
-from pate.report.plots import pictures, score_bars, student_curve
+from pate.report.drawing.inline_svg import Picture
+from pate.report.drawing.label_plots import label_dots
+from pate.report.drawing.plots import pictures, score_bars, student_curve
+from pate.report.drawing.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.privacy_coverage import PrivacyCoverage
-from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.validation import InvalidValue
 
 MARKS = {
@@ -28,7 +28,6 @@ MARKS = {
 }
 
 AXES = {
-    "student_curve": "epoch",
     "votes_by_rank": "rank of the label within its query",
     "epsilon_curve": "queries, refused ones included",
 }
@@ -152,7 +151,8 @@ def test_one_epoch_one_label_and_few_queries_have_whole_numbers_on_their_axes() 
         histogram=np.array([[3], [4]]),
         student_curve={"loss": np.array([0.5])},
     )
-    for draw, whole in ((student_curve, ["1"]), (votes_by_rank, ["1"]), (epsilon_curve, ["0", "1", "2"])):
+    assert student_curve(few) is None, "one dot is no curve"
+    for draw, whole in ((votes_by_rank, ["1"]), (epsilon_curve, ["0", "1", "2"])):
         picture = draw(few)
         assert picture is not None
         assert texts(picture.svg)[: len(whole) + 1] == [*whole, AXES[draw.__name__]]
@@ -246,3 +246,17 @@ def test_an_undefined_score_is_said(report: Report) -> None:
 def test_figures_refuse_shapes_that_do_not_fit(figures: RunFigures, change: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidValue, match=message):
         replace(figures, **change)
+
+
+def test_the_epsilon_curve_says_what_it_is(figures: RunFigures) -> None:
+    picture = epsilon_curve(figures)
+    assert picture is not None
+    assert picture.caption.startswith("What the release would have cost had it stopped after that query")
+
+
+def test_bars_of_scores_have_their_intervals(report: Report) -> None:
+    with_lines, without = score_bars(report), score_bars(replace(report, intervals={}))
+    assert with_lines is not None
+    assert without is not None
+    assert "95% intervals" in with_lines.caption
+    assert "interval" not in without.caption

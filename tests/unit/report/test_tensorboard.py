@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer import event_file_writer
 
-from pate.report import Report, RunWriter
+from pate.report import Heading, Report, RunWriter
 
 LOSS = "no_epsilon_covers_this/teacher_loss"
 
@@ -64,18 +64,24 @@ def test_only_the_private_students_curve_is_without_mark(tmp_path: Path) -> None
     with RunWriter(tmp_path) as writer:
         writer.epoch(0, {"loss": 1.0})
         writer.epoch(1, {"loss": 0.5})
-        writer.epoch(0, {"loss": 2.0}, model="majority_vote_student")
+        for epoch in range(2):
+            writer.epoch(epoch, {"loss": 2.0}, model="majority_vote_student")
+        writer.epoch(0, {"loss": 3.0}, model="true_label_student")
     assert scalars(tmp_path, "student/loss") == [(0, 1.0), (1, 0.5)]
-    assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [(0, 2.0)]
+    assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [(0, 2.0), (1, 2.0)]
+    tags = read(tmp_path).Tags()["scalars"]
+    assert not any("true_label_student" in tag for tag in tags), "a single point is no curve"
 
 
 RESULT = "no_epsilon_covers_this/result"
 
 
 def test_the_report_is_text_and_a_line_of_the_tab_hparams(report: Report, tmp_path: Path) -> None:
-    partial = replace(report, student=replace(report.student, balanced_accuracy=None))
+    compared = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
+    heading = Heading("stable_top_k_table", given={"seed": "1"}, compared=compared)
+    partial = replace(report, student=replace(report.student, balanced_accuracy=None), heading=heading)
     with RunWriter(tmp_path) as writer:
-        writer.report(partial, {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None})
+        writer.report(partial)
     events = read(tmp_path)
     assert scalars(tmp_path, f"{RESULT}/micro_f1") == [(0, 0.38373)]
     assert scalars(tmp_path, f"{RESULT}/epsilon") == [(0, 7.9912)]
@@ -83,6 +89,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(report: Report, tmp_pa
     assert all(tag.startswith(RESULT) for tag in events.Tags()["scalars"])  # nothing else that is a single point
     (text,) = events.Tensors("no_epsilon_covers_this/scores/text_summary")[0].tensor_proto.string_val
     assert "| prior | mean AP 0.117, micro-F1 0.209" in text.decode()
+    assert "| run | stable_top_k_table on wordnet |\n| settings | seed=1 |" in text.decode()
     kept = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
     started = HParamsPluginData.FromString(kept).session_start_info.hparams
     assert started["aggregator"].string_value == "stable_top_k_table"
@@ -97,7 +104,7 @@ def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(report: Report, 
         for teacher in range(num_teachers):
             writer.teacher(teacher, teacher / 8)
         writer.gaps(np.arange(5))
-        writer.report(report, {"seed": 1})
+        writer.report(replace(report, heading=Heading(compared={"seed": 1})))
 
     for num_teachers in (3, 5):
         with RunWriter(tmp_path) as writer:

@@ -76,6 +76,5 @@ def test_reading_a_student_loads_no_pickle(folder):
 
 def test_the_card_tells_what_was_chosen(rows):
     model = LinearStudent(penalties=(0.5,)).fit(*rows, seed=0)
-    assert model.choices["penalty"] == 0.5
-    assert 0 < model.choices["held_out_micro_f1"] <= 1
+    assert model.choices == {"penalty": 0.5}, "no score: answered queries are the easy ones"
     assert np.asarray(model.arrays["weights"]).dtype == np.float32

@@ -71,7 +71,19 @@ def test_rules_differ_and_a_number_is_taken_as_it_is(make_rows, held_out):
     assert share == pytest.approx(rows[1].mean(), abs=0.02)
 
 
-@pytest.mark.parametrize("wrong", ["f1", 0, 1.5, True, float("nan")])
+def test_numbers_for_each_label_are_taken_as_they_are(make_rows, held_out):
+    given = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    for student in (LinearStudent(threshold=given), LogisticStudent(threshold=tuple(given))):
+        model = student.fit(*make_rows(300), seed=0)
+        assert model.threshold == tuple(given)
+        probabilities = model.predict_proba(held_out[0])
+        assert (model.predict(held_out[0]) == (probabilities >= np.float32(given))).all()
+        student.check((4,), 6)
+        with pytest.raises(InvalidValue, match="threshold=6 numbers: expected one for each of 7 labels"):
+            student.check((4,), 7)
+
+
+@pytest.mark.parametrize("wrong", ["f1", 0, 1.5, True, float("nan"), [], [0.5, 2.0], ["micro_f1"]])
 def test_refuses_another_rule(wrong):
     with pytest.raises(InvalidValue, match="threshold"):
         LinearStudent(threshold=wrong)

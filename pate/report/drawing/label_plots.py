@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from pate.report.figures import RunFigures
-from pate.report.inline_svg import (
+from pate.report.drawing.inline_svg import (
     ACCENT,
     FAINT,
     INK,
@@ -22,6 +21,7 @@ from pate.report.inline_svg import (
     legend_above,
     shortened,
 )
+from pate.report.figures import RunFigures
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.tables import MODEL_NAMES
@@ -57,8 +57,9 @@ def label_dots(figures: RunFigures) -> Picture | None:
         title="What privacy cost each label",
         alt=f"Average precision of {len(shown)} labels, a row each: {_ends(figures, order, found)}. "
         "The table of labels has every number.",
-        caption="The distance from a round dot to a square is what privacy and few queries cost that label; the bar is "
-        f"the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are within twice of it.{cut}",
+        caption="On the test split. The distance from a round dot to a square is what privacy and few queries cost "
+        f"that label; the bar is the label's frequency, the score of a guess. {at_chance} of {len(order)} labels are "
+        f"within twice of it.{cut}",
         mark=PrivacyCoverage.UNCOVERED,
         svg=draw("labels", paint, height=84 + _PITCH * len(shown)),
     )
@@ -92,8 +93,12 @@ def _ends(figures: RunFigures, order: NDArray[np.intp], found: dict[str, Floats]
 
 def _threshold_text(curve: PrecisionRecall) -> str:
     if curve.threshold is None:
-        return "Each label has a threshold of its own."
-    return f"A label is predicted from probability {curve.threshold:.3g} on, chosen from the release and public inputs."
+        return ""
+    placed = "a function of the release and of public inputs"
+    if isinstance(curve.threshold, tuple):
+        low, high = min(curve.threshold), max(curve.threshold)
+        return f"Each label is predicted from a probability of its own on, {low:.3g} to {high:.3g}, {placed}."
+    return f"A label is predicted from probability {curve.threshold:.3g} on, {placed}."
 
 
 def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: Sequence[str]) -> None:
@@ -109,7 +114,7 @@ def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: 
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("average precision on the test split")
+    axes.set_xlabel("average precision")
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelcolor=INK)

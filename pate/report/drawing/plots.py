@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -11,13 +11,24 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from pate.report.drawing.inline_svg import (
+    ACCENT,
+    FAINT,
+    INK,
+    MUTED,
+    SECOND,
+    THIRD,
+    Picture,
+    draw,
+    legend_above,
+    shortened,
+)
+from pate.report.drawing.label_plots import label_dots, precision_recall
+from pate.report.drawing.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 from pate.report.figures import RunFigures
-from pate.report.inline_svg import ACCENT, FAINT, INK, MUTED, SECOND, THIRD, Picture, draw, legend_above, shortened
-from pate.report.label_plots import label_dots, precision_recall
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.report import Report
 from pate.report.tables import METRIC_NAMES, Model, models
-from pate.report.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
 
 _MODEL_COLORS = {
     "prior": FAINT,
@@ -29,6 +40,8 @@ _MODEL_COLORS = {
 }
 _BAR_PITCH = 14.0  # points from bar to bar, each
 _LONGEST_NAME = 22
+
+Intervals = Mapping[str, Mapping[str, tuple[float, float]]]
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
@@ -52,21 +65,22 @@ def score_bars(report: Report) -> Picture | None:
     if not shown:
         return None
     lines = [f"{model.name}: {_score_text(model)}" for model in shown]
+    lines_over = ", with 95% intervals over test sets drawn again" if report.intervals else ""
     height = 84 + _BAR_PITCH * (len(shown) + 1) * len(METRIC_NAMES)
     return Picture(
         name="scores",
         title="The private student beside its baselines",
         alt=f"Bars of five metrics on the test split. {'; '.join(lines)}.",
-        caption="Scores on the test split. All bars but the private student's come from true labels or from "
-        "votes without noise.",
+        caption=f"Scores on the test split{lines_over}. All bars but the private student's come from true labels or "
+        "from votes without noise.",
         mark=PrivacyCoverage.UNCOVERED,
-        svg=draw("scores", lambda axes: _paint_scores(axes, shown), height=height),
+        svg=draw("scores", lambda axes: _paint_scores(axes, shown, report.intervals), height=height),
     )
 
 
 def student_curve(figures: RunFigures) -> Picture | None:
-    """The private student's training; None for a student without epochs."""
-    curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values)}
+    """The private student's training; None for a student that is solved in one step."""
+    curves = {name: np.asarray(values) for name, values in figures.student_curve.items() if len(values) > 1}
     if not curves:
         return None
     lines = [f"{name} from {values[0]:.3g} to {values[-1]:.3g}" for name, values in curves.items()]
@@ -80,15 +94,19 @@ def student_curve(figures: RunFigures) -> Picture | None:
     )
 
 
-def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
-    """Groups of horizontal bars: a group a metric, a bar a model."""
+def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Intervals) -> None:
+    """Groups of horizontal bars: a group a metric, a bar a model, its interval a line over its end."""
     pitch = len(shown) + 1
     for row, model in enumerate(shown):
         values = np.array([getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
         places, widths = np.arange(len(values)) * pitch + row, np.nan_to_num(values)
         axes.barh(places, widths, height=0.82, color=_MODEL_COLORS[model.key], label=model.name)
+        ends = np.array(
+            [intervals.get(model.key, {}).get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
+        )
+        axes.hlines(places, *ends.T, color=INK, linewidth=1.0)
         texts = ["undefined" if np.isnan(value) else f"{value:.3f}" for value in values]
-        _write_beside(axes, widths, places, texts)
+        _write_beside(axes, np.maximum(widths, ends[:, 1]), places, texts)
     ticks = [row * pitch + (len(shown) - 1) / 2 for row in range(len(METRIC_NAMES))]
     axes.set_yticks(ticks, [*METRIC_NAMES.values()])
     axes.invert_yaxis()
@@ -97,12 +115,9 @@ def _paint_scores(axes: Axes, shown: Sequence[Model]) -> None:
 
 
 def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
-    """One line a curve over the epochs, a dot where there is one epoch only."""
+    """One line a curve over the epochs."""
     for (name, values), color in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
-        marker = "o" if len(values) == 1 else None
-        axes.plot(
-            np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME), marker=marker
-        )
+        axes.plot(np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME))
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     axes.grid()

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from pate.report.drawing.inline_svg import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
 from pate.report.figures import RunFigures
-from pate.report.inline_svg import ACCENT, FAINT, SECOND, Picture, draw, legend_above, shortened
 from pate.report.privacy_coverage import PrivacyCoverage
 from pate.report.rounding import format_epsilon
 
@@ -49,7 +49,8 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
         name="epsilon",
         title="Epsilon after each query",
         alt=f"A curve of the epsilon spent, from {first} after query 1 to {last} after query {len(epsilon)}.",
-        caption="The guarantee if the run had stopped there. It does not depend on the votes.",
+        caption="What the release would have cost had it stopped after that query, answered or refused. "
+        "No vote changes it.",
         mark=PrivacyCoverage.COVERED,
         svg=draw("epsilon", lambda axes: _paint_epsilon(axes, epsilon, last), height=190),
     )
@@ -77,13 +78,14 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
     """The noiseless counts of each query in decreasing order, summarized rank by rank; None without votes."""
     if figures.histogram is None or not len(figures.histogram):
         return None
-    counts = -np.sort(-figures.histogram, axis=1)  # [Q, L], largest first
-    band = np.quantile(counts, [0.1, 0.5, 0.9], axis=0)  # [3, L]
-    middle, ranks = band[1], counts.shape[1]
+    small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))
+    counts = np.sort(small, axis=1)[:, ::-1].T.copy()  # [L, Q], largest first
+    band = np.quantile(counts, [0.1, 0.5, 0.9], axis=1)  # [3, L]
+    middle, ranks = band[1], len(counts)
     return Picture(
         name="ranks",
         title="Votes by rank",
-        alt=f"Votes by rank of the label, median over {len(counts)} queries: {middle[0]:.0f} for the first"
+        alt=f"Votes by rank of the label, median over {counts.shape[1]} queries: {middle[0]:.0f} for the first"
         + (f", {middle[-1]:.0f} for the last of {ranks}." if ranks > 1 else "."),
         caption="Noiseless counts of each query in decreasing order. A stable answer needs a steep step.",
         mark=PrivacyCoverage.UNCOVERED,

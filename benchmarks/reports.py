@@ -1,0 +1,80 @@
+"""The report of a large run: its figures, its intervals and its page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from benchmarks.jobs import Job
+from pate.aggregators import GaussianVotes, Release
+from pate.data import Dataset, Split
+from pate.pricing import Budget
+from pate.report import render_html
+from pate.run.results import Results
+from pate.run.student import Prediction
+
+_MODELS = ("student", "majority_vote_student", "true_label_student", "all_records_model")
+_NUM_TEACHERS = 400
+
+
+class _LargeRun:
+    """Results of a run that nobody trained."""
+
+    def __init__(self, num_queries: int, num_labels: int, num_test: int) -> None:
+        self.num_queries, self.num_labels, self.num_test = num_queries, num_labels, num_test
+
+    @cached_property
+    def results(self) -> Results:
+        """Random votes, and scores that know something of the labels."""
+        rng, num_labels = np.random.default_rng(0), self.num_labels
+        frequencies = np.geomspace(0.5, 0.002, num_labels)
+
+        def split(start: int, size: int) -> Split:
+            ids = np.arange(start, start + size)
+            return Split(np.zeros((size, 1), np.float32), rng.random((size, num_labels)) < frequencies, ids, ids)
+
+        queries, test = split(0, self.num_queries), split(self.num_queries, self.num_test)
+        votes = rng.binomial(_NUM_TEACHERS, 0.2 + 0.5 * queries.labels)
+        names = tuple(f"label_{index}" for index in range(num_labels))
+        parts = {"private": split(self.num_queries + self.num_test, 4000), "public": queries, "test": test}
+        aggregator = GaussianVotes(noise_std=100.0)
+        release = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
+        return Results(
+            dataset=Dataset(name="large", real=False, kind="features", label_names=names, **parts),
+            queries=queries,
+            release=release if isinstance(release, Release) else release[0],
+            num_teachers=_NUM_TEACHERS,
+            histogram=votes.astype(np.int64),
+            teacher_accuracies=np.full(_NUM_TEACHERS, 0.8),
+            predictions={name: self._prediction(rng, test) for name in _MODELS},
+            aggregator=aggregator,
+            budget=Budget(target_delta=1e-6),
+            epsilon=100.0,
+            seed=0,
+        )
+
+    def _prediction(self, rng: np.random.Generator, test: Split) -> Prediction:
+        scores = rng.random(test.labels.shape, dtype=np.float32) * 0.8 + 0.2 * test.labels
+        return Prediction(scores > 0.8, scores, 0.8)
+
+    def write(self) -> str:
+        """All that a run does for its report, but for the files."""
+        results = replace(self.results)  # which has computed nothing yet
+        report = results.report(duration_s=1.0)
+        return render_html(report, results.figures(report))
+
+    def sort(self) -> None:
+        """The least: the votes of a query and the scores of a label have an order."""
+        if self.results.histogram is not None:
+            np.sort(self.results.histogram, axis=1)
+        for prediction in self.results.predictions.values():
+            np.sort(prediction.probabilities, axis=0)
+
+
+def report_jobs() -> list[Job]:
+    """A thousand labels and twenty thousand queries; under 15 seconds."""
+    large = _LargeRun(num_queries=20_000, num_labels=1_000, num_test=10_000)
+    name = "a report, 20,000 queries x 1,000 labels, 10,000 test samples"
+    return [Job(name, large.write, large.sort, "one sort of the votes and of each model's scores", rounds=1)]

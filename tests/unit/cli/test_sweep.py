@@ -1,0 +1,63 @@
+"""The table of a sweep: a row a run, the best first, what was refused with its reason."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from pate.cli.sweep import SweepTable
+
+
+def config(folder: Path, num: int = 0, *words: str) -> Any:
+    of_job = {"job": {"num": num}, "overrides": {"task": list(words)}}
+    return OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}})
+
+
+def swept(folder: Path, *jobs: tuple[str, dict[str, Any] | None]) -> list[dict[str, str]]:
+    table = SweepTable()
+    table.on_multirun_start(config(folder))
+    for num, (words, result) in enumerate(jobs):
+        job = JobReturn()
+        job.status = JobStatus.FAILED if result is None else JobStatus.COMPLETED
+        job.return_value = result
+        table.on_job_end(config(folder, num, *words.split()), job)
+    table.on_multirun_end(config(folder))
+    with (folder / "sweep.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
+    return {"epsilon": epsilon, "answered": "3/6", "mean_average_precision": score, "beats_constant": score > 0.2}
+
+
+def test_the_best_first_epsilon_rounded_up_and_refusals_with_their_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {"note": "no [b]gap[/b]"}
+    jobs = ("aggregator=a seed=0", result(0.1)), ("aggregator=b seed=0", result(0.27)), ("aggregator=c seed=0", refused)
+    rows = swept(tmp_path, *jobs, ("aggregator=d seed=0", None))
+    assert [row["aggregator"] for row in rows] == ["a", "b", "c", "d"]
+    assert [row["note"] for row in rows] == ["", "", "no [b]gap[/b]", "failed"]
+    assert rows[1]["epsilon"] == "8.004"
+    text = capsys.readouterr().out
+    shown = [line.split() for line in text.splitlines()]
+    assert ["b", "8.01", "3/6", "0.270", "-", "-", "-", "-", "yes"] in shown
+    assert [cells[0] for cells in shown if cells and cells[0] in "abcd"] == ["b", "a", "c", "d"]
+    assert "aggregator=c seed=0: no [b]gap[/b]" in text
+    assert text.splitlines()[-1] == f"written: {tmp_path / 'sweep.csv'}"
+
+
+def test_another_sweep_into_the_folder_forgets_the_jobs_of_the_last(tmp_path: Path) -> None:
+    swept(tmp_path, ("seed=0", result(0.1)), ("seed=1", result(0.2)))
+    assert len(swept(tmp_path, ("seed=2", result(0.3)))) == 1
+
+
+def test_an_infinite_epsilon_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    swept(tmp_path, ("seed=0", result(0.1, float("inf"))))
+    assert "inf" in capsys.readouterr().out
