@@ -57,6 +57,8 @@ def _headline(quote: Quote) -> Text:
     bound = "no guarantee: epsilon is infinite"
     if math.isfinite(quote.epsilon):
         bound = f"epsilon <= {_epsilon(quote.epsilon)}"
+        if quote.at_least is not None:
+            bound += f", at least {math.floor(1000 * quote.at_least.epsilon) / 1000:g}"
     return Text.assemble((bound, "bold green"), f" at delta = {format_delta(quote.delta)}, {quote.adjacency}")
 
 

@@ -19,7 +19,7 @@ from pate.verification.tightness import LowerBound, Pair, lower_bound
 Counts = NDArray[np.int64]
 
 _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
-_GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 8)]))
+_GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
 @singledispatch
@@ -65,7 +65,7 @@ def _(aggregator: ClippedVotes, shape: ReleaseShape, target_delta: float) -> Low
 
 @lower_bound_of.register
 def _(aggregator: StableTopK, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
-    """A first label with a lead, and the others beside each other at the bottom or at the top."""
+    """Stairs of gaps: what is chosen and what passes move at once."""
 
     def law(counts: Counts) -> dict[tuple[int, ...] | None, float]:
         return aggregator.distribution(counts, num_teachers=shape.num_teachers)
@@ -122,23 +122,14 @@ def _of_bits(noise_std: float, share: float, shape: ReleaseShape, moved: int, ta
 
 
 def _gap_pairs(shape: ReleaseShape, adjacency: Adjacency) -> Iterator[Pair]:
-    teachers, labels = shape.num_teachers, shape.num_labels
-    for gap in _GAPS[teachers - 3 > _GAPS].tolist():
-        low = np.ones(labels, dtype=np.int64)
-        if adjacency is Adjacency.REPLACE_ONE:
-            one, other = low.copy(), low + 1
-            one[0], other[0] = 2 + gap, 1 + gap
-            yield one, other
-            one, other = low.copy(), low + 1
-            one[:2], other[:2] = (teachers - 1, teachers - 1 - gap), (teachers, teachers - 2 - gap)
-            yield one, other
-        else:
-            one, other = low.copy(), low + 1
-            one[0] = other[0] = 2 + gap
-            yield one, other
-            places = np.arange(labels, dtype=np.int64)
-            one = np.maximum(teachers - 1 - (gap // max(labels // 8, 1)) * places, 0)
-            yield one, one + places % 2
+    """Stairs of one to eight equal gaps, then the bottom; a change moves every second gap up, the others down."""
+    places = np.arange(shape.num_labels, dtype=np.int64)
+    for steps in range(1, min(9, shape.num_labels)):
+        for gap in _GAPS[_GAPS * steps < shape.num_teachers - 2].tolist():
+            counts = 1 + gap * np.maximum(steps - places, 0)
+            up = np.minimum(places, steps) % 2 == 0
+            moved = counts + up if adjacency is Adjacency.ADD_REMOVE else counts + np.where(up, 1, -1)
+            yield counts, np.asarray(moved, dtype=np.int64)
 
 
 def _top_pairs(k: int, shape: ReleaseShape, adjacency: Adjacency) -> Iterator[Pair]:

@@ -19,6 +19,7 @@ from pate.pricing.hit_plan import HitPlan
 from pate.pricing.priced_release import PricedRelease
 from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
+from pate.verification.tightness import LowerBound
 
 _BY_STEPS = ("exact", "auto")
 _FEW_STEPS = 64
@@ -66,6 +67,7 @@ class Quote:
         suggestion: the numbers of teachers and queries that would tell most, where that was asked.
         accounts: what is left for each data set of a ledger, and what it buys.
         won_by: whose figure the auto accountant's is; None for the others.
+        at_least: a lower bound on every sound epsilon, where that was asked for and found.
     """
 
     epsilon: float
@@ -94,6 +96,7 @@ class Quote:
     suggestion: Suggestion | None = None
     accounts: tuple[AccountLeft, ...] = ()
     won_by: str | None = None
+    at_least: LowerBound | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""

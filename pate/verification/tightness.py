@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 Law = Callable[[NDArray[np.int64]], Mapping[Any, float]]
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-_ORDER = 8.0  # at which pairs are compared before any is composed
-_FINALISTS = 3
+_ORDERS = (1.2, 3.0, 8.0)  # at which pairs are compared before any is composed
+_FINALISTS = 2  # of each order
 _HIGHEST = 200.0
 _BISECTIONS = 40
 
@@ -45,8 +45,8 @@ def lower_bound(
 ) -> LowerBound:
     """The largest epsilon that one of these pairs needs, for independent releases of the same pair.
 
-    The pairs that are the worst in one release at order 8 are composed, both ways round; outcomes with nearly equal
-    ratios are merged, which only lowers what is found.
+    The pairs that are the worst in one release at a low, a middle and a high order are composed, both ways round;
+    outcomes with nearly equal ratios are merged, which only lowers what is found.
 
     Args:
         law: takes counts `[L]` and returns the probability of each outcome.
@@ -67,7 +67,8 @@ def lower_bound(
     require_count("num_releases", num_releases)
     require_probability("target_delta", target_delta)
     known: dict[tuple[int, ...], Mapping[Any, float]] = {}
-    ranked: list[tuple[float, int, tuple[int, ...], tuple[int, ...], Array, Array]] = []
+    costs: list[Array] = []
+    candidates: list[tuple[tuple[int, ...], tuple[int, ...], Array, Array]] = []
     for pair in pairs:
         one, other = (tuple(int(count) for count in counts) for counts in pair)
         for counts in (one, other):
@@ -75,16 +76,16 @@ def lower_bound(
                 known[counts] = law(np.array(counts))
         p, q = _aligned(known[one], known[other])
         for first, second, x, y in ((one, other, p, q), (other, one, q, p)):
-            cost = float(renyi(logs(x[None]), logs(y[None]), [_ORDER])[0, 0])
-            ranked.append((cost, len(ranked), first, second, x, y))
-    if not ranked:
+            costs.append(renyi(logs(x[None]), logs(y[None]), _ORDERS)[0])
+            candidates.append((first, second, x, y))
+    if not candidates:
         raise ValueError("pairs: expected at least one")
-    finalists = sorted(ranked, reverse=True)[:_FINALISTS]
+    places = np.unique(np.argsort(-np.array(costs), axis=0)[:_FINALISTS])
     bounds = [
         LowerBound(
             _epsilon(*compose(x, y, num_releases, num_cells=num_cells), target_delta), first, second, num_releases
         )
-        for _, _, first, second, x, y in finalists
+        for first, second, x, y in (candidates[place] for place in places.tolist())
     ]
     return max(bounds, key=lambda bound: bound.epsilon)
 
