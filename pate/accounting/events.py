@@ -1,5 +1,7 @@
 """Events: what a release costs, as immutable values that know no accountant and never see a vote.
 
+The rules that every event keeps:
+
 * An event is a function of public parameters only. Two releases with the same parameters have equal events.
 * An event is an upper bound for one adjacency; a ledger refuses events that were made for another one.
 * Zero noise is a legitimate value and costs infinity; a negative one is an error.
@@ -336,19 +338,6 @@ def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
 def kinds_of(events: Iterable[object]) -> set[type]:
     """The different classes among many events; much faster than looking at each."""
     return set(map(type, events))
-
-
-def failure_probability(event: Event) -> float:
-    """The sum of the failure probabilities in an event: a part of delta that no noise can buy back."""
-    if isinstance(event, ApproximateEvent):
-        return event.failure_prob + failure_probability(event.event)
-    if isinstance(event, SelfComposedEvent):
-        return event.count * failure_probability(event.event)
-    if isinstance(event, ComposedEvent):
-        if all(issubclass(kind, LeafEvent) for kind in kinds_of(event.events)):
-            return 0.0
-        return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
-    return 0.0
 
 
 def _require_event(name: str, value: object) -> None:

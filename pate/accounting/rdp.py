@@ -28,10 +28,10 @@ from pate.accounting.events import (
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
-    failure_probability,
     kinds_of,
     leaves,
 )
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.renyi import (
     bounded_range_rdp,
     noisy_max_gaussian_rdp,

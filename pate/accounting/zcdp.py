@@ -24,8 +24,8 @@ from pate.accounting.events import (
     PureDpEvent,
     WinnerEvent,
     ZCdpEvent,
-    failure_probability,
 )
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, count_leaves, rdp_curve
 from pate.validation import InvalidValue, require_count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pate.accounting import Accountant, AutoAccountant, Event, RdpAccountant
-from pate.accounting.events import failure_probability
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.rdp import count_leaves
 from pate.aggregators import Aggregator, StableTopK
 from pate.files.strict_json import plain

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pate.accounting.conversion import gaussian_epsilon
-from pate.accounting.events import Event, GaussianEvent, NoOpEvent, WinnerEvent, failure_probability
+from pate.accounting.events import Event, GaussianEvent, NoOpEvent, WinnerEvent
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.filters.privacy_filter import FilterRule, PrivacyFilter
 from pate.accounting.filters.renyi import RenyiFilter
 from pate.accounting.rdp import count_leaves

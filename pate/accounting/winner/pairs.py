@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 FARTHEST = 8.3
 """Standard deviations: what lies beyond has a mass of 5e-17 and counts as missing, or by a closed form."""
+_LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
 _TANGENTS = np.array([-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, FARTHEST])
 
 
@@ -45,7 +46,7 @@ class Pair:
         """The corners of its test curve: masses under Q and heights, `[K + 1]` each."""
         order = np.argsort(-self.excess)
         masses, excess = self.masses[order], self.excess[order]
-        q = np.append(0.0, np.cumsum(masses))
+        q = np.append(np.append(0.0, np.minimum(np.cumsum(masses[:-1]), 1.0)), 1.0)
         return q, self.missing + np.append(0.0, np.cumsum(masses * excess))
 
     @property
@@ -75,7 +76,7 @@ def polygon(q: Array, height: Array, *, shift: float) -> Pair:
     tangent_q, tangent_height, tangent_slope = _curve(_TANGENTS, shift)
     slopes = np.concatenate([np.diff(y) / width, tangent_slope])
     offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate([x[:-1], tangent_q])
-    needed = slopes <= tangent_slope[-1]  # a steeper line would leave less than rounding of the steepest tangent
+    needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])  # fewer lines are higher ones
     return _below(slopes[needed], offsets[needed])
 
 
@@ -86,7 +87,7 @@ def common_pair(pairs: list[Pair]) -> Pair:
     curves = [pair.curve() for pair in pairs]
     x, y = _upper_hull(np.concatenate([q for q, _ in curves]), np.concatenate([height for _, height in curves]))
     width = np.diff(x)
-    return Pair(width, np.diff(y) / width, float(y[0]))
+    return Pair(width, np.maximum(np.diff(y) / width, _LEAST_EXCESS), float(y[0]))
 
 
 def gaussian_pair(shift: float, edges: Array) -> Pair:
