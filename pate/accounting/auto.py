@@ -15,6 +15,7 @@ from pate.accounting.events import (
     NonPrivateEvent,
     NoOpEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
     WinnerEvent,
     leaves,
@@ -31,6 +32,7 @@ _STEPS: dict[type[Event], int] = {
     BoundedRangeEvent: 1,
     OneBitEvent: 1,
     NoisyMaxGaussianEvent: 2,
+    OpposedMaximaEvent: 2,
     WinnerEvent: 4,
 }
 """How long a step of optimal composition takes, by the kind of event, in units of about 2 ms."""
@@ -111,10 +113,11 @@ class AutoAccountant(Accountant):
                     known = known and type(leaf) in _STEPS
                     steps += times * _STEPS.get(type(leaf), 0)
         made: list[type[Accountant]] = []
-        if known and steps <= _MOST_STEPS and NoisyMaxGaussianEvent not in kinds:
+        maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in kinds)
+        if known and steps <= _MOST_STEPS and not maximum:
             made.append(ExactAccountant)
         few = sum(map(len, kinds.values())) <= _MOST_OF_PLD
-        if NoisyMaxGaussianEvent in kinds and few and find_spec("dp_accounting") is not None:
+        if maximum and few and find_spec("dp_accounting") is not None:
             made.append(PldAccountant)
         return [self._with_everything(kind()) for kind in made]
 

@@ -1,7 +1,5 @@
 """Events: what a release costs, as immutable values that know no accountant and never see a vote.
 
-The rules that every event keeps:
-
 * An event is a function of public parameters only. Two releases with the same parameters have equal events.
 * An event is an upper bound for one adjacency; a ledger refuses events that were made for another one.
 * Zero noise is a legitimate value and costs infinity; a negative one is an error.
@@ -188,6 +186,11 @@ class NoisyMaxGaussianEvent(LeafEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class OpposedMaximaEvent(NoisyMaxGaussianEvent):
+    """The same, priced by two maxima that move in opposite ways: never dearer. What gap selection makes now."""
+
+
+@dataclass(frozen=True, slots=True)
 class WinnerEvent(LeafEvent):
     """The index of the largest of several counts with Gaussian noise, where few of the counts move; no count is shown.
 
@@ -225,9 +228,7 @@ class OneBitEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class SmoothSensitivityEvent(LeafEvent):
-    """A number released with Gaussian noise scaled to a smooth bound on its local sensitivity.
-
-    Infinite at orders a with a (1 - exp(-2 beta)) >= 1.
+    """A number released with Gaussian noise scaled to a smooth bound on its local sensitivity; infinite at high orders.
 
     Attributes:
         noise_multiplier: noise std / smooth sensitivity, >= 0; 0 costs infinity.
@@ -311,11 +312,7 @@ class SelfComposedEvent(Event):
 
 
 def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
-    """The parts of an event that have no parts, with how often each occurs.
-
-    Raises:
-        InvalidValue: something in the tree is not an event.
-    """
+    """The parts of an event that have no parts, with how often each occurs; raises for what is no event."""
     pending = [(event, count)]
     while pending:
         node, times = pending.pop()

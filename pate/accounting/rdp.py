@@ -24,6 +24,7 @@ from pate.accounting.events import (
     NonPrivateEvent,
     NoOpEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
@@ -36,6 +37,7 @@ from pate.accounting.renyi import (
     bounded_range_rdp,
     noisy_max_gaussian_rdp,
     one_bit_rdp,
+    opposed_maxima_rdp,
     pure_dp_rdp,
     smooth_sensitivity_rdp,
 )
@@ -222,6 +224,9 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     BoundedRangeEvent: _one_by_one(lambda event, orders: bounded_range_rdp(event.epsilon, orders)),
     NoisyMaxGaussianEvent: _one_by_one(
         lambda event, orders: noisy_max_gaussian_rdp(event.noise_multiplier, event.num_candidates, orders)
+    ),
+    OpposedMaximaEvent: _one_by_one(
+        lambda event, orders: opposed_maxima_rdp(event.noise_multiplier, event.num_candidates, orders)
     ),
     WinnerEvent: _one_by_one(lambda event, orders: winner_rdp(event.noise_multiplier, event.num_moving, orders)),
     SmoothSensitivityEvent: _one_by_one(

@@ -94,11 +94,19 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
     """An upper bound for the argmax of values with Gaussian noise, each moved by at most one sensitivity.
 
     With M the maximum of `num_candidates - 1` standard normals and D = 2 / noise_multiplier, the release is dominated
-    by the pair (M + D, M), by (M, M + D), and by two maxima that move by D / 2 in opposite ways; each divergence bounds
-    both directions, so the smallest one does (docs/proofs/gap_selection.md). Never above
-    a D**2 / 2 + log(num_candidates) / (a - 1), the bound of Corollary 9 of Zhu & Wang (2022), which serves alone where
-    a * D is too large to integrate.
+    by the pair (M + D, M) and, the other way, by (M, M + D); either divergence bounds both directions, so the
+    smaller one does (docs/proofs/gap_selection.md). Never above a D**2 / 2 + log(num_candidates) / (a - 1), the
+    bound of Corollary 9 of Zhu & Wang (2022), which serves alone where a * D is too large to integrate.
     """
+    return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=False)
+
+
+def opposed_maxima_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
+    """The same or less: the release is also dominated by two maxima that move by D / 2 in opposite ways."""
+    return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=True)
+
+
+def _maximum_rdp(noise_multiplier: float, num_candidates: int, orders: Array, *, opposed: bool) -> Array:
     if num_candidates == 1:
         return np.zeros_like(orders)
     if noise_multiplier == 0:
@@ -107,20 +115,11 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
     bound = orders * (shift * shift / 2) + math.log(num_candidates) / (orders - 1)
     near = orders * shift <= _MAX_SHIFT
     if near.any():
-        grid_bound = _shifted_maximum_rdp(num_candidates - 1, shift, orders[near])
-        bound[near] = np.minimum(bound[near], grid_bound)
+        smallest = np.minimum(*_both_ways(num_candidates - 1, shift, orders[near]))
+        if opposed:
+            smallest = np.minimum(smallest, sum(_both_ways(num_candidates - 1, shift / 2, orders[near])))
+        bound[near] = np.minimum(bound[near], np.maximum(smallest / (orders[near] - 1), 0.0))
     return bound
-
-
-def _shifted_maximum_rdp(count: int, shift: float, orders: Array) -> Array:
-    """The smallest of three bounds by the largest M of `count` standard normals, D = `shift`.
-
-    D_a(M + D || M), D_a(M || M + D), and the sum of both with D / 2.
-    """
-    forward, backward = _both_ways(count, shift, orders)
-    half_forward, half_backward = _both_ways(count, shift / 2, orders)
-    smallest = np.minimum(np.minimum(forward, backward), half_forward + half_backward)
-    return np.maximum(smallest / (orders - 1), 0.0)
 
 
 def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:

@@ -22,6 +22,7 @@ from pate.accounting.events import (
     LeafEvent,
     NoisyMaxGaussianEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
     WinnerEvent,
 )
@@ -30,8 +31,6 @@ from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
 
 Array = NDArray[np.float64]
-
-_MOST_SIZES = 20
 
 
 @singledispatch
@@ -92,29 +91,38 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
 
 @privacy_profile.register
 def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
-    """For sets of a outcomes of n, the smallest of three pairs of maxima, of a and n - a normals; the largest over a.
+    """For sets of a outcomes of n, the smaller of two pairs of maxima, of a and of n - a normals; the largest over a.
 
-    One maximum moves by two sensitivities, or the other one, or both by one each, in opposite ways. A maximum of more
-    normals moves no slower, so a block of sizes is covered by its largest on either side.
+    A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     """
+    return _maximum_profile(event, epsilons, most_blocks=64, opposed=False)
+
+
+@privacy_profile.register
+def _(event: OpposedMaximaEvent, epsilons: Array) -> Array:
+    """The smallest of three: both maxima may also move by half as much each, in opposite ways."""
+    return _maximum_profile(event, epsilons, most_blocks=20, opposed=True)
+
+
+def _maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array, *, most_blocks: int, opposed: bool) -> Array:
     n = event.num_candidates
     if n == 1:
         return _at_least_trivial(np.zeros_like(epsilons), epsilons)
     shift = 2 / event.noise_multiplier
     profile, first = np.zeros_like(epsilons), 1
-    for size in _block_sizes(n - 1):
-        above = raised_maximum(first + size - 1, shift, epsilons)
-        below = lowered_maximum(n - first, shift, epsilons)
-        apart = opposite_maxima(first + size - 1, n - first, shift / 2, epsilons)
-        least = np.minimum(np.minimum(above, below), apart)
+    for size in _block_sizes(n - 1, most_blocks):
+        last = first + size - 1
+        least = np.minimum(raised_maximum(last, shift, epsilons), lowered_maximum(n - first, shift, epsilons))
+        if opposed:
+            least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
         np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
         first += size
     return _at_least_trivial(profile, epsilons)
 
 
-def _block_sizes(total: int) -> list[int]:
-    """Nearly equal sizes of at most 20 blocks, without listing what is in them."""
-    number = min(total, _MOST_SIZES)
+def _block_sizes(total: int, most_blocks: int) -> list[int]:
+    """Nearly equal sizes of that many blocks at most, without listing what is in them."""
+    number = min(total, most_blocks)
     size, larger = divmod(total, number)
     return [size + 1] * larger + [size] * (number - larger)
 

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import Adjacency
 from pate.accounting.pld.opposite_maxima import opposite_maxima
-from pate.accounting.renyi import bounded_range_rdp, noisy_max_gaussian_rdp, pure_dp_rdp
+from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp, pure_dp_rdp
 from pate.mechanisms import GapSelection
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 
@@ -92,7 +92,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
                 assert tight <= loose * (1 + 1e-8)
         orders = np.array([1.5, 4.0, 16.0])
         exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
-        assert (exact <= noisy_max_gaussian_rdp(std / sens, candidates, orders) + 1e-9).all()
+        assert (exact <= opposed_maxima_rdp(std / sens, candidates, orders) + 1e-9).all()
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
@@ -117,7 +117,7 @@ def test_the_dominating_pair_s_integral_against_a_quadrature() -> None:
             reach = 10 + order * shift
             return float(np.log(quad(integrand, -reach, reach, limit=500, epsrel=1e-12)[0]) / (order - 1))
 
-        charged = noisy_max_gaussian_rdp(2 / shift, count + 1, np.array([order]))[0]
+        charged = opposed_maxima_rdp(2 / shift, count + 1, np.array([order]))[0]
         both = moment(True, shift / 2) + moment(False, shift / 2)
         assert charged == pytest.approx(min(moment(True), moment(False), both), rel=1e-6)
 
@@ -151,7 +151,7 @@ def test_half_of_the_renyi_price_is_exceeded_by_39_tied_gaps() -> None:
     tied = np.zeros(39)
     p, q = (gaussian_argmax(u) for u in (tied, tied + np.where(np.arange(39) % 2 == 0, -0.02, 0.02)))
     exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
-    price = noisy_max_gaussian_rdp(50.0, 39, orders)
+    price = opposed_maxima_rdp(50.0, 39, orders)
     assert (exact <= price).all()
     assert (exact > 0.45 * price).any()
 

@@ -9,7 +9,7 @@ from pate.accounting import (
     BoundedRangeEvent,
     ExactAccountant,
     GaussianEvent,
-    NoisyMaxGaussianEvent,
+    OpposedMaximaEvent,
     PldAccountant,
     RdpAccountant,
     WinnerEvent,
@@ -37,7 +37,7 @@ def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  #
 def test_loss_distributions_win_for_a_noisy_maximum_and_are_missed_where_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    event = NoisyMaxGaussianEvent(20.0, num_candidates=5)
+    event = OpposedMaximaEvent(20.0, num_candidates=5)
     spent = AutoAccountant().compose(event, 30)
     assert spent.winner(1e-6) == "pld"
     assert spent.get_epsilon(1e-6) == PldAccountant().compose(event, 30).get_epsilon(1e-6)
