@@ -42,6 +42,8 @@ SETTINGS = (
     "teacher._target_=benchmarks.witness.WitnessedTeacher",
     "allowed_targets=[benchmarks.]",
     "num_queries=100",
+    "allow_useless=true",
+    "all_records=false",
     "seed=1",
 )
 RELEASES = {

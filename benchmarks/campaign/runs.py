@@ -13,7 +13,10 @@ from typing import Any
 from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEASE, Finding
 from benchmarks.campaign.warm import Child, Ended, command
 
-_SIZE = ("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20", "num_queries=20")
+_SIZE = (
+    *("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20", "num_queries=20"),
+    *("all_records=false", "allow_useless=true"),  # small runs, which teach no student
+)
 _TEACHERS = "teacher.num_teachers=8"
 SETTINGS = {
     "labels": (_TEACHERS, "aggregator=gaussian_votes", "target_epsilon=200"),

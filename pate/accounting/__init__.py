@@ -34,6 +34,7 @@ from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, Ledger
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
+from pate.accounting.sampled_gaussian import SampledGaussianEvent
 from pate.accounting.serialization import event_from_json, event_to_json
 from pate.accounting.zcdp import ZCdpAccountant
 
@@ -64,6 +65,7 @@ __all__ = [
     "PureDpEvent",
     "RdpAccountant",
     "RenyiFilter",
+    "SampledGaussianEvent",
     "SelfComposedEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",

@@ -41,6 +41,7 @@ from pate.accounting.renyi import (
     pure_dp_rdp,
     smooth_sensitivity_rdp,
 )
+from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
 from pate.accounting.winner.renyi import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
 
@@ -232,5 +233,6 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     SmoothSensitivityEvent: _one_by_one(
         lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
     ),
+    SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
     OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
 }

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.progress import ConsoleMonitor, watched_load
-from pate.comparison import ComparisonPlan, PATEMethod, compare
+from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.console import print_frontier
 from pate.config import build, build_aggregator
 from pate.config.location import members
@@ -34,12 +34,13 @@ def compare_from_config(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or _default_folder(settings))
     allowed = list(config.allowed_targets)
     given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
-    names = _names(config.aggregators)
+    others = _others(config)
+    names = _names(config.aggregators, others)
     _require_heard(given, names)
     monitor = ConsoleMonitor()
     plan = ComparisonPlan(
         load_dataset=watched_load(build(config.data, "data", allowed_targets=allowed), monitor),
-        methods=tuple(_method(name, config, given) for name in names),
+        methods=(*(_method(name, config, given) for name in names), *others),
         engine=build(config.engine, "engine", allowed_targets=allowed),
         student=build(config.student, "student", allowed_targets=allowed),
         all_records=config.all_records,
@@ -57,10 +58,24 @@ def compare_from_config(config: DictConfig) -> None:
     print_frontier(compare(plan, output_dir, monitor), output_dir)
 
 
-def _names(asked: Any) -> tuple[str, ...]:
-    """The methods asked for: names of aggregators or experiments, or NAME@T for T teachers."""
+def _others(config: DictConfig) -> tuple[Method, ...]:
+    """What competes with PATE: the methods that are listed, and the one that is chosen with settings of its own."""
+    nodes = {}
+    for name in map(str, config.methods):
+        require_choice("methods", name, members("method"))
+        nodes[name] = compose("compare", [f"method={name}"]).method
+    if config.method is not None:
+        name = str(HydraConfig.get().runtime.choices["method"])
+        require(name not in nodes, "method", name, "a method that methods= does not list as well")
+        nodes[name] = config.method
+    terms = {"allowed_targets": list(config.allowed_targets), "adjacency": config.adjacency}
+    return tuple(build(node, "method", name=name, **terms) for name, node in nodes.items())
+
+
+def _names(asked: Any, others: tuple[Method, ...]) -> tuple[str, ...]:
+    """The aggregators asked for: names of aggregators or experiments, or NAME@T for T teachers."""
     names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
-    if not names:
+    if not names and not others:
         raise InvalidValue(f"aggregators={asked}: expected a list of names; --help lists them")
     known = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):

@@ -129,7 +129,8 @@ class _Comparison:
         folder.claim(plan.settings, data=data.digest)
         for method in plan.methods:
             method.prepare(bench, self.monitor)
-        trials = [self._trial(method, epsilon, bench) for method in plan.methods for epsilon in plan.epsilons]
+        private = [method for method in plan.methods if method.is_private]
+        trials = [self._trial(method, epsilon, bench) for method in private for epsilon in plan.epsilons]
         runs = [*_constants(dataset, plan.num_queries), *self._runs([*self._baselines(bench), *trials])]
         frontier = Frontier(
             runs=tuple(runs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pate.comparison.bench import Bench
 from pate.pricing import Budget
@@ -77,7 +77,10 @@ class Method(ABC):
     Attributes:
         name: in all tables: letters, digits, - and _.
         key: unique within a comparison.
+        is_private: whether a price covers it; where none does, it has `references` alone, whatever the budgets.
     """
+
+    is_private: ClassVar[bool] = True
 
     name: str
 

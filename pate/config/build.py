@@ -27,7 +27,7 @@ def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), *
 
     Args:
         node: with `_target_`.
-        slot: accountant, aggregator, data, engine, estimator, student or teacher.
+        slot: accountant, aggregator, data, engine, estimator, method, student or teacher.
         allowed_targets: modules of one's own.
         **arguments: beside the node's values, as they are.
 

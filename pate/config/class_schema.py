@@ -17,7 +17,7 @@ from pate.config.kinds import kind_of_group
 from pate.config.location import file_of
 
 _PLAIN = (str, int, float, bool)
-_SET_ELSEWHERE = {"aggregator": ("adjacency", "span")}
+_SET_ELSEWHERE = {"aggregator": ("adjacency", "span"), "method": ("name", "adjacency")}
 _TARGET = re.compile(r"^_target_: *['\"]?([\w.]+)", re.MULTILINE)
 _NUM_TEACHERS = 400
 

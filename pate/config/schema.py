@@ -134,6 +134,8 @@ class CompareConfig:
 
     Attributes:
         aggregators: names of the groups aggregator and experiment, each with @ and a number of teachers, or without.
+        method: one of the group, with settings of its own.
+        methods: names of the group: what would be taken in place of PATE.
         epsilons: the budgets.
         seeds: how many, or a list.
         ensemble_seed: of partition and teachers.
@@ -151,6 +153,8 @@ class CompareConfig:
     accountant: Any = MISSING
     student: Any = MISSING
     aggregators: Any = MISSING
+    method: Any = None
+    methods: list[str] = field(default_factory=list)
     epsilons: Any = MISSING
     seeds: Any = 5
     ensemble_seed: int = 0
@@ -175,7 +179,9 @@ COMMANDS: dict[str, type] = {
 
 
 GROUPS = ("aggregator", "data", "teacher", "engine", "student")
-"""The groups whose members are classes with settings."""
+"""The groups of `pate-train` whose members are classes with settings."""
+
+_OF_A_COMPARISON = "method"
 
 
 def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> None:
@@ -191,7 +197,7 @@ def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> Non
         ConfigStore.instance().store(group="schema", name=name, node=command)
     folders = (CONFIG_FOLDER, *own_folders(words))
     trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words))
-    store_schemas(GROUPS if training else GROUPS[:1], folders, trusted)
+    store_schemas((*GROUPS, _OF_A_COMPARISON) if training else GROUPS[:1], folders, trusted)
 
 
 def _one(choice: Any) -> str:

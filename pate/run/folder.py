@@ -104,6 +104,7 @@ class RunFolder:
         """
         os.chmod(self.path, OWNERS_FOLDER)
         if not self._is_claimed:
+            self._clear()  # of a call that was killed here
             write_text(self._settings, json.dumps(settings, indent=2) + "\n")
         known = {_LOCK, _SETTINGS, *(f"{name}.sha256" for name in began_with)}
         begun = any(entry.name not in known for entry in self.path.iterdir())

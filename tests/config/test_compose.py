@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.accounting import Accountant
 from pate.aggregators import Aggregator
+from pate.comparison import Method
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
 from pate.config.location import members
 from pate.config.schema import GROUPS
@@ -126,3 +127,12 @@ def test_the_fixed_variant_has_the_keys_of_the_other() -> None:
 def test_unknown_adjacency() -> None:
     with pytest.raises(InvalidValue, match="adjacency=sideways: expected one of replace_one, add_remove"):
         build_aggregator(composed().aggregator, adjacency="sideways")
+
+
+@pytest.mark.parametrize("name", members("method"))
+def test_every_method_of_a_comparison_is_typed_and_built(name: str) -> None:
+    node = composed(f"method={name}", app="compare").method
+    assert OmegaConf.get_type(node).__name__.endswith("Config")
+    method = build(node, "method", name=name, adjacency="replace_one")
+    assert isinstance(method, Method)
+    assert method.name == name

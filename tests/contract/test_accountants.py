@@ -29,6 +29,7 @@ from pate.accounting import (
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
+    SampledGaussianEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
@@ -58,11 +59,19 @@ EVENTS: tuple[Event, ...] = (
     WinnerEvent(8.0, 2),
     ZCdpEvent(0.01),
     SmoothSensitivityEvent(20.0, 1e-3),
+    SampledGaussianEvent(20.0, 0.3),
 )
 REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
-    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent),
-    ZCdpAccountant: (SmoothSensitivityEvent,),
-    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, WinnerEvent, ZCdpEvent, SmoothSensitivityEvent),
+    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent, SampledGaussianEvent),
+    ZCdpAccountant: (SmoothSensitivityEvent, SampledGaussianEvent),
+    PureDpAccountant: (
+        GaussianEvent,
+        NoisyMaxGaussianEvent,
+        WinnerEvent,
+        ZCdpEvent,
+        SmoothSensitivityEvent,
+        SampledGaussianEvent,
+    ),
 }
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5

@@ -29,6 +29,7 @@ from pate.accounting.events import (
 from pate.accounting.pld.opposite_maxima import lowered_maximum, opposite_maxima, raised_maximum
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profile
 
 Array = NDArray[np.float64]
 
@@ -62,6 +63,12 @@ def _(event: GaussianEvent, epsilons: Array) -> Array:
 def _(event: WinnerEvent, epsilons: Array) -> Array:
     """The pair of its counts: at every epsilon there is a threshold on two of them that attains it."""
     return privacy_profile(GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
+
+
+@privacy_profile.register
+def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
+    """Amplification by Poisson sampling (docs/proofs/alternatives.md)."""
+    return _at_least_trivial(sampled_gaussian_profile(event, epsilons), epsilons)
 
 
 @privacy_profile.register

@@ -54,6 +54,13 @@ def test_partial_files_of_others_stay(tmp_path: Path) -> None:
     assert not any((tmp_path / name).exists() for name in own)
 
 
+def test_settings_that_a_killed_call_half_wrote_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / ".run.json.7.partial").write_text("{")
+    begun(tmp_path)
+    assert not (tmp_path / ".run.json.7.partial").exists()
+    assert (tmp_path / "data.sha256").exists()
+
+
 @pytest.mark.parametrize("name", ["data", "release"])
 def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(tmp_path: Path, name: str) -> None:
     folder = begun(tmp_path)

@@ -1,0 +1,9 @@
+"""What people would take in place of PATE, as entrants of a comparison: priced for the same unit, scored the same."""
+
+from pate.alternatives.all_records import AllRecords
+from pate.alternatives.alternative import Alternative
+from pate.alternatives.gradient_descent import DpGradientDescent
+from pate.alternatives.learning_rule import LearningRule
+from pate.alternatives.sgd import DpSgd
+
+__all__ = ["AllRecords", "Alternative", "DpGradientDescent", "DpSgd", "LearningRule"]

@@ -1,0 +1,77 @@
+"""Features that public inputs alone decide: principal directions of a public pool, nearly of one variance, length 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require, require_features, require_non_negative
+
+Array = NDArray[np.float64]
+
+_MOST_DIRECTIONS = 256
+_MOST_ROWS = 10_000
+_SMALLEST_VARIANCE = 1e-9  # of the largest
+_CONSTANT = 0.2  # the last feature, of every input
+_LENGTH = math.sqrt(1 - _CONSTANT * _CONSTANT)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicDirections:
+    """The principal directions of a public pool.
+
+    Formal guarantee: public inputs alone decide them.
+
+    Attributes:
+        center: `[d]`, the pool's mean.
+        directions: `[d, k]`, orthonormal, the widest first, at most 256.
+        variances: `[k]`, of the pool along them, > 0.
+    """
+
+    center: Array
+    directions: Array
+    variances: Array
+
+    @classmethod
+    def of(cls, public_inputs: Any) -> PublicDirections:
+        """Those of the first 10,000 public inputs.
+
+        Raises:
+            InvalidValue: inputs that are all alike.
+        """
+        rows = _flat(np.asarray(public_inputs[:_MOST_ROWS]))
+        center = rows.mean(axis=0)
+        rows = rows - center
+        wide = rows.shape[1] > len(rows)
+        variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
+        variances, vectors = variances[::-1][:_MOST_DIRECTIONS], vectors[:, ::-1][:, :_MOST_DIRECTIONS]
+        kept = variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)
+        require(bool(kept.any()), "public_inputs", "all alike", "at least two different inputs")
+        variances, vectors = variances[kept], vectors[:, kept]
+        if wide:
+            vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
+        return cls(center, vectors, variances)
+
+    def features(self, inputs: Any, *, ridge: float) -> Array:
+        """Features `[n, k + 1]` of length 1, a constant last.
+
+        Args:
+            inputs: `[n, …]`.
+            ridge: >= 0, in mean variances: 0 gives every direction the same variance, much of it leaves them as they
+                are.
+        """
+        require_non_negative("ridge", ridge)
+        spread = np.sqrt(self.variances + ridge * self.variances.mean())
+        found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        scaled = found * (_LENGTH / np.where(lengths > 0, lengths, 1))
+        return np.append(scaled, np.full((len(found), 1), _CONSTANT), axis=1)
+
+
+def _flat(inputs: NDArray[Any]) -> Array:
+    rows = require_features("inputs", inputs)
+    return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)

@@ -1,0 +1,266 @@
+"""Steps of DP-SGD: Opacus gives each record's gradient, clipped and added; sampling and noise are the house's own."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from pate.alternatives.group_gradients import NoisySum
+from pate.networks.device import one_thread
+from pate.validation import InvalidValue
+
+Array = NDArray[np.float64]
+
+_LARGEST_WEIGHT = 1e6
+_CHUNK_VALUES = 2**20  # of gradients of single records at once
+_AVERAGED = 0.5  # the last share of the steps
+_NORM_GROUPS = 8
+
+
+def require_opacus(name: str) -> None:
+    """Raises unless Opacus can be imported."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import opacus  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InvalidValue(f"method={name}: expected Opacus to be installed (pip install 'pate[opacus]')") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Records by group: one record a group is picked at random each time that the group takes part.
+
+    Attributes:
+        inputs: `[n, …]`, records of a group beside each other.
+        labels: `[n, L]`.
+        starts: the first record of each group, `[N]`.
+        sizes: their numbers of records, `[N]`.
+    """
+
+    inputs: Array
+    labels: Array
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Group:
+        """Sorts records by group."""
+        order = np.argsort(group_ids, kind="stable")
+        _, starts, sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
+        return cls(inputs[order], labels[order].astype(np.float64), starts, sizes)
+
+    def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """A Poisson sample of the groups, and of each a record: rows `[m]`.
+
+        Every group draws both of its numbers whether it takes part or not: what one group is moves no other's draws.
+        """
+        taken, picked = rng.random((2, len(self.starts)))
+        rows = self.starts + np.minimum((picked * self.sizes).astype(np.int64), self.sizes - 1)
+        return np.asarray(rows[taken < sampling_prob])
+
+
+class Made:
+    """A network that was trained."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+
+    @property
+    def weights(self) -> Array:
+        """Of a linear model, `[k, L]`."""
+        return next(self.network.parameters()).detach().numpy().T.copy()
+
+    def log_odds(self, inputs: Array) -> Array:
+        """`[m, L]`."""
+        with torch.no_grad(), one_thread():
+            return np.asarray(self.network(torch.from_numpy(np.ascontiguousarray(inputs))).numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """All settings of a training, public or released.
+
+    Attributes:
+        network: see `DpSgd`, like `hidden`, `num_steps` and `learning_rate`.
+        hidden: see above.
+        bias: log-odds of the prevalence, `[L]`.
+        clip: the greatest length of one record's gradient.
+        noise_multiplier: noise std over two clips.
+        sampling_prob: of each group in a step.
+        num_steps: how many.
+        rates: learning rates of the labels of a linear model, `[L]`.
+        learning_rate: of Adam.
+        seed: of the first weights.
+    """
+
+    network: str
+    hidden: int
+    bias: Array
+    clip: float
+    noise_multiplier: float
+    sampling_prob: float
+    num_steps: int
+    rates: Array
+    learning_rate: float
+    seed: int
+
+    def run(self, groups: Group, rng: np.random.Generator) -> Made:
+        """Trains a network; equal arguments give equal bytes.
+
+        Raises:
+            InvalidValue: the weights grew beyond all bounds.
+        """
+        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Opacus and torch on hooks and generators that are not used
+            torch.manual_seed(self.seed)
+            network = self._network(groups.inputs.shape[1:]).double()
+            self._descend(network, groups, rng)
+        return Made(network.eval())
+
+    def _descend(self, network: nn.Module, groups: Group, rng: np.random.Generator) -> None:
+        gradients = ClippedGradients(network, self.clip)
+        noisy, total = NoisySum(self.clip, self.noise_multiplier, len(groups.starts)), len(groups.starts)
+        optimizer = self._optimizer(gradients.parameters)
+        kept, mean = 0, torch.zeros(gradients.size, dtype=torch.float64)
+        for step in range(self.num_steps):
+            rows = groups.draw(self.sampling_prob, rng)
+            summed = gradients.summed(groups.inputs[rows], groups.labels[rows])
+            released = noisy.release(summed, rng) / (self.sampling_prob * total)
+            gradients.put(torch.from_numpy(released))
+            if self.network == "linear":
+                gradients.parameters[0].grad *= torch.from_numpy(self.rates)[:, None]  # type: ignore[operator]
+            optimizer.step()
+            weights = nn.utils.parameters_to_vector(gradients.parameters).detach()
+            if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                raise InvalidValue(
+                    f"method.learning_rate={self.learning_rate}: expected a smaller one, weights diverged"
+                )
+            if self.network != "linear" and step >= (1 - _AVERAGED) * self.num_steps:
+                mean, kept = mean + weights, kept + 1
+        if kept:
+            nn.utils.vector_to_parameters(mean / kept, gradients.parameters)
+        gradients.close()
+
+    def _optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        if self.network == "linear":
+            return torch.optim.SGD(parameters, lr=1.0)
+        return torch.optim.Adam(parameters, lr=self.learning_rate)
+
+    def _network(self, shape: tuple[int, ...]) -> nn.Module:
+        num_labels = len(self.bias)
+        if self.network == "linear":
+            return _Biased(nn.Linear(shape[0], num_labels, bias=False), self.bias)
+        if self.network == "mlp":
+            scale = _Scaled(math.sqrt(shape[0]))
+            layers = [scale, nn.Linear(shape[0], self.hidden), nn.Tanh(), nn.Linear(self.hidden, num_labels)]
+            return _Biased(nn.Sequential(*layers), self.bias)
+        return _Biased(_convolutions(shape, num_labels), self.bias)
+
+
+class ClippedGradients:
+    """Sums of clipped gradients of single records, by Opacus.
+
+    Attributes:
+        parameters: of the network.
+        size: their number of values.
+    """
+
+    def __init__(self, network: nn.Module, clip: float) -> None:
+        from opacus import GradSampleModule
+        from opacus.optimizers import DPOptimizer
+
+        self._module: Any = GradSampleModule(network, loss_reduction="sum")
+        self.parameters = list(network.parameters())
+        self.size = sum(parameter.numel() for parameter in self.parameters)
+        self._clipping: Any = DPOptimizer(
+            torch.optim.SGD(self.parameters, lr=0.0),
+            noise_multiplier=0.0,
+            max_grad_norm=clip,
+            expected_batch_size=None,
+            loss_reduction="sum",
+        )
+
+    def summed(self, inputs: Array, labels: Array) -> Array:
+        """The sum over records `[m, …]`, as one vector `[size]`; its sign is that of the loss's gradient."""
+        for parameter in self.parameters:
+            parameter.summed_grad = None  # type: ignore[attr-defined]
+        rows = max(1, _CHUNK_VALUES // self.size)
+        for first in range(0, len(inputs), rows):
+            logits = self._module(torch.from_numpy(inputs[first : first + rows]))
+            wanted = torch.from_numpy(labels[first : first + rows])
+            loss = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+            torch.autograd.backward(loss)
+            self._clipping.clip_and_accumulate()
+            self._clear()
+        found = [getattr(parameter, "summed_grad", None) for parameter in self.parameters]
+        if any(each is None for each in found):  # nobody takes part
+            return np.zeros(self.size)
+        return np.concatenate([each.detach().numpy().ravel() for each in found])  # type: ignore[union-attr]
+
+    def put(self, gradient: torch.Tensor) -> None:
+        """Gives a vector `[size]` to the parameters as their gradients."""
+        sizes = [parameter.numel() for parameter in self.parameters]
+        for parameter, part in zip(self.parameters, torch.split(gradient, sizes), strict=True):
+            parameter.grad = part.view_as(parameter).clone()
+
+    def close(self) -> None:
+        """Takes Opacus's hooks off the network."""
+        self._module.to_standard_module()
+        for parameter in self.parameters:
+            parameter.requires_grad_(False)
+
+    def _clear(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad_sample = None  # type: ignore[attr-defined]
+            parameter.grad = None
+
+
+class _Scaled(nn.Module):
+    """Inputs times a public number: features of length 1 become of width 1."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs * self.factor
+
+
+class _Biased(nn.Module):
+    """Log-odds of the prevalence, and what a network adds to them, at first nothing."""
+
+    def __init__(self, inner: nn.Module, bias: Array) -> None:
+        super().__init__()
+        self.inner = inner
+        self.prevalence = torch.from_numpy(bias).clone()
+        last = list(inner.modules())[-1]
+        for parameter in last.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.inner(inputs)
+        return added + self.prevalence
+
+
+def _convolutions(shape: tuple[int, ...], num_labels: int) -> nn.Module:
+    """Two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+        nn.GroupNorm(_NORM_GROUPS // 2, 16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.GroupNorm(_NORM_GROUPS, 32),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(512, num_labels),
+    )

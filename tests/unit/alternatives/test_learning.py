@@ -1,0 +1,109 @@
+"""Features, the rule for learning, gradients of groups, thresholds: against values worked out another way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pate.alternatives import LearningRule
+from pate.alternatives.group_gradients import GroupGradients, NoisySum
+from pate.alternatives.noisy_model import NoisyModel, expected_f1_threshold
+from pate.alternatives.public_features import PublicDirections
+from pate.validation import InvalidValue
+
+
+def pool(rows: int = 300, width: int = 6) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return (rng.normal(size=(rows, width)) * np.arange(1, width + 1)).astype(np.float32)
+
+
+def test_features_have_length_one_and_one_variance() -> None:
+    directions = PublicDirections.of(pool())
+    features = directions.features(pool(), ridge=0.0)
+    assert features.shape == (300, 7)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
+    spread = np.square(features[:, :-1]).mean(axis=0)
+    assert spread.max() / spread.min() < 1.5
+    wide = np.square(directions.features(pool(), ridge=1e6)[:, :-1]).mean(axis=0)
+    assert wide.max() / wide.min() > 5
+
+
+def test_wide_inputs_have_as_many_directions_as_rows_allow() -> None:
+    images = np.random.default_rng(0).random((20, 3, 8, 8)).astype(np.float32)
+    features = PublicDirections.of(images).features(images, ridge=0.0)
+    assert features.shape == (20, 20)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
+
+
+def test_a_pool_of_equal_inputs_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="public_inputs=all alike: expected"):
+        PublicDirections.of(np.ones((5, 3), np.float32))
+
+
+def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
+    directions, prevalence = PublicDirections.of(pool()), np.array([0.05, 0.3])
+    found = [LearningRule().schedule(directions, pool(), prevalence, rate) for rate in (1e-8, 1e-5, 1e-2)]
+    assert found[0].times.min() > found[1].times.min() > found[2].times.min()
+    assert found[0].error < found[1].error < found[2].error <= 2.0 * 1.001
+    assert all(10 <= each.num_steps <= 100 for each in found)
+
+
+def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
+    """Gradient descent on nothing but noise."""
+    rng, rule = np.random.default_rng(0), LearningRule()
+    directions, prevalence, rate = PublicDirections.of(pool()), np.array([0.2, 0.4]), 1e-4
+    schedule = rule.schedule(directions, pool(), prevalence, rate)
+    features = directions.features(pool(), ridge=schedule.ridge)
+    curvature = rule.clip_factor * prevalence * (1 - prevalence)
+    weights = np.zeros((400, 7, 2))
+    step = schedule.times / schedule.num_steps
+    second = features.T @ features / len(features)
+    for _ in range(schedule.num_steps):
+        noise = np.sqrt(rate * schedule.num_steps) * rng.normal(size=weights.shape)
+        weights += step * (noise - curvature * (second @ weights))
+    scores = np.einsum("nk,rkl->rnl", features[:, :-1], weights[:, :-1])
+    np.testing.assert_allclose(scores.var(axis=(0, 1)), schedule.noise_variance, rtol=0.35)
+
+
+def test_gradients_of_groups_are_those_of_a_loop() -> None:
+    rng = np.random.default_rng(3)
+    features, labels, ids = rng.normal(size=(50, 4)), rng.random((50, 3)) < 0.4, rng.integers(0, 20, 50)
+    weights, bias, clip = rng.normal(size=(4, 3)), rng.normal(size=3), 0.8
+    total = np.zeros((4, 3))
+    for group in np.unique(ids):
+        rows = ids == group
+        gradient = features[rows].T @ (labels[rows] - expit(features[rows] @ weights + bias)) / rows.sum()
+        total += gradient * min(1.0, clip / np.linalg.norm(gradient))
+    groups = GroupGradients.of(features, labels, ids)
+    np.testing.assert_allclose(groups.clipped_sum(weights, bias, clip), total)
+    shares = sorted(labels[ids == group].mean(axis=0).tolist() for group in np.unique(ids))
+    np.testing.assert_allclose(sorted(groups.label_shares().tolist()), shares)
+
+
+def test_noise_has_the_std_that_it_says() -> None:
+    noisy = NoisySum(0.5, 3.0, 1000)
+    drawn = noisy.release(np.zeros((200, 50)), np.random.default_rng(0))
+    assert drawn.std() == pytest.approx(noisy.std(10_000), rel=0.03)
+    assert noisy.std(10_000) == pytest.approx(3.0, rel=1e-5)
+
+
+def test_the_threshold_is_that_of_the_best_micro_f1_to_be_expected() -> None:
+    probabilities = np.random.default_rng(0).beta(0.4, 2, (400, 5))
+    threshold = expected_f1_threshold(probabilities)
+
+    def expected(cut: float) -> float:
+        said = probabilities >= cut
+        return float(2 * probabilities[said].sum() / (said.sum() + probabilities.sum()))
+
+    assert expected(threshold) == pytest.approx(max(expected(cut) for cut in np.unique(probabilities)))
+
+
+def test_probabilities_are_drawn_to_the_prevalence_by_their_noise() -> None:
+    bias = np.array([-2.0])
+    sure, unsure = (
+        NoisyModel(lambda inputs: inputs, bias, np.array([noise])).predict_proba(np.array([[3.0]]))
+        for noise in (0.0, 50.0)
+    )
+    assert sure[0, 0] == pytest.approx(expit(3.0))
+    assert expit(-2.0) < unsure[0, 0] < 0.3

@@ -1,0 +1,154 @@
+"""The alternatives as methods: calibrated, repeatable, refused in one line, beside PATE in one comparison."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, gaussian_epsilon
+from pate.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
+from pate.comparison import Bench, ComparisonPlan, compare, read_runs
+from pate.comparison.shared_data import SharedData
+from pate.data import Dataset
+from pate.pricing import Budget
+from pate.report import multilabel_metrics
+from pate.student import LinearStudent
+from pate.teachers import StackedEngine
+from pate.validation import InvalidValue
+from tests.e2e.small_run import NUM_QUERIES, SilentMonitor, small_dataset
+
+pytest.importorskip("opacus")
+GRADIENT = DpGradientDescent(name="dp_gd")
+LINEAR = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
+MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)
+
+
+def small_images() -> Dataset:
+    """The same labels, inputs as images of 4 x 4."""
+    data = small_dataset()
+    images = {
+        name: replace(part, inputs=np.tile(1 / (1 + np.exp(-part.inputs)), 2).reshape(-1, 1, 4, 4).astype(np.float32))
+        for name, part in (("private", data.private), ("public", data.public), ("test", data.test))
+    }
+    return replace(data, kind="images", **images)
+
+
+def bench(data: Dataset | None = None, folder: Path = Path("nowhere")) -> Bench:
+    made = data or small_dataset()
+    return Bench(SharedData.of(lambda: made, made), NUM_QUERIES, StackedEngine(), LinearStudent(), 0, folder)
+
+
+def budget(epsilon: float) -> Budget:
+    return Budget(target_epsilon=epsilon, target_delta=1e-5)
+
+
+def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
+    """The prevalence and all steps together: mu^2 adds."""
+    event = GRADIENT.event_for(2.0, num_groups=960)
+    assert isinstance(event, GaussianEvent)
+    assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
+    assert event.noise_multiplier <= 2.0
+    contender = GRADIENT.at(budget(3.0), bench())
+    noise = contender.parameters["noise_multiplier"]
+    assert gaussian_epsilon(1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
+
+
+@pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
+def test_a_kept_calibration_is_priced_again(method: Alternative) -> None:
+    contender = method.at(budget(3.0), bench())
+    again = method.at(budget(3.0), bench(), contender.parameters)
+    assert again.epsilon == contender.epsilon <= 3.0
+    with pytest.raises(InvalidValue, match="expected at most 3 once calibrated"):
+        method.at(budget(3.0), bench(), {"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
+def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
+    here = bench()
+    contender = method.at(budget(20.0), here)
+    said = [contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)]
+    assert (said[0] == said[1]).all()
+    assert (said[0] != said[2]).any()
+    true = here.dataset.test.labels
+    found = multilabel_metrics(said[0] >= 0.5, said[0], true)
+    chance = float(np.mean(true.mean(axis=0)))
+    assert found.mean_average_precision is not None
+    assert found.mean_average_precision > chance + 0.2
+
+
+@pytest.mark.slow
+def test_convolutions_learn_from_images() -> None:
+    here = bench(small_images())
+    method = DpSgd(name="cnn", network="cnn", batch_size=400, num_steps=15)
+    method.check(here)
+    model = method.at(budget(100.0), here).train(0).model
+    found = multilabel_metrics(
+        model.predict(here.dataset.test.inputs),
+        model.predict_proba(here.dataset.test.inputs),
+        here.dataset.test.labels,
+    )
+    assert (found.mean_average_precision or 0) > here.dataset.test.labels.mean() + 0.1
+
+
+def test_what_cannot_work_is_one_line() -> None:
+    with pytest.raises(InvalidValue, match="adjacency=add_remove: expected replace_one for dp_gd"):
+        replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
+    with pytest.raises(InvalidValue, match=r"method\.network=cnn: expected linear or mlp: the inputs are no images"):
+        replace(LINEAR, network="cnn").check(bench())
+
+
+@pytest.fixture
+def no_opacus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "opacus", None)
+    yield
+
+
+def test_without_opacus_a_line_says_what_to_install(no_opacus: None) -> None:
+    with pytest.raises(InvalidValue, match=r"^method=dp_sgd: expected Opacus to be installed \(pip install 'pate\[op"):
+        replace(LINEAR)
+    replace(GRADIENT)  # which does without
+
+
+@pytest.mark.parametrize("wrong", [{"network": "rnn"}, {"num_steps": 0}, {"learning_rate": 0.0}, {"clip_factor": -1.0}])
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=next(iter(wrong))):
+        replace(LINEAR, **wrong)
+
+
+def small_plan(*methods: Any, **changes: Any) -> ComparisonPlan:
+    values: dict[str, Any] = {
+        "load_dataset": small_dataset,
+        "methods": methods,
+        "engine": StackedEngine(),
+        "student": LinearStudent(),
+        "num_queries": NUM_QUERIES,
+        "target_delta": 1e-5,
+        "epsilons": (0.001, 30.0),
+        "seeds": (0,),
+        "accountant": RdpAccountant,
+        "num_workers": 1,
+    }
+    return ComparisonPlan(**(values | changes))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(tmp_path: Path) -> None:
+    wild = replace(MLP, name="wild", learning_rate=1e7)
+    compare(small_plan(GRADIENT, wild, AllRecords(name="all_records")), tmp_path / "all", SilentMonitor())
+    runs = {(run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")}
+    good, useless = runs["dp_gd", 30.0], runs["dp_gd", 0.001]
+    assert good.mean_average_precision is not None
+    assert good.priced_epsilon is not None and good.priced_epsilon <= 30.0
+    assert useless.mean_average_precision is None
+    assert useless.note.startswith("methods=dp_gd: expected to learn 0.")
+    assert runs["wild", 30.0].note.startswith("method.learning_rate=10000000.0: expected a smaller one")
+    ceiling, alone = runs["all_records", None], runs["all_records_model", None]
+    assert ceiling.mean_average_precision == alone.mean_average_precision
