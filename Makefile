@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 2
 unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each of which would compile all of pate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test-fast test check bench docs notebooks wheel clean
+.PHONY: help setup run compare test-fast test check bench audit docs notebooks wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
 
 bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+audit: $(STAMP) ## every price beside a lower bound by exact laws; fails where one is refuted or looser than recorded
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.tightness
 
 docs: $(STAMP) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

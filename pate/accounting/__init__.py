@@ -2,6 +2,7 @@
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency
+from pate.accounting.auto import AutoAccountant
 from pate.accounting.calibration import calibrate
 from pate.accounting.conversion import (
     gaussian_delta,
@@ -20,9 +21,11 @@ from pate.accounting.events import (
     NonPrivateEvent,
     NoOpEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
+    WinnerEvent,
     ZCdpEvent,
 )
 from pate.accounting.exact.accountant import ExactAccountant
@@ -40,6 +43,7 @@ __all__ = [
     "Accountant",
     "Adjacency",
     "ApproximateEvent",
+    "AutoAccountant",
     "BoundedRangeEvent",
     "BudgetExceeded",
     "ComposedEvent",
@@ -54,6 +58,7 @@ __all__ = [
     "NoisyMaxGaussianEvent",
     "NonPrivateEvent",
     "OneBitEvent",
+    "OpposedMaximaEvent",
     "PldAccountant",
     "PrivacyFilter",
     "PureDpAccountant",
@@ -64,6 +69,7 @@ __all__ = [
     "SelfComposedEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",
+    "WinnerEvent",
     "ZCdpAccountant",
     "ZCdpEvent",
     "ZCdpFilter",

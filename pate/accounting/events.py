@@ -1,10 +1,7 @@
 """Events: what a release costs, as immutable values that know no accountant and never see a vote.
 
-The rules that every event keeps:
-
 * An event is a function of public parameters only. Two releases with the same parameters have equal events.
-* An event states an upper bound for the adjacency under which its maker computed the sensitivity; composing
-  events made under different adjacencies has no meaning, and the ledger refuses it.
+* An event is an upper bound for one adjacency; a ledger refuses events that were made for another one.
 * Zero noise is a legitimate value and costs infinity; a negative one is an error.
 * An accountant that does not know an event raises; it never skips one.
 
@@ -189,6 +186,28 @@ class NoisyMaxGaussianEvent(LeafEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class OpposedMaximaEvent(NoisyMaxGaussianEvent):
+    """The same, priced by two maxima that move in opposite ways: never dearer. What gap selection makes now."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerEvent(LeafEvent):
+    """The index of the largest of several counts with Gaussian noise, where few of the counts move; no count is shown.
+
+    Attributes:
+        noise_multiplier: noise std / the most by which one count moves, >= 0.
+        num_moving: 1 where one count moves between neighbors, 2 where one falls and another one rises.
+    """
+
+    noise_multiplier: float
+    num_moving: int
+
+    def __post_init__(self) -> None:
+        require_non_negative("noise_multiplier", self.noise_multiplier)
+        require(self.num_moving in (1, 2), "num_moving", self.num_moving, "1 or 2")
+
+
+@dataclass(frozen=True, slots=True)
 class OneBitEvent(LeafEvent):
     """One released bit whose probability depends on an integer statistic.
 
@@ -209,9 +228,7 @@ class OneBitEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class SmoothSensitivityEvent(LeafEvent):
-    """A number released with Gaussian noise scaled to a smooth bound on its local sensitivity.
-
-    Infinite at orders a with a (1 - exp(-2 beta)) >= 1.
+    """A number released with Gaussian noise scaled to a smooth bound on its local sensitivity; infinite at high orders.
 
     Attributes:
         noise_multiplier: noise std / smooth sensitivity, >= 0; 0 costs infinity.
@@ -295,11 +312,7 @@ class SelfComposedEvent(Event):
 
 
 def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
-    """The parts of an event that have no parts, with how often each occurs.
-
-    Raises:
-        InvalidValue: something in the tree is not an event.
-    """
+    """The parts of an event that have no parts, with how often each occurs; raises for what is no event."""
     pending = [(event, count)]
     while pending:
         node, times = pending.pop()
@@ -322,19 +335,6 @@ def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
 def kinds_of(events: Iterable[object]) -> set[type]:
     """The different classes among many events; much faster than looking at each."""
     return set(map(type, events))
-
-
-def failure_probability(event: Event) -> float:
-    """The sum of the failure probabilities in an event: a part of delta that no noise can buy back."""
-    if isinstance(event, ApproximateEvent):
-        return event.failure_prob + failure_probability(event.event)
-    if isinstance(event, SelfComposedEvent):
-        return event.count * failure_probability(event.event)
-    if isinstance(event, ComposedEvent):
-        if all(issubclass(kind, LeafEvent) for kind in kinds_of(event.events)):
-            return 0.0
-        return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
-    return 0.0
 
 
 def _require_event(name: str, value: object) -> None:

@@ -19,8 +19,8 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
-    failure_probability,
 )
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_epsilon
 from pate.accounting.rdp import RdpAccountant, count_leaves
 from pate.accounting.renyi import pairs_apart

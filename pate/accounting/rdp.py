@@ -24,21 +24,25 @@ from pate.accounting.events import (
     NonPrivateEvent,
     NoOpEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
     SmoothSensitivityEvent,
+    WinnerEvent,
     ZCdpEvent,
-    failure_probability,
     kinds_of,
     leaves,
 )
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.renyi import (
     bounded_range_rdp,
     noisy_max_gaussian_rdp,
     one_bit_rdp,
+    opposed_maxima_rdp,
     pure_dp_rdp,
     smooth_sensitivity_rdp,
 )
 from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
+from pate.accounting.winner.renyi import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
 
 Array = NDArray[np.float64]
@@ -222,6 +226,10 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     NoisyMaxGaussianEvent: _one_by_one(
         lambda event, orders: noisy_max_gaussian_rdp(event.noise_multiplier, event.num_candidates, orders)
     ),
+    OpposedMaximaEvent: _one_by_one(
+        lambda event, orders: opposed_maxima_rdp(event.noise_multiplier, event.num_candidates, orders)
+    ),
+    WinnerEvent: _one_by_one(lambda event, orders: winner_rdp(event.noise_multiplier, event.num_moving, orders)),
     SmoothSensitivityEvent: _one_by_one(
         lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
     ),

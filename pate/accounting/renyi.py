@@ -98,6 +98,15 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
     smaller one does (docs/proofs/gap_selection.md). Never above a D**2 / 2 + log(num_candidates) / (a - 1), the
     bound of Corollary 9 of Zhu & Wang (2022), which serves alone where a * D is too large to integrate.
     """
+    return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=False)
+
+
+def opposed_maxima_rdp(noise_multiplier: float, num_candidates: int, orders: Array) -> Array:
+    """The same or less: the release is also dominated by two maxima that move by D / 2 in opposite ways."""
+    return _maximum_rdp(noise_multiplier, num_candidates, orders, opposed=True)
+
+
+def _maximum_rdp(noise_multiplier: float, num_candidates: int, orders: Array, *, opposed: bool) -> Array:
     if num_candidates == 1:
         return np.zeros_like(orders)
     if noise_multiplier == 0:
@@ -106,20 +115,22 @@ def noisy_max_gaussian_rdp(noise_multiplier: float, num_candidates: int, orders:
     bound = orders * (shift * shift / 2) + math.log(num_candidates) / (orders - 1)
     near = orders * shift <= _MAX_SHIFT
     if near.any():
-        grid_bound = _shifted_maximum_rdp(num_candidates - 1, shift, orders[near])
-        bound[near] = np.minimum(bound[near], grid_bound)
+        smallest = np.minimum(*_both_ways(num_candidates - 1, shift, orders[near]))
+        if opposed:
+            smallest = np.minimum(smallest, sum(_both_ways(num_candidates - 1, shift / 2, orders[near])))
+        bound[near] = np.minimum(bound[near], np.maximum(smallest / (orders[near] - 1), 0.0))
     return bound
 
 
-def _shifted_maximum_rdp(count: int, shift: float, orders: Array) -> Array:
-    """The smaller of D_a(M + D || M) and D_a(M || M + D), M the largest of `count` standard normals."""
+def _both_ways(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
+    """(a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift)."""
     low, high = -12 - orders * shift, 12 + orders * shift  # [A]
     points = low + np.linspace(0, 1, _GRID_SIZE)[:, None] * (high - low)  # [G, A]
     steps = (high - low) / (_GRID_SIZE - 1)
     moved, still = _log_density_of_maximum(points - shift, count), _log_density_of_maximum(points, count)
     forward = _log_integral(orders * moved - (orders - 1) * still, steps)
     backward = _log_integral(orders * still - (orders - 1) * moved, steps)
-    return np.maximum(np.minimum(forward, backward) / (orders - 1), 0.0)
+    return forward, backward
 
 
 def _log_density_of_maximum(x: Array, count: int) -> Array:

@@ -22,9 +22,10 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    WinnerEvent,
     ZCdpEvent,
-    failure_probability,
 )
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, count_leaves, rdp_curve
 from pate.validation import InvalidValue, require_count
@@ -116,6 +117,12 @@ def _(event: ZCdpEvent) -> float:
 def _(event: GaussianEvent) -> float:
     inverse = math.inf if event.noise_multiplier == 0 else 1 / event.noise_multiplier
     return inverse * inverse / 2
+
+
+@zcdp_rho.register
+def _(event: WinnerEvent) -> float:
+    """That of the counts: at high orders the winner costs no less."""
+    return event.num_moving * zcdp_rho(GaussianEvent(event.noise_multiplier))
 
 
 @zcdp_rho.register

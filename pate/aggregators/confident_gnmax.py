@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event
 from pate.aggregators.confident import ScreenedAggregator
-from pate.aggregators.gnmax import counts_event, draw_largest
+from pate.aggregators.gnmax import draw_largest, largest_event
 from pate.aggregators.histogram import Bits
 from pate.validation import require_count
 
@@ -21,7 +21,7 @@ class ConfidentGNMax(ScreenedAggregator):
 
     Formal guarantees:
         * The largest count moves by at most 1 under either adjacency: screening costs one bit a query.
-        * An answer costs what `GNMax` costs: a / noise_std**2 at order a for one vote a teacher under replace-one.
+        * An answer costs what `GNMax` costs.
         * Refused queries are charged like answered ones; `max_answers` bounds the answers beforehand.
 
     Attributes:
@@ -53,7 +53,7 @@ class ConfidentGNMax(ScreenedAggregator):
         return np.asarray(votes.max(axis=1))
 
     def _answer_event(self, *, num_labels: int, num_teachers: int) -> Event:
-        return counts_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
+        return largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
 
     def _draw_answers(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> Bits:
         return draw_largest(votes, noise_std=self.noise_std, rng=rng)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
+from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent, WinnerEvent
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.noisy_order import Values, largest_noisy
@@ -24,9 +24,10 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency
     return min(traded, num_labels)
 
 
-def counts_event(noise_std: float, max_votes: int, *, num_labels: int, adjacency: Adjacency) -> Event:
-    """The price of all counts of a query with Gaussian noise, and so of anything computed from them."""
-    return GaussianEvent(noise_std / squared_sensitivity(max_votes, num_labels=num_labels, adjacency=adjacency) ** 0.5)
+def largest_event(noise_std: float, max_votes: int, *, num_labels: int, adjacency: Adjacency) -> Event:
+    """The price of the label with the largest noisy count of a query: with more than one vote, that of all counts."""
+    moved = squared_sensitivity(max_votes, num_labels=num_labels, adjacency=adjacency)
+    return WinnerEvent(noise_std, moved) if max_votes == 1 else GaussianEvent(noise_std / moved**0.5)
 
 
 def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
@@ -40,10 +41,11 @@ class GNMax(PerQueryAggregator):
     """Releases, for each query, the label whose count + N(0, noise_std**2) is largest. Answers every query.
 
     Formal guarantees:
-        * Where no teacher votes for more than `max_votes` labels of a query, replace-one moves min(2 max_votes, L)
-          counts by 1 and add/remove min(max_votes, L), all in one direction; the label is a function of the noisy
-          counts, so at order a it costs that number times a / (2 noise_std**2): a / noise_std**2 for one vote a
-          teacher under replace-one.
+        * Where no teacher votes for more than one label of a query, replace-one moves one count up and one down and
+          add/remove moves one count. Only the winner is released, which costs about 0.65 times what the noisy counts
+          do: 0.65 a / noise_std**2 at order a under replace-one and half of it under add/remove (`WinnerEvent`).
+        * With `max_votes` labels a teacher, replace-one moves min(2 max_votes, L) counts by 1 and add/remove
+          min(max_votes, L), and the price is that of the noisy counts: the number times a / (2 noise_std**2).
         * Counts do not say how many labels a teacher voted for: whoever has the votes counts them by `counts_for`,
           which lets no teacher have more than `max_votes`; whoever has counts alone promises it. Counts that no such
           teachers can have cast are refused.
@@ -52,7 +54,7 @@ class GNMax(PerQueryAggregator):
         noise_std: standard deviation in votes, > 0.
         max_votes: the most labels that one teacher votes for, >= 1 and public.
 
-    Source: Papernot et al. 2018, Proposition 8; docs/proofs/gnmax.md.
+    Source: Papernot et al. 2018; docs/proofs/winner.md and gnmax.md.
 
     >>> votes = np.array([[90, 3, 7]])
     >>> GNMax(noise_std=2.0).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels
@@ -70,10 +72,10 @@ class GNMax(PerQueryAggregator):
         require_count("max_votes", self.max_votes)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The noisy counts of every query."""
+        """The winner of every query."""
         require_count("num_teachers", num_teachers)
         require_count("num_labels", num_labels)
-        one = counts_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
+        one = largest_event(self.noise_std, self.max_votes, num_labels=num_labels, adjacency=self.adjacency)
         return SelfComposedEvent(one, require_count("num_queries", num_queries, minimum=0))
 
     def scaled(self, factor: float) -> GNMax:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent
+from pate.accounting import Adjacency, Event, SelfComposedEvent, WinnerEvent
 from pate.aggregators.aggregator import InputForm
 from pate.aggregators.expected.expected_release import NUM_QUERIES
 from pate.aggregators.histogram import Bits
@@ -41,8 +41,8 @@ class PowersetGNMax(TeacherVotesAggregator):
     of noise on each.
 
     Formal guarantees:
-        * A teacher votes for exactly one set. Replace-one moves two counts by 1 and costs a / noise_std**2 at order a,
-          add/remove one count and half of it, whatever L is.
+        * A teacher votes for exactly one set. Replace-one moves two counts by 1, add/remove one, and only the winner is
+          released: about 0.65 a / noise_std**2 at order a, or half of it, whatever L is (`WinnerEvent`).
 
     Edge cases: seen sets win only where enough teachers agree on every label; the maximum over 2**40 unseen sets is
     about 7 noise_std.
@@ -51,7 +51,7 @@ class PowersetGNMax(TeacherVotesAggregator):
         noise_std: standard deviation in votes, > 0.
         max_size: the largest set that competes, >= 1 and public; None for all.
 
-    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/gnmax.md.
+    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/winner.md and gnmax.md.
 
     >>> votes = np.array([[[True, True, False]], [[True, True, False]], [[True, False, True]]])
     >>> aggregator = PowersetGNMax(noise_std=0.1)
@@ -71,12 +71,13 @@ class PowersetGNMax(TeacherVotesAggregator):
             require_count("max_size", self.max_size)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The noisy counts of all sets, for every query."""
+        """The winner of every query."""
         require_count("num_labels", num_labels)
         require_count("num_teachers", num_teachers)
         moved = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
-        one = GaussianEvent(self.noise_std / moved**0.5)
-        return SelfComposedEvent(one, require_count("num_queries", num_queries, minimum=0))
+        return SelfComposedEvent(
+            WinnerEvent(self.noise_std, moved), require_count("num_queries", num_queries, minimum=0)
+        )
 
     @property
     def max_labels(self) -> int | None:

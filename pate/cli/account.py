@@ -30,6 +30,7 @@ from pate.pricing import (
     accounts_left,
     certify_stability_test,
     cheapest_accountant,
+    lower_bound_of,
     plan_hits,
     plan_release,
     quote_release,
@@ -37,6 +38,7 @@ from pate.pricing import (
     suggest,
 )
 from pate.validation import InvalidValue, require, require_choice
+from pate.verification import LowerBound
 from pate.votes.vote_files import ImportedVotes, read_sets
 
 
@@ -88,7 +90,15 @@ def _quote(config: DictConfig) -> Quote:
         accounts=() if config.ledger is None else accounts_left(config.ledger, release, budget),
         cheapest=cheapest_accountant(release, budget, known),
         suggestion=suggestion,
+        at_least=_at_least(config, release, budget),
     )
+
+
+def _at_least(config: DictConfig, release: PricedRelease, budget: Budget) -> LowerBound | None:
+    """What neighbors show that epsilon is at least, where that is asked for."""
+    if not config.lower_bound or release.shape.num_queries == 0:
+        return None
+    return lower_bound_of(release.aggregator, release.shape, budget.target_delta)
 
 
 def _accountants(names: tuple[str, ...], allowed: list[str]) -> dict[str, Callable[[], Accountant]]:

@@ -57,6 +57,8 @@ def _headline(quote: Quote) -> Text:
     bound = "no guarantee: epsilon is infinite"
     if math.isfinite(quote.epsilon):
         bound = f"epsilon <= {_epsilon(quote.epsilon)}"
+        if quote.at_least is not None:
+            bound += f", at least {math.floor(1000 * quote.at_least.epsilon) / 1000:g}"
     return Text.assemble((bound, "bold green"), f" at delta = {format_delta(quote.delta)}, {quote.adjacency}")
 
 
@@ -75,7 +77,8 @@ def _release_rows(quote: Quote) -> list[tuple[str, Text]]:
 
 def _price_rows(quote: Quote) -> list[tuple[str, Text]]:
     orders = "" if quote.num_orders is None else f", the best of {quote.num_orders} orders is {quote.best_order:.3f}"
-    rows = [("accountant", Text(f"{quote.accountant}{orders}"))]
+    whose = "" if quote.won_by is None else f", here that of {quote.won_by}"
+    rows = [("accountant", Text(f"{quote.accountant}{orders}{whose}"))]
     if (best := quote.cheapest) is not None and best.epsilon is not None:
         better = best.accountant != quote.accountant and best.epsilon < quote.epsilon
         take = f"accountant={best.accountant}, by which it costs {_epsilon(best.epsilon)}" if better else "this one"
@@ -194,7 +197,7 @@ def _cells(price: AccountantPrice, best: float | None) -> list[Text]:
     epsilon = "-" if price.epsilon is None else _epsilon(price.epsilon)
     orders = "-" if price.num_orders is None else str(price.num_orders)
     order = "-" if price.best_order is None else f"{price.best_order:.3f}"
-    note = Text(price.reason or "", style="dim")
+    note = Text(price.reason or ("" if price.won_by is None else f"that of {price.won_by}"), style="dim")
     style = "bold" if price.epsilon is not None and price.epsilon == best else ""
     return [Text(price.accountant), Text(epsilon, style=style), Text(orders), Text(order), note]
 

@@ -80,6 +80,7 @@ class AccountConfig(SharedConfig):
         votes: a file of public or synthetic votes, to plan a session of charged calls on.
         prior: a file of the sets of labels that such votes are compared with.
         num_private: private groups, where they are known: what teachers are dealt, and what delta is held against.
+        lower_bound: search neighbors whose exact laws show what epsilon is at least.
         suggest: search teachers and queries for the best release at the target.
         format: text or json.
     """
@@ -93,6 +94,7 @@ class AccountConfig(SharedConfig):
     votes: str | None = None
     prior: str | None = None
     num_private: int | None = None
+    lower_bound: bool = False
     suggest: bool = False
     format: str = "text"
 

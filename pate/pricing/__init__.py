@@ -7,6 +7,7 @@ from pate.pricing.certified_test import certify_stability_test
 from pate.pricing.expected_release import Expectation, expectation, expected_release
 from pate.pricing.guard import require_useful
 from pate.pricing.hit_plan import HitPlan, plan_hits
+from pate.pricing.lower_bound import lower_bound_of
 from pate.pricing.priced_release import PricedRelease, plan_release
 from pate.pricing.query_count import largest_num_queries
 from pate.pricing.quote import AccountantPrice, Quote, cheapest_accountant, quote_release
@@ -38,6 +39,7 @@ __all__ = [
     "expectation",
     "expected_release",
     "largest_num_queries",
+    "lower_bound_of",
     "plan_hits",
     "plan_release",
     "quote_release",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pate.accounting import Accountant, Event, RdpAccountant
-from pate.accounting.events import failure_probability
+from pate.accounting import Accountant, AutoAccountant, Event, RdpAccountant
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.rdp import count_leaves
 from pate.aggregators import Aggregator, StableTopK
 from pate.files.strict_json import plain
@@ -19,8 +19,9 @@ from pate.pricing.hit_plan import HitPlan
 from pate.pricing.priced_release import PricedRelease
 from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
+from pate.verification.tightness import LowerBound
 
-_BY_STEPS = ("exact",)
+_BY_STEPS = ("exact", "auto")
 _FEW_STEPS = 64
 
 
@@ -34,6 +35,7 @@ class AccountantPrice:
         num_orders: of the Renyi accountant.
         best_order: of the Renyi accountant: where the epsilon is attained.
         reason: why there is no epsilon.
+        won_by: of the auto accountant: whose figure it is.
     """
 
     accountant: str
@@ -41,6 +43,7 @@ class AccountantPrice:
     num_orders: int | None = None
     best_order: float | None = None
     reason: str | None = None
+    won_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Quote:
         cheapest: the accountant to take; None where nobody asked.
         suggestion: the numbers of teachers and queries that would tell most, where that was asked.
         accounts: what is left for each data set of a ledger, and what it buys.
+        won_by: whose figure the auto accountant's is; None for the others.
+        at_least: a lower bound on every sound epsilon, where that was asked for and found.
     """
 
     epsilon: float
@@ -90,6 +95,8 @@ class Quote:
     cheapest: AccountantPrice | None = None
     suggestion: Suggestion | None = None
     accounts: tuple[AccountLeft, ...] = ()
+    won_by: str | None = None
+    at_least: LowerBound | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The values as JSON has them: an infinite price is a string."""
@@ -138,6 +145,7 @@ def quote_release(
         plain_epsilon=_plain_epsilon(release, budget),
         expected=_expected(release),
         doubts=release.doubts,
+        won_by=price.won_by,
         **_gaps(release),
     )
 
@@ -145,6 +153,9 @@ def quote_release(
 def _chosen_price(release: PricedRelease, budget: Budget) -> AccountantPrice:
     """The price that is known, with the orders behind it."""
     accountant = budget.accountant()
+    if isinstance(accountant, AutoAccountant):
+        won_by = accountant.compose(release.event).winner(budget.target_delta)
+        return AccountantPrice(accountant.name, release.epsilon, won_by=won_by)
     if not isinstance(accountant, RdpAccountant):
         return AccountantPrice(accountant.name, release.epsilon)
     best = accountant.compose(release.event).best_order(budget.target_delta)
@@ -162,7 +173,9 @@ def _price_or_reason(name: str, make: Callable[[], Accountant], event: Event, de
         return AccountantPrice(name, reason=f"needs the package {error.name}, which is not installed")
     if isinstance(spent, RdpAccountant):
         return AccountantPrice(spent.name, epsilon, len(spent.orders), spent.best_order(delta))
-    return AccountantPrice(spent.name, epsilon)
+    return AccountantPrice(
+        spent.name, epsilon, won_by=spent.winner(delta) if isinstance(spent, AutoAccountant) else None
+    )
 
 
 def _expected(release: PricedRelease) -> Expectation | None:

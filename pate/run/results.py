@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pate import __version__
 from pate.accounting import Adjacency
-from pate.accounting.events import failure_probability
+from pate.accounting.failure_probability import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.files.published_fields import published_fields

@@ -15,10 +15,12 @@ from pate.verification.divergences import (
 from pate.verification.exact import verify, verify_distributions
 from pate.verification.neighbors import Neighbors, all_histograms, neighbors
 from pate.verification.samples import SampleVerdict, verify_samples
+from pate.verification.tightness import LowerBound, lower_bound
 from pate.verification.verdict import PriceRefuted, Verdict, WorstPair
 
 __all__ = [
     "Claim",
+    "LowerBound",
     "Neighbors",
     "PriceRefuted",
     "SampleVerdict",
@@ -31,6 +33,7 @@ __all__ = [
     "largest_log_ratio",
     "largest_range",
     "largest_renyi",
+    "lower_bound",
     "neighbors",
     "renyi",
     "trimmed",

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.histogram import histogram
-from pate.votes.moment_votes import MomentVotes
 from pate.votes.vote_limit import limited
+
+if TYPE_CHECKING:
+    from pate.votes.moment_votes import MomentVotes
 
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]

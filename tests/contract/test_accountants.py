@@ -14,6 +14,7 @@ import pate.accounting
 from pate.accounting import (
     Accountant,
     ApproximateEvent,
+    AutoAccountant,
     BoundedRangeEvent,
     ComposedEvent,
     Event,
@@ -23,6 +24,7 @@ from pate.accounting import (
     NonPrivateEvent,
     NoOpEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PldAccountant,
     PureDpAccountant,
     PureDpEvent,
@@ -30,6 +32,7 @@ from pate.accounting import (
     SampledGaussianEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
+    WinnerEvent,
     ZCdpAccountant,
     ZCdpEvent,
     gaussian_delta,
@@ -38,7 +41,7 @@ from pate.accounting import (
 from pate.accounting.events import LeafEvent, leaves
 from pate.validation import InvalidValue
 
-ACCOUNTANTS = (RdpAccountant, ExactAccountant, PldAccountant, ZCdpAccountant, PureDpAccountant)
+ACCOUNTANTS = (RdpAccountant, ExactAccountant, PldAccountant, ZCdpAccountant, PureDpAccountant, AutoAccountant)
 UNFINISHED: set[type[Accountant]] = set()
 """Exported, but not through this suite yet; whoever finishes one moves it up."""
 
@@ -51,6 +54,9 @@ EVENTS: tuple[Event, ...] = (
     ApproximateEvent(BIT, 1e-7),
     SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(GaussianEvent(20.0), 1e-8))), 3),
     NoisyMaxGaussianEvent(20.0, num_candidates=5),
+    OpposedMaximaEvent(20.0, num_candidates=5),
+    WinnerEvent(20.0, 1),
+    WinnerEvent(8.0, 2),
     ZCdpEvent(0.01),
     SmoothSensitivityEvent(20.0, 1e-3),
     SampledGaussianEvent(20.0, 0.3),
@@ -58,7 +64,14 @@ EVENTS: tuple[Event, ...] = (
 REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
     ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent, SampledGaussianEvent),
     ZCdpAccountant: (SmoothSensitivityEvent, SampledGaussianEvent),
-    PureDpAccountant: (GaussianEvent, NoisyMaxGaussianEvent, ZCdpEvent, SmoothSensitivityEvent, SampledGaussianEvent),
+    PureDpAccountant: (
+        GaussianEvent,
+        NoisyMaxGaussianEvent,
+        WinnerEvent,
+        ZCdpEvent,
+        SmoothSensitivityEvent,
+        SampledGaussianEvent,
+    ),
 }
 """Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
@@ -210,6 +223,8 @@ EXTREMES = (
     PureDpEvent(1e308),
     GaussianEvent(1e308),
     NoisyMaxGaussianEvent(1e308, 3),
+    WinnerEvent(1e308, 2),
+    WinnerEvent(1e-3, 2),
     NoisyMaxGaussianEvent(3.0, 2**40),
     NoisyMaxGaussianEvent(1e154, 2**62),
     SmoothSensitivityEvent(1.0, 800.0),

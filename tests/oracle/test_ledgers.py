@@ -29,6 +29,8 @@ from pate.validation import InvalidValue
 FOLDER = Path(__file__).parent / "ledgers"
 TOTALS = json.loads((FOLDER / "totals.json").read_text())
 KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
+LATER_KINDS = {"OpposedMaximaEvent", "WinnerEvent"}
+"""Of which these ledgers, never written again, hold none."""
 ACCOUNTANTS = {
     kind.name: kind for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant)
 }
@@ -80,7 +82,8 @@ def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> 
     texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):
-        assert all(f'"kind": "{kind}"' in texts[name] + texts["infinite"] + texts["sampled"] for kind in KEPT_KINDS)
+        held = texts[name] + texts["infinite"] + texts["sampled"]
+        assert all(f'"kind": "{kind}"' in held for kind in KEPT_KINDS.keys() - LATER_KINDS)
     assert '"inf"' in texts["infinite"]
     assert '"-inf"' in texts["infinite"]
     assert {json.loads(text.splitlines()[0])["adjacency"] for text in texts.values()} == {"replace_one", "add_remove"}

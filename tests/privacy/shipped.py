@@ -150,6 +150,9 @@ CASES = (
     _top_k(OneShotTopK, epsilon=2.0),
     _top_k(JointTopK, epsilon=2.0, tightness=0.6),
     _top_k(PermuteAndFlipJointTopK, epsilon=2.0, tightness=0.6),
+    _top_k(JointTopK, k=1, min_labels=2, epsilon=2.5, tightness=0.6),
+    _top_k(PermuteAndFlipJointTopK, k=1, min_labels=2, epsilon=2.5, tightness=0.6),
+    _top_k(CanonicalTopK, k=1, min_labels=2, epsilon=2.5, tightness=0.6),
     *(_top_k(CanonicalTopK, epsilon=2.0, noise=noise, tightness=0.45) for noise in UNIT_NOISES),
     _top_k(LipschitzTopK, epsilon=2.0),
     replace(

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from pate.accounting.exact.discretized_loss import discretized_loss
 from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, ShiftedMaximum, Span, probabilities
 from pate.accounting.exact.loss_grid import LossGrid, Shift
+from pate.accounting.exact.winner_step import WinnerStep
+from pate.accounting.winner.tree import Winner
 
 Array = NDArray[np.float64]
 CompositionStep = Callable[[Array], Array]
@@ -49,6 +51,11 @@ def _(pairs: Span, grid: LossGrid, *, negligible: float) -> CompositionStep:
 @composition_step.register
 def _(pairs: ShiftedMaximum, grid: LossGrid, *, negligible: float) -> CompositionStep:
     return _ContinuousPairStep(grid, pairs, negligible)
+
+
+@composition_step.register
+def _(pairs: Winner, grid: LossGrid, *, negligible: float) -> CompositionStep:
+    return WinnerStep(grid, pairs, negligible)
 
 
 class _PairsStep:

@@ -24,8 +24,11 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    WinnerEvent,
 )
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.winner.cover import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from pate.accounting.winner.tree import Winner, winner_pairs
 from pate.validation import InvalidValue
 
 Array = NDArray[np.float64]
@@ -109,7 +112,7 @@ class ShiftedMaximum:
         return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
 
 
-DominatingPairs = Box | Span | ShiftedMaximum
+DominatingPairs = Box | Span | ShiftedMaximum | Winner
 
 
 def probabilities(up: float, down: float) -> tuple[float, float]:
@@ -152,6 +155,13 @@ def _(event: NoisyMaxGaussianEvent) -> DominatingPairs | None:
     if event.num_candidates == 1:
         return None
     return ShiftedMaximum(event.num_candidates - 1, 2 / event.noise_multiplier)
+
+
+@_pairs_of.register
+def _(event: WinnerEvent) -> DominatingPairs:
+    if not SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
+        return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
+    return winner_pairs(event.noise_multiplier, event.num_moving)
 
 
 @_pairs_of.register

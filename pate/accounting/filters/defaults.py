@@ -18,14 +18,19 @@ FilterMaker = Callable[[float, float], FilterRule]
 FILTERS: dict[str, type[FilterRule]] = {
     made.name: made for made in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)
 }
-_OF_ACCOUNTANT: dict[str, type[FilterRule]] = {"zcdp": ZCdpFilter, "exact": GaussianOrRenyi, "pld": GaussianOrRenyi}
+_OF_ACCOUNTANT: dict[str, type[FilterRule]] = {
+    "zcdp": ZCdpFilter,
+    "exact": GaussianOrRenyi,
+    "pld": GaussianOrRenyi,
+    "auto": GaussianOrRenyi,
+}
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
     """The filter that costs the least beside an accountant's totals.
 
     Args:
-        accountant: zCDP has its own filter; the exact and the PLD accountant have the Gaussian filter where the first
+        accountant: zCDP has its own filter; exact, PLD and auto have the Gaussian filter where the first
             event of a data set is Gaussian; whatever else counts by Renyi's.
     """
     return _OF_ACCOUNTANT.get(accountant.name, RenyiFilter)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pate.accounting.conversion import gaussian_epsilon
-from pate.accounting.events import Event, GaussianEvent, NoOpEvent, failure_probability
+from pate.accounting.events import Event, GaussianEvent, NoOpEvent, WinnerEvent
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.filters.privacy_filter import FilterRule, PrivacyFilter
 from pate.accounting.filters.renyi import RenyiFilter
 from pate.accounting.rdp import count_leaves
 from pate.validation import InvalidValue
 
 _ROUNDING = 1e-9
+_COUNTED = (GaussianEvent, WinnerEvent, NoOpEvent)
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,15 @@ class GaussianFilter(PrivacyFilter):
             InvalidValue: a part that is not Gaussian.
         """
         spent = count_leaves(event)
-        if unknown := [kind.__name__ for kind in spent if kind not in (GaussianEvent, NoOpEvent)]:
+        if unknown := [kind.__name__ for kind in spent if kind not in _COUNTED]:
             rule = "GaussianEvent alone, which this ledger's filter counts; filter=RenyiFilter counts others too"
             raise InvalidValue(f"event={unknown[0]}: expected {rule}")
-        gaussians: Any = zip(*spent.get(GaussianEvent, ([], [])), strict=True)
+        counted: list[Any] = [pair for kind in _COUNTED[:2] for pair in zip(*spent.get(kind, ([], [])), strict=True)]
         return math.fsum(
-            math.inf if leaf.noise_multiplier == 0 else times / leaf.noise_multiplier / leaf.noise_multiplier
-            for leaf, times in gaussians
+            math.inf
+            if leaf.noise_multiplier == 0
+            else times * getattr(leaf, "num_moving", 1) / leaf.noise_multiplier / leaf.noise_multiplier
+            for leaf, times in counted
         )
 
     def epsilon(self, amount: float) -> float:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from pate.accounting.events import Event, failure_probability, leaves
+from pate.accounting.events import Event, leaves
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_dp import pure_epsilon
 from pate.validation import InvalidValue, require, require_non_negative, require_positive, require_probability
 

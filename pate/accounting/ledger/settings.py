@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.adjacency import Adjacency
+from pate.accounting.auto import AutoAccountant
 from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.filters import FilterMaker, FilterRule, default_filter, filter_from_json
 from pate.accounting.ledger.file import first_line
@@ -21,7 +22,8 @@ from pate.accounting.zcdp import ZCdpAccountant
 from pate.validation import require, require_choice, require_positive, require_probability
 
 _ACCOUNTANTS: dict[str, type[Accountant]] = {
-    kind.name: kind for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant)
+    kind.name: kind
+    for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant, AutoAccountant)
 }
 
 

@@ -9,7 +9,6 @@ dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import singledispatch
 
 import numpy as np
@@ -23,18 +22,16 @@ from pate.accounting.events import (
     LeafEvent,
     NoisyMaxGaussianEvent,
     OneBitEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
+    WinnerEvent,
 )
+from pate.accounting.pld.opposite_maxima import lowered_maximum, opposite_maxima, raised_maximum
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profile
 
 Array = NDArray[np.float64]
-
-_MOST_SIZES = 64
-_BISECTIONS = 70
-_FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
-_FARTHEST_OF_ALL = 1e100  # its square is a number; for shifts so small that no place has a loss
 
 
 @singledispatch
@@ -60,6 +57,12 @@ def _(event: GaussianEvent, epsilons: Array) -> Array:
     mu = 1 / event.noise_multiplier
     near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
     return _at_least_trivial(ndtr(near) - np.exp(epsilons + log_ndtr(far)), epsilons)
+
+
+@privacy_profile.register
+def _(event: WinnerEvent, epsilons: Array) -> Array:
+    """The pair of its counts: at every epsilon there is a threshold on two of them that attains it."""
+    return privacy_profile(GaussianEvent(event.noise_multiplier / event.num_moving**0.5), epsilons)
 
 
 @privacy_profile.register
@@ -99,55 +102,36 @@ def _(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
 
     A maximum of more normals moves no slower, so a block of sizes is covered by its largest on either side.
     """
+    return _maximum_profile(event, epsilons, most_blocks=64, opposed=False)
+
+
+@privacy_profile.register
+def _(event: OpposedMaximaEvent, epsilons: Array) -> Array:
+    """The smallest of three: both maxima may also move by half as much each, in opposite ways."""
+    return _maximum_profile(event, epsilons, most_blocks=20, opposed=True)
+
+
+def _maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array, *, most_blocks: int, opposed: bool) -> Array:
     n = event.num_candidates
     if n == 1:
         return _at_least_trivial(np.zeros_like(epsilons), epsilons)
     shift = 2 / event.noise_multiplier
     profile, first = np.zeros_like(epsilons), 1
-    for size in _block_sizes(n - 1):
-        above = _raised_maximum(first + size - 1, shift, epsilons)
-        below = _lowered_maximum(n - first, shift, epsilons)
-        np.maximum(profile, convex_minorant(np.exp(epsilons), np.minimum(above, below)), out=profile)
+    for size in _block_sizes(n - 1, most_blocks):
+        last = first + size - 1
+        least = np.minimum(raised_maximum(last, shift, epsilons), lowered_maximum(n - first, shift, epsilons))
+        if opposed:
+            least = np.minimum(least, opposite_maxima(last, n - first, shift / 2, epsilons))
+        np.maximum(profile, convex_minorant(np.exp(epsilons), least), out=profile)
         first += size
     return _at_least_trivial(profile, epsilons)
 
 
-def _block_sizes(total: int) -> list[int]:
-    """Nearly equal sizes of at most 64 blocks, without listing what is in them."""
-    number = min(total, _MOST_SIZES)
+def _block_sizes(total: int, most_blocks: int) -> list[int]:
+    """Nearly equal sizes of that many blocks at most, without listing what is in them."""
+    number = min(total, most_blocks)
     size, larger = divmod(total, number)
     return [size + 1] * larger + [size] * (number - larger)
-
-
-def _raised_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M + shift against M, M the largest of `count` standard normals."""
-
-    def loss(t: Array) -> Array:
-        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(t - shift) - log_ndtr(t)))
-
-    t = _root(loss, epsilons, shift)
-    return np.asarray(np.exp(epsilons) * np.expm1(count * log_ndtr(t)) - np.expm1(count * log_ndtr(t - shift)))
-
-
-def _lowered_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """The hockey stick of M - shift against M."""
-
-    def loss(t: Array) -> Array:
-        return np.asarray(t * shift - shift * shift / 2 + (count - 1) * (log_ndtr(shift - t) - log_ndtr(-t)))
-
-    t = -_root(loss, epsilons, shift)
-    return np.asarray(np.exp(count * log_ndtr(t + shift)) - np.exp(epsilons + count * log_ndtr(t)))
-
-
-def _root(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
-    """Where a rising function of the noise meets its targets, by bisection; an error there costs its square."""
-    farthest = min((float(np.abs(targets).max()) + shift * shift) / shift + shift + _FARTHEST, _FARTHEST_OF_ALL)
-    low, high = np.full_like(targets, -farthest), np.full_like(targets, farthest)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        before = rising(middle) < targets
-        low, high = np.where(before, middle, low), np.where(before, high, middle)
-    return (low + high) / 2
 
 
 def _at_least_trivial(profile: Array, epsilons: Array) -> Array:

@@ -12,8 +12,8 @@ from pate.accounting import (
     Adjacency,
     BoundedRangeEvent,
     Event,
-    NoisyMaxGaussianEvent,
     NoOpEvent,
+    OpposedMaximaEvent,
     PureDpEvent,
 )
 from pate.mechanisms.noise.argmax_distributions import (
@@ -51,7 +51,7 @@ class GapSelection:
     can move in opposite ways:
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
-        * gaussian: `NoisyMaxGaussianEvent`; far from a Gaussian release of sensitivity 1, which is a false price.
+        * gaussian: `OpposedMaximaEvent`; far from a Gaussian release of sensitivity 1, which is a false price.
         * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
         * k is drawn from exactly this distribution, however small a probability is (docs/proofs/floats.md).
 
@@ -184,7 +184,7 @@ _SELECTION_NOISES = {
     ),
     "gaussian": _SelectionNoise(
         distribution=gaussian_argmax,
-        event=lambda s: NoisyMaxGaussianEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
+        event=lambda s: OpposedMaximaEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
     ),
     "laplace": _SelectionNoise(distribution=laplace_argmax, event=_pure_dp_event),
     "exponential": _SelectionNoise(distribution=exponential_argmax, event=_pure_dp_event),

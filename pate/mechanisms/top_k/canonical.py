@@ -35,8 +35,9 @@ class CanonicalTopK(TopKMechanism):
     The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
     of the k best, the k-th count stands in for the missing one.
 
-    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). Gumbel
-    noise has this as bounded range; the other kinds are pure DP.
+    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove), and by
+    max(gamma, 1 - gamma) times that for one index and for all but one, where the noise is as much smaller. Gumbel noise
+    has this as bounded range; the other kinds are pure DP.
 
     Attributes:
         gamma: in [0, 1].
@@ -63,10 +64,12 @@ class CanonicalTopK(TopKMechanism):
         require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
         bounded_range_of(self.epsilon, self.rho)
 
-    @property
-    def weight(self) -> float:
-        """By what a loss is multiplied."""
-        return bounded_range_of(self.epsilon, self.rho) / self.adjacency.gap_sensitivity
+    def weight_for(self, num_counts: int) -> float:
+        """By what a loss is multiplied, for d = `num_counts` counts; never above price / range."""
+        price = bounded_range_of(self.epsilon, self.rho)
+        share = max(self.gamma, 1 - self.gamma) if self.k in (1, num_counts - 1) else 1.0
+        weight = price / (self.adjacency.gap_sensitivity * share)
+        return weight if share in (0.5, 1.0) else math.nextafter(math.nextafter(weight, 0.0), 0.0)
 
     @property
     def event(self) -> Event:
@@ -94,7 +97,9 @@ class CanonicalTopK(TopKMechanism):
         sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
         order, falling = falling_order(counts[None])
         distribution = (
-            largest_distribution(-self.weight * classes.losses(falling, self.gamma)[0], sizes, UNIT_NOISES[self.noise])
+            largest_distribution(
+                -self.weight_for(d) * classes.losses(falling, self.gamma)[0], sizes, UNIT_NOISES[self.noise]
+            )
             / sizes
         )
         pairs = zip(classes.first.tolist(), classes.high.tolist(), strict=True)
@@ -116,8 +121,8 @@ class CanonicalTopK(TopKMechanism):
         if self.noise != "gumbel":
             return self._everything(falling)
         if self.gamma < 1:
-            return CanonicalClasses.likely(falling[0], self.k, weight=self.weight, gamma=self.gamma)
-        least = falling[0, self.k - 1] - (NEGLIGIBLE + self.k * math.log(num_ranks)) / self.weight
+            return CanonicalClasses.likely(falling[0], self.k, weight=self.weight_for(num_ranks), gamma=self.gamma)
+        least = falling[0, self.k - 1] - (NEGLIGIBLE + self.k * math.log(num_ranks)) / self.weight_for(num_ranks)
         return CanonicalClasses.by_worst(num_ranks, self.k).up_to(int((falling[0] >= least).sum()))
 
     def _everything(self, falling: Counts) -> CanonicalClasses:
@@ -130,7 +135,7 @@ class CanonicalTopK(TopKMechanism):
         self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, *, few: bool
     ) -> tuple[CanonicalClasses, NDArray[np.int64]]:
         """The class of the largest noisy value among all sets, `[Q]`; among these classes or all."""
-        values = -self.weight * classes.losses(falling, self.gamma)
+        values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
         if self.noise != "gumbel":
             return classes, self._largest(classes, values, falling, rng)
         logs = values + classes.log_sizes
@@ -156,11 +161,12 @@ class CanonicalTopK(TopKMechanism):
         any_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
         logs = np.where(any_sets, classes.log_sizes, 0.0)
         noise = draw_largest(self.noise, logs, lambda row, place: classes.size(place), rng, error=classes.error)
-        exact = Values(values, lambda row, place: -Fraction(self.weight) * losses(row)[place])
+        weight = Fraction(self.weight_for(falling.shape[1]))
+        exact = Values(values, lambda row, place: -weight * losses(row)[place])
         return largest_noisy(exact, noise, 1, any_sets)[:, 0]
 
     def _weights(self, classes: CanonicalClasses, falling: Counts) -> Weights:
-        weight = Fraction(self.weight)
+        weight = Fraction(self.weight_for(len(falling)))
         exponents = [weight * loss for loss in classes.exact_losses(falling, self.gamma)]
         return exponential_weights(exponents, [classes.size(place) for place in range(len(exponents))])
 

@@ -41,6 +41,11 @@ class JointMechanism(TopKMechanism):
     def weight(self) -> float:
         """By what a loss is multiplied: epsilon over the range by which two losses move against each other."""
 
+    @property
+    def range_of_losses(self) -> int:
+        """The most by which two losses move against each other; for one index the largest count is in both alike."""
+        return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
+
     @abstractmethod
     def choose(
         self, classes: JointClasses, values: Array, rng: np.random.Generator
@@ -80,8 +85,8 @@ class JointMechanism(TopKMechanism):
 class JointTopK(JointMechanism):
     """Draws a sequence of k indices by the exponential mechanism on its worst place.
 
-    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), so
-    the release has a bounded range, whatever k is; the order is included.
+    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), half
+    of that for k = 1, so the release has a bounded range, whatever k is; the order is included.
 
     Attributes:
         epsilon: the bounded range, hence pure DP, > 0; or
@@ -103,7 +108,7 @@ class JointTopK(JointMechanism):
     @property
     def weight(self) -> float:
         """By what a loss is multiplied."""
-        return bounded_range_of(self.epsilon, self.rho) / self.adjacency.gap_range
+        return bounded_range_of(self.epsilon, self.rho) / self.range_of_losses
 
     @property
     def event(self) -> Event:

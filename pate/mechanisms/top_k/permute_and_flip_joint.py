@@ -54,7 +54,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
     @property
     def weight(self) -> float:
         """By what a loss is multiplied."""
-        return self.epsilon / self.adjacency.gap_range
+        return self.epsilon / self.range_of_losses
 
     @property
     def event(self) -> Event:

@@ -11,8 +11,10 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import Adjacency
-from pate.accounting.renyi import bounded_range_rdp, noisy_max_gaussian_rdp, pure_dp_rdp
+from pate.accounting.pld.opposite_maxima import opposite_maxima
+from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp, pure_dp_rdp
 from pate.mechanisms import GapSelection
+from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 
 Array = np.ndarray
 
@@ -90,7 +92,7 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
                 assert tight <= loose * (1 + 1e-8)
         orders = np.array([1.5, 4.0, 16.0])
         exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
-        assert (exact <= noisy_max_gaussian_rdp(std / sens, candidates, orders) + 1e-9).all()
+        assert (exact <= opposed_maxima_rdp(std / sens, candidates, orders) + 1e-9).all()
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
@@ -115,8 +117,43 @@ def test_the_dominating_pair_s_integral_against_a_quadrature() -> None:
             reach = 10 + order * shift
             return float(np.log(quad(integrand, -reach, reach, limit=500, epsrel=1e-12)[0]) / (order - 1))
 
-        charged = noisy_max_gaussian_rdp(2 / shift, count + 1, np.array([order]))[0]
-        assert charged == pytest.approx(min(moment(True), moment(False)), rel=1e-6)
+        charged = opposed_maxima_rdp(2 / shift, count + 1, np.array([order]))[0]
+        both = moment(True, shift / 2) + moment(False, shift / 2)
+        assert charged == pytest.approx(min(moment(True), moment(False), both), rel=1e-6)
+
+
+def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() -> None:
+    """Step 6, with the largest of four and of the other three utilities, against hockey sticks by quadrature."""
+    rng = np.random.default_rng(4)
+    epsilons = np.linspace(-1.5, 1.5, 31)
+    for _ in range(4):
+        utilities, move = rng.normal(scale=1.5, size=7), 0.4
+        rising = np.arange(7) < 4
+        p, q = (noisy_max_distribution(u) for u in (utilities, utilities + np.where(rising, move, -move)))
+        bound = opposite_maxima(4, 3, move, epsilons)
+        assert (q[rising].sum() - np.exp(epsilons) * p[rising].sum() <= bound + 1e-12).all()
+    tied, split = noisy_max_distribution(np.zeros(7)), noisy_max_distribution(np.where(rising, 0.4, -0.4))
+    shown = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
+    assert (shown > opposite_maxima(4, 3, 0.3, epsilons)).any()
+
+
+def test_hockey_sticks_of_two_normals_that_move_are_those_of_one_that_moves_farther() -> None:
+    epsilons = np.linspace(-1.0, 2.0, 13)
+    mu = 0.5 * np.sqrt(2)
+    exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
+    found = opposite_maxima(1, 1, 0.5, epsilons)
+    assert (found >= exact).all()
+    assert found == pytest.approx(exact, abs=1e-4)
+
+
+def test_half_of_the_renyi_price_is_exceeded_by_39_tied_gaps() -> None:
+    orders = np.array([2.0, 8.0])
+    tied = np.zeros(39)
+    p, q = (gaussian_argmax(u) for u in (tied, tied + np.where(np.arange(39) % 2 == 0, -0.02, 0.02)))
+    exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (orders - 1)
+    price = opposed_maxima_rdp(50.0, 39, orders)
+    assert (exact <= price).all()
+    assert (exact > 0.45 * price).any()
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.5, 3.0])

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 from pate.accounting import Adjacency
-from pate.accounting.events import failure_probability
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators import StableTopK
 

@@ -23,7 +23,8 @@ from pate.accounting import (
     SelfComposedEvent,
     ZCdpEvent,
 )
-from pate.accounting.events import failure_probability, leaves
+from pate.accounting.events import leaves
+from pate.accounting.failure_probability import failure_probability
 from pate.validation import InvalidValue
 
 GAUSSIAN = GaussianEvent(2.0)

@@ -20,7 +20,7 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
 )
-from pate.accounting.events import failure_probability
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,

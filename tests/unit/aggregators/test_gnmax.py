@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, SelfComposedEvent, WinnerEvent
 from pate.aggregators import ConfidentGNMax, GNMax
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.validation import InvalidValue
@@ -28,10 +28,16 @@ def test_votes_that_one_change_moves(max_votes: int, num_labels: int, replaced: 
 
 def test_price_of_one_vote_a_teacher_by_hand() -> None:
     event = GNMax(noise_std=50.0).event_for(**SHAPE)
-    assert event == SelfComposedEvent(GaussianEvent(50.0 / 2**0.5), 600)
-    epsilon = RdpAccountant().compose(event).get_epsilon(1e-6)  # spec: 3.46 for two counts at std 50
-    assert epsilon == pytest.approx(3.46, abs=0.03)
-    assert GNMax(noise_std=50.0, adjacency=ADD).event_for(**SHAPE) == SelfComposedEvent(GaussianEvent(50.0), 600)
+    assert event == SelfComposedEvent(WinnerEvent(50.0, 2), 600)
+    counts = SelfComposedEvent(GaussianEvent(50.0 / 2**0.5), 600)
+    epsilons = [RdpAccountant().compose(one).get_epsilon(1e-6) for one in (event, counts)]
+    assert epsilons == pytest.approx([2.72, 3.46], abs=0.03)  # spec: 2.711 searched for the winner, 3.46 for two counts
+    assert GNMax(noise_std=50.0, adjacency=ADD).event_for(**SHAPE) == SelfComposedEvent(WinnerEvent(50.0, 1), 600)
+
+
+def test_price_of_several_votes_a_teacher_is_that_of_the_counts() -> None:
+    event = GNMax(noise_std=50.0, max_votes=3).event_for(**SHAPE)
+    assert event == SelfComposedEvent(GaussianEvent(50.0 / 6**0.5), 600)
 
 
 def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:

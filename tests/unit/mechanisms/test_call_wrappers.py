@@ -115,7 +115,7 @@ class Oddity:
 def test_mechanisms_without_pure_privacy_are_refused() -> None:
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, name in (
-        (selection("gaussian"), "NoisyMaxGaussianEvent"),
+        (selection("gaussian"), "OpposedMaximaEvent"),
         (LimitedDomainTopK(k=1, domain_size=2, epsilon=1.0, failure_prob=1e-6), "PureDpEvent"),
         (stability, "OneBitEvent"),
         (GapSelection(noise_scale=1.0, num_labels=2, num_teachers=9), "NoOpEvent"),

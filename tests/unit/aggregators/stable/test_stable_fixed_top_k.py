@@ -19,7 +19,7 @@ from pate.accounting import (
     ZCdpEvent,
     zcdp_to_epsilon_classic,
 )
-from pate.accounting.events import failure_probability
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators import StableFixedTopK, StableTopK
 from pate.mechanisms import FixedKRegularizer, optimal_stability_table

@@ -16,7 +16,7 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
 )
-from pate.accounting.events import failure_probability
+from pate.accounting.failure_probability import failure_probability
 from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators import StableTopK
 from pate.mechanisms import optimal_stability_table

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, BoundedRangeEvent, NoisyMaxGaussianEvent, NoOpEvent, PureDpEvent
+from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, OpposedMaximaEvent, PureDpEvent
 from pate.mechanisms import GapSelection
 from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
 from pate.validation import InvalidValue
@@ -109,7 +109,7 @@ def test_with_max_k_fewer_candidates_are_priced() -> None:
     assert dataclasses.replace(SELECTION, max_k=1).event == NoOpEvent()
     assert dataclasses.replace(SELECTION, max_k=2).event == SELECTION.event
     gaussian = dataclasses.replace(SELECTION, noise="gaussian", num_labels=40, max_k=2)
-    assert gaussian.event == NoisyMaxGaussianEvent(1.0, 2)
+    assert gaussian.event == OpposedMaximaEvent(1.0, 2)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_with_max_k_fewer_candidates_are_priced() -> None:
         ("add_remove", "laplace", PureDpEvent(2 / 2.5)),
         ("replace_one", "exponential", PureDpEvent(4 / 2.5)),
         ("add_remove", "exponential", PureDpEvent(2 / 2.5)),
-        ("replace_one", "gaussian", NoisyMaxGaussianEvent(2.5 / 2, 3)),
-        ("add_remove", "gaussian", NoisyMaxGaussianEvent(2.5, 3)),
+        ("replace_one", "gaussian", OpposedMaximaEvent(2.5 / 2, 3)),
+        ("add_remove", "gaussian", OpposedMaximaEvent(2.5, 3)),
     ],
 )
 def test_price_of_each_noise_and_adjacency(adjacency: Adjacency, noise: str, event: Any) -> None:

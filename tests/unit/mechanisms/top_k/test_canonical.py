@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
 import numpy as np
@@ -99,7 +99,9 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(noise: str,
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
-    values = np.array([-mechanism.weight * loss_by_definition(counts, chosen, gamma) for chosen in sets])
+    values = np.array(
+        [-mechanism.weight_for(len(counts)) * loss_by_definition(counts, chosen, gamma) for chosen in sets]
+    )
     expected = ordered_distribution(values, 1, UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
     assert distribution.keys() == set(sets)
@@ -113,12 +115,31 @@ def test_a_large_instance_is_drawn() -> None:
     assert outcome.indices.tolist() == sorted(np.argsort(-counts)[:60].tolist())
 
 
+@pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
+def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:
+    for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
+        weight = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency).weight_for(d)
+        sets, widest = list(combinations(range(d), k)), 0.0
+        for counts in product(range(1, 4), repeat=d):
+            if list(counts) != sorted(counts, reverse=True):
+                continue
+            before = np.array([loss_by_definition(np.array(counts), chosen, gamma) for chosen in sets])
+            for move in product(moves, repeat=d):
+                after = [loss_by_definition(np.array(counts) + move, chosen, gamma) for chosen in sets]
+                widest = max(widest, float(np.ptp(np.array(after) - before)))
+        assert weight * widest <= 1 + 1e-12
+        if k > 1 or gamma >= 0.5:
+            assert weight * widest >= 1 - 1e-12
+
+
 def test_prices_and_refusals() -> None:
     assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(2.0)
     assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(2.0)
     assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(2.0)
-    assert CanonicalTopK(k=3, epsilon=2.0).weight == 1.0
-    assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight == 2.0
+    assert CanonicalTopK(k=3, epsilon=2.0).weight_for(9) == 1.0
+    assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(9) == 2.0
+    assert CanonicalTopK(k=1, epsilon=2.0).weight_for(9) == CanonicalTopK(k=8, epsilon=2.0).weight_for(9) == 2.0
     for gamma in (-0.1, 1.1, np.nan):
         with pytest.raises(InvalidValue, match=r"gamma=.*: expected a number in \[0, 1\]"):
             CanonicalTopK(k=1, epsilon=1.0, gamma=gamma)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -142,6 +142,25 @@ def test_prices() -> None:
     assert PermuteAndFlipJointTopK(k=7, epsilon=2.0).event == PureDpEvent(2.0)
     assert JointTopK(k=7, epsilon=2.0).weight == 0.5
     assert PermuteAndFlipJointTopK(k=7, epsilon=2.0, adjacency="add_remove").weight == 1.0
+    assert JointTopK(k=1, epsilon=2.0).weight == 1.0
+    assert PermuteAndFlipJointTopK(k=1, epsilon=2.0, adjacency="add_remove").weight == 2.0
+
+
+@pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
+def test_losses_move_by_the_range_that_is_charged_and_by_half_of_it_for_one_index(
+    adjacency: str, range_of_one: int
+) -> None:
+    moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
+    widest = dict.fromkeys((1, 2), 0.0)
+    for k in widest:
+        mechanism = JointTopK(k=k, epsilon=1.0, adjacency=adjacency)
+        for counts in product(range(1, 4), repeat=3):
+            before = mechanism.losses_of(np.array(counts))[1]
+            for move in product(moves, repeat=3):
+                moved = mechanism.losses_of(np.array(counts) + move)[1] - before
+                widest[k] = max(widest[k], float(np.ptp(moved)))
+        assert widest[k] == mechanism.range_of_losses
+    assert widest == {1: range_of_one, 2: 2 * range_of_one}
 
 
 def test_counts_are_checked_before_classes_are_counted() -> None:

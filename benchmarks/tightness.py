@@ -1,0 +1,98 @@
+"""`python -m benchmarks.tightness`: every price beside a lower bound; fails where one is unsound or looser than before.
+
+A price below what a pair of neighbors gives away is refuted. A ratio of price to lower bound above the one recorded in
+`tightness.json` is a step back: in a price, or in the search for pairs. With `--record` the ratios found are recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from pate.accounting import Accountant, AutoAccountant, RdpAccountant
+from pate.aggregators import Aggregator, ClippedVotes, FixedTopK, GaussianVotes, GNMax, PowersetGNMax, StableTopK
+from pate.pricing import ReleaseShape
+from pate.pricing.lower_bound import lower_bound_of
+
+RECORDED = Path(__file__).with_name("tightness.json")
+DELTA = 1e-6
+QUERIES, TEACHERS = 600, 800
+ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {"rdp": RdpAccountant, "auto": AutoAccountant}
+_SLACK = 1.005  # of a recorded ratio: another machine's rounding, another scipy
+
+_TABLE = {"test": "table", "failure_prob": 1e-9}
+_GUMBEL = {"selection_scale": 38.985, "test_std": 60.0}
+_PAPER = {"selection_noise": "gaussian", "selection_scale": 50.0, "test_std": 60.0}
+_ENDS = {"k": 8, "epsilon": 0.1, "mechanism": "canonical"}
+
+ROWS: dict[str, tuple[Aggregator, int]] = {
+    "GNMax, std 50": (GNMax(noise_std=50.0), 10),
+    "GNMax, std 50, add/remove": (GNMax(noise_std=50.0, adjacency="add_remove"), 10),
+    "Powerset, std 50": (PowersetGNMax(noise_std=50.0), 40),
+    "Gaussian votes, std 100": (GaussianVotes(noise_std=100.0), 40),
+    "clipped votes, l1, 4 of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4), 40),
+    "clipped votes, l2, 4 of std 50": (ClippedVotes(noise_std=50.0, vote_clip=4, norm="l2"), 40),
+    "stable top-k, Gumbel 39, Gaussian test 60": (StableTopK(**_GUMBEL), 40),
+    "the same, add/remove": (StableTopK(**_GUMBEL, adjacency="add_remove"), 40),
+    "stable top-k, table": (StableTopK(selection_scale=49.12, table_order=4.4827, table_budget=0.00371, **_TABLE), 40),
+    "stable top-k, the paper's noise": (StableTopK(**_PAPER), 40),
+    "the same as the paper, add/remove": (StableTopK(**_PAPER, adjacency="add_remove"), 40),
+    "peeling, 3 of 9": (FixedTopK(k=3, epsilon=0.1), 9),
+    "joint, 1 of 9": (FixedTopK(k=1, epsilon=0.1, mechanism="joint"), 9),
+    "joint, 3 of 9": (FixedTopK(k=3, epsilon=0.1, mechanism="joint"), 9),
+    "canonical, 1 of 9": (FixedTopK(k=1, epsilon=0.1, mechanism="canonical"), 9),
+    "canonical, 5 of 9": (FixedTopK(k=5, epsilon=0.1, mechanism="canonical"), 9),
+    "permute-and-flip, 1 of 9": (FixedTopK(k=1, epsilon=0.03, mechanism="permute_and_flip"), 9),
+}
+
+
+def main() -> None:
+    """Prints the table; exit code 1 where a price is below its lower bound or looser than recorded."""
+    recorded: dict[str, dict[str, float]] = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
+    table = Table(title=f"{QUERIES} queries, {TEACHERS} teachers, delta {DELTA:g}: epsilon at most and at least")
+    for heading in ("release", "at least", *(f"{name}, ratio" for name in ACCOUNTANTS)):
+        table.add_column(heading, justify="left" if heading == "release" else "right", no_wrap=True)
+    found, faults = dict[str, dict[str, float]](), list[str]()
+    for name, (aggregator, num_labels) in ROWS.items():
+        least, prices = measured(aggregator, num_labels)
+        found[name] = {accountant: round(price / least, 4) for accountant, price in prices.items()}
+        faults += [f"{name}: {fault}" for fault in faults_of(least, prices, recorded.get(name, {}))]
+        cells = [f"{price:.3f}  {price / least:.2f}" for price in prices.values()]
+        table.add_row(name, f"{least:.3f}", *cells)
+    console = Console(width=120)
+    console.print(table)
+    if "--record" in sys.argv[1:]:
+        RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+    for fault in faults:
+        console.print(fault, style="bold red")
+    sys.exit(1 if faults and "--record" not in sys.argv[1:] else 0)
+
+
+def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:
+    """The lower bound of a release, and its price by each accountant."""
+    shape = ReleaseShape(num_queries=QUERIES, num_labels=num_labels, num_teachers=TEACHERS)
+    shown = lower_bound_of(aggregator, shape, DELTA)
+    if shown is None:
+        raise TypeError(f"{type(aggregator).__name__}: no lower bound is known")
+    event = shape.event_of(aggregator)
+    return shown.epsilon, {name: make().compose(event).get_epsilon(DELTA) for name, make in ACCOUNTANTS.items()}
+
+
+def faults_of(least: float, prices: dict[str, float], recorded: dict[str, float]) -> list[str]:
+    """What is wrong with prices beside a lower bound and the ratios that were recorded."""
+    faults = [f"{name} says {price:.4f}, refuted by {least:.4f}" for name, price in prices.items() if price < least]
+    for name, price in prices.items():
+        if name not in recorded:
+            faults.append(f"{name} has no recorded ratio; see --record")
+        elif price / least > recorded[name] * _SLACK:
+            faults.append(f"{name} is {price / least:.4f} times its lower bound, recorded {recorded[name]:.4f}")
+    return faults
+
+
+if __name__ == "__main__":
+    main()

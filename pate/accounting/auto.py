@@ -1,0 +1,127 @@
+"""The accountant that asks the others: the least of their bounds, of those that are affordable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Self
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.events import (
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    OpposedMaximaEvent,
+    PureDpEvent,
+    WinnerEvent,
+    leaves,
+)
+from pate.accounting.exact.accountant import ExactAccountant
+from pate.accounting.pld.accountant import PldAccountant
+from pate.accounting.rdp import RdpAccountant
+
+_STEPS: dict[type[Event], int] = {
+    NoOpEvent: 0,
+    NonPrivateEvent: 0,
+    GaussianEvent: 0,
+    PureDpEvent: 1,
+    BoundedRangeEvent: 1,
+    OneBitEvent: 1,
+    NoisyMaxGaussianEvent: 2,
+    OpposedMaximaEvent: 2,
+    WinnerEvent: 4,
+}
+"""How long a step of optimal composition takes, by the kind of event, in units of about 2 ms."""
+_MOST_STEPS = 2600
+_MOST_OF_PLD = 12  # different events
+
+
+class AutoAccountant(Accountant):
+    """The least epsilon, or delta, of the accountants that can price everything that was composed in seconds.
+
+    Asks the Renyi accountant always; optimal composition where it knows every event and the steps are some thousand at
+    most; loss distributions where a noisy maximum with Gaussian noise is among the events and dp-accounting is
+    installed. Each bound holds for what was composed, so the least does. A price that was chosen by looking at outputs
+    is bounded by none of them: a ledger's cap goes by its filter.
+
+    Edge cases: figures depend on whether dp-accounting is installed, and on the number of steps; `winner` says which
+    accountant a figure is from.
+
+    Attributes:
+        failure_prob: what approximate events have taken from delta.
+
+    >>> from pate.accounting import BoundedRangeEvent
+    >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
+    >>> round(spent.get_epsilon(1e-6), 2), spent.winner(1e-6)
+    (0.93, 'exact')
+    """
+
+    name = "auto"
+
+    def __init__(self) -> None:
+        self._rdp = RdpAccountant()
+        self._composed: list[tuple[Event, int]] = []
+        self._others: list[Accountant] | None = None
+        self.failure_prob = 0.0
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds the event `count` times; nothing is added if the Renyi accountant does not know a part of it."""
+        self._rdp.compose(event, count)
+        self.failure_prob = self._rdp.failure_prob
+        self._composed.append((event, count))
+        self._others = None
+        return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = type(self)()
+        made._rdp, made._composed = self._rdp.copy(), self._composed.copy()
+        made.failure_prob = self.failure_prob
+        return made
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The least epsilon spent at `target_delta`."""
+        return self._least(lambda accountant: accountant.get_epsilon(target_delta))[0]
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The least delta spent at `target_epsilon`."""
+        return self._least(lambda accountant: accountant.get_delta(target_epsilon))[0]
+
+    def winner(self, target_delta: float) -> str:
+        """The name of the accountant whose epsilon is the least; the Renyi accountant's where all are equal."""
+        return self._least(lambda accountant: accountant.get_epsilon(target_delta))[1]
+
+    def _least(self, figure: Callable[[Accountant], float]) -> tuple[float, str]:
+        if self._others is None:
+            self._others = self._affordable()
+        found: list[tuple[float, str]] = [(figure(self._rdp), self._rdp.name)]
+        found += [(figure(accountant), accountant.name) for accountant in self._others]
+        return min(found, key=lambda pair: pair[0])
+
+    def _affordable(self) -> list[Accountant]:
+        """The accountants to ask beside Renyi's, with everything composed."""
+        kinds: dict[type[Any], set[Event]] = {}
+        steps, known = 0, True
+        for event, count in self._composed:
+            for leaf, times in leaves(event, count=count):
+                if times > 0:
+                    kinds.setdefault(type(leaf), set()).add(leaf)
+                    known = known and type(leaf) in _STEPS
+                    steps += times * _STEPS.get(type(leaf), 0)
+        made: list[type[Accountant]] = []
+        maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in kinds)
+        if known and steps <= _MOST_STEPS and not maximum:
+            made.append(ExactAccountant)
+        few = sum(map(len, kinds.values())) <= _MOST_OF_PLD
+        if maximum and few and find_spec("dp_accounting") is not None:
+            made.append(PldAccountant)
+        return [self._with_everything(kind()) for kind in made]
+
+    def _with_everything(self, accountant: Accountant) -> Accountant:
+        for event, count in self._composed:
+            accountant.compose(event, count)
+        return accountant

@@ -1,0 +1,147 @@
+"""What a release gives away at least: exact laws of neighboring counts, by the kind of aggregator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from pate.accounting import Adjacency
+from pate.aggregators import Aggregator, ClippedVotes, FixedTopK, GaussianVotes, GNMax, PowersetGNMax, StableTopK
+from pate.aggregators.gnmax import squared_sensitivity
+from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
+from pate.pricing.shape import ReleaseShape
+from pate.verification.tightness import LowerBound, Pair, lower_bound
+
+Counts = NDArray[np.int64]
+
+_LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
+_GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
+
+
+@singledispatch
+def lower_bound_of(aggregator: Aggregator, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    """A lower bound on every sound epsilon of a release, with the neighbors that show it; None where none is known.
+
+    A search over few pairs, the same one in every query: what it finds holds, what it does not find may exist.
+
+    Args:
+        aggregator: with its noise.
+        shape: of the release.
+        target_delta: in (0, 1).
+
+    >>> shape = ReleaseShape(num_queries=600, num_labels=10, num_teachers=800)
+    >>> found = lower_bound_of(GaussianVotes(noise_std=100.0), shape, 1e-6)
+    >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
+    (2.85, 1)
+    """
+    return None
+
+
+@lower_bound_of.register
+def _(aggregator: GNMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    return _of_winner(aggregator.noise_std, shape, aggregator.adjacency, target_delta, shape.num_labels)
+
+
+@lower_bound_of.register
+def _(aggregator: PowersetGNMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    return _of_winner(aggregator.noise_std, shape, aggregator.adjacency, target_delta, 2 ** min(shape.num_labels, 4))
+
+
+@lower_bound_of.register
+def _(aggregator: GaussianVotes, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    """All labels at the threshold, and a teacher that changes its mind on all of them."""
+    return _of_bits(aggregator.noise_std, 0.5, shape, shape.num_labels, target_delta)
+
+
+@lower_bound_of.register
+def _(aggregator: ClippedVotes, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    moved = squared_sensitivity(aggregator.vote_clip, num_labels=shape.num_labels, adjacency=aggregator.adjacency)
+    return _of_bits(aggregator.noise_std, aggregator.threshold_share, shape, moved, target_delta)
+
+
+@lower_bound_of.register
+def _(aggregator: StableTopK, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    """Stairs of gaps: what is chosen and what passes move at once."""
+
+    def law(counts: Counts) -> dict[tuple[int, ...] | None, float]:
+        return aggregator.distribution(counts, num_teachers=shape.num_teachers)
+
+    pairs = _gap_pairs(shape, aggregator.adjacency)
+    return lower_bound(law, pairs, num_releases=shape.num_queries, target_delta=target_delta)
+
+
+@lower_bound_of.register
+def _(aggregator: FixedTopK, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    if aggregator.k == shape.num_labels or shape.num_labels**aggregator.k > 10**5:
+        return None
+    pairs = _top_pairs(aggregator.k, shape, aggregator.adjacency)
+    return lower_bound(aggregator.top_k.distribution, pairs, num_releases=shape.num_queries, target_delta=target_delta)
+
+
+def _of_winner(
+    noise_std: float, shape: ReleaseShape, adjacency: Adjacency, target_delta: float, num_candidates: int
+) -> LowerBound:
+    """Two labels, or one, with a lead on one that nobody votes for; one vote goes from the first to the second."""
+
+    def law(counts: Counts) -> dict[int, float]:
+        return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
+
+    def pairs() -> Iterator[Pair]:
+        for lead in _LEADS if adjacency is Adjacency.ADD_REMOVE else ():
+            alone = np.ones(num_candidates, dtype=np.int64)
+            alone[0] += round(lead * noise_std)
+            yield alone, alone - (np.arange(num_candidates) == 0)
+        for lead in _LEADS:
+            for rest in range(1, max(num_candidates, 3) - 1):
+                ahead = round(lead * noise_std)
+                counts = np.array([ahead, ahead] + [0] * rest) + (0 if adjacency is Adjacency.REPLACE_ONE else 1)
+                counts = counts[:num_candidates] + 1
+                moved = counts.copy()
+                moved[0] -= 1
+                if adjacency is Adjacency.REPLACE_ONE and len(moved) > 1:
+                    moved[1] += 1
+                yield counts, moved
+
+    return lower_bound(law, pairs(), num_releases=shape.num_queries, target_delta=target_delta)
+
+
+def _of_bits(noise_std: float, share: float, shape: ReleaseShape, moved: int, target_delta: float) -> LowerBound:
+    """As many independent bits as one teacher moves, each about its threshold."""
+
+    def law(counts: Counts) -> dict[bool, float]:
+        above = float(ndtr((counts[0] - share * shape.num_teachers) / noise_std))
+        return {True: above, False: 1 - above}
+
+    middle = int(share * shape.num_teachers)
+    pairs = [(np.array([middle + 1]), np.array([middle])), (np.array([middle]), np.array([middle - 1]))]
+    return lower_bound(law, pairs, num_releases=shape.num_queries * moved, target_delta=target_delta)
+
+
+def _gap_pairs(shape: ReleaseShape, adjacency: Adjacency) -> Iterator[Pair]:
+    """Stairs of one to eight equal gaps, then the bottom; a change moves every second gap up, the others down."""
+    places = np.arange(shape.num_labels, dtype=np.int64)
+    for steps in range(1, min(9, shape.num_labels)):
+        for gap in _GAPS[_GAPS * steps < shape.num_teachers - 2].tolist():
+            counts = 1 + gap * np.maximum(steps - places, 0)
+            up = np.minimum(places, steps) % 2 == 0
+            moved = counts + up if adjacency is Adjacency.ADD_REMOVE else counts + np.where(up, 1, -1)
+            yield counts, np.asarray(moved, dtype=np.int64)
+
+
+def _top_pairs(k: int, shape: ReleaseShape, adjacency: Adjacency) -> Iterator[Pair]:
+    """K labels beside the others or before them; some rise, and under replace-one the others fall."""
+    labels, middle = shape.num_labels, shape.num_teachers // 2
+    for lead in (0, 5, 20, 60):
+        counts = np.full(labels, middle)
+        counts[:k] += lead
+        for rising in {1, k, max(k - 1, 1), labels // 2, min(k + 1, labels - 1)}:
+            for first in (0, k):
+                part = (np.arange(labels) >= first) & (np.arange(labels) < first + rising)
+                falling = ~part if adjacency is Adjacency.REPLACE_ONE else np.zeros_like(part)
+                moved = counts + part.astype(np.int64) - falling.astype(np.int64)
+                if part.any() and (moved >= 0).all():
+                    yield counts, moved

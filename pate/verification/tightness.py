@@ -1,0 +1,107 @@
+"""Lower bounds: what single pairs of neighbors give away in many releases, by their exact laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require_count, require_probability
+from pate.verification.composition import compose
+from pate.verification.divergences import hockey_stick, logs, renyi
+
+Array = NDArray[np.float64]
+Law = Callable[[NDArray[np.int64]], Mapping[Any, float]]
+Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+_ORDERS = (1.2, 3.0, 8.0)  # at which pairs are compared before any is composed
+_FINALISTS = 2  # of each order
+_HIGHEST = 200.0
+_BISECTIONS = 40
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """No sound epsilon is below it: what one pair of neighbors gives away.
+
+    Attributes:
+        epsilon: of all releases at the delta that was asked for, rounded down.
+        first: the counts of the pair whose law is the more likely one.
+        second: the counts of its neighbor.
+        num_releases: how many independent releases of this pair were composed.
+    """
+
+    epsilon: float
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    num_releases: int
+
+
+def lower_bound(
+    law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float, num_cells: int = 512
+) -> LowerBound:
+    """The largest epsilon that one of these pairs needs, for independent releases of the same pair.
+
+    The pairs that are the worst in one release at a low, a middle and a high order are composed, both ways round;
+    outcomes with nearly equal ratios are merged, which only lowers what is found.
+
+    Args:
+        law: takes counts `[L]` and returns the probability of each outcome.
+        pairs: neighbors, as counts.
+        num_releases: how many releases, >= 1.
+        target_delta: in (0, 1).
+        num_cells: the most outcomes that are kept in composition; more are slower and lower less.
+
+    Raises:
+        ValueError: no pair.
+
+    >>> def coin(counts):
+    ...     return {"yes": (1 + counts[0]) / 4, "no": (3 - counts[0]) / 4}
+    >>> found = lower_bound(coin, [(np.array([1]), np.array([0]))], num_releases=1, target_delta=0.1)
+    >>> round(found.epsilon, 4), found.first, found.second
+    (0.47, (1,), (0,))
+    """
+    require_count("num_releases", num_releases)
+    require_probability("target_delta", target_delta)
+    known: dict[tuple[int, ...], Mapping[Any, float]] = {}
+    costs: list[Array] = []
+    candidates: list[tuple[tuple[int, ...], tuple[int, ...], Array, Array]] = []
+    for pair in pairs:
+        one, other = (tuple(int(count) for count in counts) for counts in pair)
+        for counts in (one, other):
+            if counts not in known:
+                known[counts] = law(np.array(counts))
+        p, q = _aligned(known[one], known[other])
+        for first, second, x, y in ((one, other, p, q), (other, one, q, p)):
+            costs.append(renyi(logs(x[None]), logs(y[None]), _ORDERS)[0])
+            candidates.append((first, second, x, y))
+    if not candidates:
+        raise ValueError("pairs: expected at least one")
+    places = np.unique(np.argsort(-np.array(costs), axis=0)[:_FINALISTS])
+    bounds = [
+        LowerBound(
+            _epsilon(*compose(x, y, num_releases, num_cells=num_cells), target_delta), first, second, num_releases
+        )
+        for first, second, x, y in (candidates[place] for place in places.tolist())
+    ]
+    return max(bounds, key=lambda bound: bound.epsilon)
+
+
+def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:
+    """Both laws over the same outcomes, `[n]` each."""
+    outcomes = [*one, *(outcome for outcome in other if outcome not in one)]
+    first, second = (np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other))
+    return first, second
+
+
+def _epsilon(p: Array, q: Array, delta: float) -> float:
+    """The epsilon at which the hockey stick falls to delta, from below."""
+    low, high = 0.0, _HIGHEST
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        above = float(hockey_stick(p[None], q[None], [middle])[0, 0]) > delta
+        low, high = (middle, high) if above else (low, middle)
+    return low

@@ -1,0 +1,163 @@
+"""docs/proofs/winner.md, step by step."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+from pate.accounting import ExactAccountant, RdpAccountant, SelfComposedEvent, WinnerEvent
+from pate.accounting.exact.composition_step import composition_step
+from pate.accounting.exact.dominating_pairs import dominating_pairs
+from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
+from pate.accounting.winner import bends
+from pate.accounting.winner.renyi import winner_rdp
+from pate.verification import compose, hockey_stick
+
+Array = np.ndarray
+PLACES = (-7.0, -2.2, -1.0, -0.3, 0.2, 0.75, 1.4, 2.0, 3.1, 8.0)
+ORDERS = np.array([1.01, 1.5, 2.0, 4.0, 8.0, 20.0, 100.0])
+
+
+def density(x: float) -> float:
+    return math.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+
+
+@cache
+def law(a: float, b: float) -> Array:
+    """P of the first count, of the second, of the rest at 0: adaptive quadrature, each from where it is."""
+
+    def wins(own: float, other: float) -> float:
+        def integrand(x: float) -> float:
+            return density(x - own) * float(ndtr(x - other))
+
+        low, high = max(0.0, own - 12), max(12.0, own + 12)
+        near = [point for point in (own, other) if low < point < high]
+        return float(quad(integrand, low, high, points=near, epsabs=0, epsrel=1e-12, limit=300)[0])
+
+    return np.array([wins(a, b), wins(b, a), float(ndtr(-a) * ndtr(-b))])
+
+
+def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
+    """Pairs on the grid of places, both ways round."""
+    if num_moving == 1:
+        bits = [(np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - shift), ndtr(shift - a)])) for a in PLACES]
+        return [*bits, *((q, p) for p, q in bits)]
+    pairs = [(law(a, b), law(a - shift, b + shift)) for a in PLACES for b in PLACES]
+    return [*pairs, *((q, p) for p, q in pairs)]
+
+
+def divergence(p: Array, q: Array) -> Array:
+    kept = (p > 1e-250) & (q > 1e-250)
+    terms = ORDERS[:, None] * np.log(p[kept]) - (ORDERS[:, None] - 1) * np.log(q[kept])
+    return np.logaddexp.reduce(terms, axis=1) / (ORDERS - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_moving", [1, 2])
+@pytest.mark.parametrize("shift", [0.02, 0.3, 1.0])
+def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(shift: float, num_moving: int) -> None:
+    price = winner_rdp(1 / shift, num_moving, ORDERS)
+    worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)
+    assert (worst <= price * (1 + 1e-9) + 1e-12).all()
+    assert (price <= ORDERS * (num_moving * shift * shift / 2) * (1 + 1e-12)).all()
+    if shift == 0.02:
+        assert (worst[:5] > 0.97 * price[:5]).any()
+        assert (worst[:4] > 0.97 * 0.6475 * ORDERS[:4] * shift**2 * num_moving / 2).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_moving", [1, 2])
+@pytest.mark.parametrize("shift", [0.02, 0.3])
+def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_moving: int) -> None:
+    """V is a sum of hockey sticks at several places, as after some steps; a V too small anywhere would be noticed."""
+    spacing = rounded_spacing(shift / 14)
+    grid = LossGrid(first=-400, size=900, spacing=spacing)
+    step = composition_step(dominating_pairs(WinnerEvent(1 / shift, num_moving)), grid, negligible=1e-18)
+    rng = np.random.default_rng(3)
+    pairs = laws(shift, num_moving)
+    ends = 150, 700  # where nothing beyond the grid is reached
+    for kinks in (np.zeros(1), rng.normal(0, shift, 3), rng.normal(0, 8 * shift, 40), np.linspace(-9, 9, 200) * shift):
+
+        def v(x: Array, kinks: Array = kinks) -> Array:
+            return np.clip(1 - np.exp(x[..., None] - kinks), 0, None).mean(axis=-1)
+
+        found = step(v(grid.points))[ends[0] : ends[1]]
+        x = grid.points[ends[0] : ends[1]]
+        truth = np.max(
+            [
+                sum(mass * v(x - math.log(mass / other)) for mass, other in zip(p, q, strict=True) if mass > 1e-18)
+                for p, q in pairs
+            ],
+            axis=0,
+        )
+        assert (found >= truth * (1 - 1e-12) - 1e-15).all()
+        if len(kinks) == 200 and shift == 0.02:
+            assert (v(x) + 0.97 * (found - v(x)) < truth).any()
+
+
+def test_bends_are_bounded() -> None:
+    """Second differences of probabilities and of their derivatives, at random places within random ranges."""
+    rng, step = np.random.default_rng(0), 1e-3
+
+    def change_of_first(a: float, b: float) -> float:
+        return density(a) * ndtr(-b) + math.sqrt(2) * density((a - b) / math.sqrt(2)) * ndtr((a + b) / math.sqrt(2))
+
+    def change_of_rest(a: float, b: float) -> float:
+        return -density(a) * ndtr(-b) + ndtr(-a) * density(b)
+
+    for _ in range(400):
+        low, width = rng.uniform(-3, 4, 2), rng.uniform(0.05, 0.7)
+        a, b = low + width * rng.uniform(0, 1, 2)
+        ranges = [(np.array([x]), np.array([x + width])) for x in low]
+        difference = tuple((ranges[0][i] - ranges[1][1 - i]) / math.sqrt(2) for i in (0, 1))
+        total = tuple((ranges[0][i] + ranges[1][i]) / math.sqrt(2) for i in (0, 1))
+
+        def bend(f, a: float = a, b: float = b) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+            along = f(a + step, b) - 2 * f(a, b) + f(a - step, b), f(a, b + step) - 2 * f(a, b) + f(a, b - step)
+            return along[0] / step**2, along[1] / step**2
+
+        downwards = sum(max(-x, 0) for x in bend(change_of_first))
+        assert downwards <= bends.bend_of_change(*ranges, difference, total)[0] + 1e-5
+        assert sum(max(-x, 0) for x in bend(change_of_rest)) <= bends.bend_of_rest(*ranges)[0] + 1e-5
+        assert sum(max(x, 0) for x in bend(change_of_rest)) <= bends.bend_of_rest(*ranges[::-1])[0] + 1e-5
+        if _ % 20 == 0:
+            wide = 0.05
+            first = [
+                [law(a + i * wide, b + j * wide)[0] for i, j in places]
+                for places in (((1, 0), (0, 0), (-1, 0)), ((0, 1), (0, 0), (0, -1)))
+            ]
+            size = sum(abs(x - 2 * y + z) for x, y, z in first) / wide**2
+            near = [(r[0] - wide, r[1] + wide) for r in ranges]
+            difference = tuple((near[0][i] - near[1][1 - i]) / math.sqrt(2) for i in (0, 1))
+            total = tuple((near[0][i] + near[1][i]) / math.sqrt(2) for i in (0, 1))
+            assert size <= bends.bend_of_mass(*near, difference, total)[0] + 1e-6
+
+
+@pytest.mark.slow
+def test_600_queries_cost_at_least_what_two_tables_show_and_little_more() -> None:
+    """Two labels in the lead by 37 votes, of which one loses a vote to the other; a lower bound for any sound price."""
+    first, second = law(0.75, 0.75), law(0.73, 0.77)
+    composed = compose(first, second, 600, num_cells=4096)
+    shown = SelfComposedEvent(WinnerEvent(50.0, 2), 600)
+    priced = RdpAccountant().compose(shown).get_epsilon(1e-6)
+
+    def delta(epsilon: float) -> float:
+        return float(hockey_stick(composed[0][None], composed[1][None], [epsilon])[0, 0])
+
+    assert delta(2.49) > 1e-6
+    assert delta(priced) < 1e-6
+    assert priced < 2.75
+
+
+@pytest.mark.slow
+def test_optimal_composition_of_a_few_is_between_the_worst_law_and_the_counts() -> None:
+    composed = compose(law(0.75, 0.75), law(0.70, 0.80), 10, num_cells=8192)
+    exact = ExactAccountant().compose(WinnerEvent(20.0, 2), 10)
+    for epsilon in (0.05, 0.3, 0.6):
+        shown = float(hockey_stick(composed[0][None], composed[1][None], [epsilon])[0, 0])
+        assert shown <= exact.get_delta(epsilon) <= 1.45 * shown + 1e-4

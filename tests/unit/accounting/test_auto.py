@@ -1,0 +1,52 @@
+"""The accountant that asks the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from pate.accounting import (
+    AutoAccountant,
+    BoundedRangeEvent,
+    ExactAccountant,
+    GaussianEvent,
+    OpposedMaximaEvent,
+    PldAccountant,
+    RdpAccountant,
+    WinnerEvent,
+    ZCdpEvent,
+)
+from pate.accounting import auto as module
+
+
+@pytest.mark.parametrize(
+    ("event", "count", "winner", "kind"),
+    [
+        (BoundedRangeEvent(0.1), 20, "exact", ExactAccountant),
+        (GaussianEvent(50.0), 100_000, "exact", ExactAccountant),
+        (ZCdpEvent(0.01), 5, "rdp", RdpAccountant),
+        (BoundedRangeEvent(0.01), 20_000, "rdp", RdpAccountant),
+    ],
+)
+def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
+    spent = AutoAccountant().compose(event, count)
+    assert spent.winner(1e-6) == winner
+    assert spent.get_epsilon(1e-6) == kind().compose(event, count).get_epsilon(1e-6)
+
+
+@pytest.mark.slow
+def test_loss_distributions_win_for_a_noisy_maximum_and_are_missed_where_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    event = OpposedMaximaEvent(20.0, num_candidates=5)
+    spent = AutoAccountant().compose(event, 30)
+    assert spent.winner(1e-6) == "pld"
+    assert spent.get_epsilon(1e-6) == PldAccountant().compose(event, 30).get_epsilon(1e-6)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    assert AutoAccountant().compose(event, 30).winner(1e-6) == "rdp"
+
+
+def test_what_was_added_later_counts() -> None:
+    spent = AutoAccountant().compose(GaussianEvent(10.0), 4)
+    before, copied = spent.get_epsilon(1e-6), spent.copy()
+    assert spent.compose(WinnerEvent(10.0, 1)).get_epsilon(1e-6) > before
+    assert copied.get_epsilon(1e-6) == before
