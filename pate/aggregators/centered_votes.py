@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 _SMALLEST_SHARE = 1e-3
 _HALF = 0.5
 _ROUNDS = 6
+_FEWEST_IN_ROUNDS = 200  # teachers; with 99 one release was better
 _DIRECTIONS = 128  # that a student reads scores in, as `LowRankStudent`
 
 
@@ -68,8 +69,8 @@ class CenteredVotes(TeacherVotesAggregator):
         clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
         clip_factor: > 0.
         rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
-            of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given or each
-            query has a center of its own; 1 for one matrix of votes, as of all other teachers.
+            of the rounds before (`VoteRounds`), at the same price. None for 6, but 1 where `clip` is given, each query
+            has a center of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
         span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
 
     Source: docs/proofs/centered_votes.md.
@@ -266,6 +267,8 @@ class CenteredVotes(TeacherVotesAggregator):
     def _in_rounds(self, source: VoteSource) -> MomentVotes | None:
         """The votes in rounds, where they are cast so."""
         if self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1:
+            return None
+        if self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS:
             return None
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
