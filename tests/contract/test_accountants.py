@@ -67,6 +67,7 @@ REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
     PureDpAccountant: (
         GaussianEvent,
         NoisyMaxGaussianEvent,
+        OpposedMaximaEvent,
         WinnerEvent,
         ZCdpEvent,
         SmoothSensitivityEvent,

@@ -17,12 +17,14 @@ from pate.accounting.events import (
     LeafEvent,
     NonPrivateEvent,
     SelfComposedEvent,
+    WinnerEvent,
     leaves,
 )
 from pate.accounting.exact.dominating_pairs import DominatingPairs, ShiftedMaximum, dominating_pairs
 from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.exact.profile import Profile, composed, largest_loss
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.winner.tree import Winner
 from pate.validation import require_count
 
 _LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
@@ -31,6 +33,8 @@ _RENYI_MARGIN = 1e-6  # the same, from the delta of the Renyi accountant
 _LEAST = 1e-290
 _SMALLEST_REACH, _LARGEST_REACH = 1e-200, 500.0
 _ROUNDING = 1e-9
+
+_Steps = list[tuple[DominatingPairs, int]]
 
 
 class ExactAccountant(Accountant):
@@ -41,7 +45,8 @@ class ExactAccountant(Accountant):
           never better than these figures; their own rounding is covered.
         * Gaussians alone are exact. A noisy maximum with Gaussian noise is replaced by a pair that dominates it; there
           the bound is not the best play, and the PLD accountant's is tighter.
-        * Never above the Renyi accountant: the smaller of two bounds is returned.
+        * Never above the Renyi accountant, nor above the price of noisy counts whose winner alone is released: the
+          smallest of these bounds is returned.
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians count as the
     first step, which gives the adversary of the others the most freedom. Epsilons above 500 and deltas below 1e-187
@@ -66,28 +71,32 @@ class ExactAccountant(Accountant):
 
     def __init__(self) -> None:
         self._rdp = RdpAccountant()
-        self._steps: list[tuple[DominatingPairs, int]] = []
+        self._steps: _Steps = []
         self._mu_squared = 0.0
+        self._mu_squared_of_winners = 0.0  # as releases of their counts
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         for _ in leaves(event, count=require_count("count", count, minimum=0)):
             pass  # refuses what is no event, before anything is added
-        steps: list[tuple[DominatingPairs, int]] = []
-        mu_squared = 0.0
+        steps: _Steps = []
+        mu_squared = winners = 0.0
         for leaf, times in _in_order(event, count):
             if times == 0:
                 continue
+            if isinstance(leaf, WinnerEvent) and leaf.noise_multiplier > 0:
+                winners = _up(winners + _mu_squared(leaf.noise_multiplier, leaf.num_moving * times))
             if isinstance(leaf, GaussianEvent) and leaf.noise_multiplier > 0:
-                share = times / leaf.noise_multiplier / leaf.noise_multiplier
-                mu_squared = _up(mu_squared + _up(_up(max(share, _LEAST))))
+                mu_squared = _up(mu_squared + _mu_squared(leaf.noise_multiplier, times))
             elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._steps += steps
         self._mu_squared = _up(self._mu_squared + mu_squared) if mu_squared else self._mu_squared
+        if winners:
+            self._mu_squared_of_winners = _up(self._mu_squared_of_winners + winners)
         return self
 
     def copy(self) -> Self:
@@ -102,10 +111,7 @@ class ExactAccountant(Accountant):
         bound = self._rdp.get_epsilon(target_delta)
         if not 0 < bound < math.inf:
             return bound
-        if not self._steps:
-            return min(bound, gaussian_epsilon(self._mu, target_delta=left) * (1 + _ROUNDING))
-        profile = self._profile(left * _MARGIN)
-        return bound if profile is None else min(bound, profile.epsilon(left) * (1 + _ROUNDING))
+        return min(bound, *(self._epsilon(steps, mu, left) for steps, mu in self._bounds()))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
@@ -113,31 +119,46 @@ class ExactAccountant(Accountant):
         left = bound - self.failure_prob
         if left <= 0 or bound >= 1:
             return bound
-        if not self._steps:
-            return min(bound, gaussian_delta(self._mu, epsilon=target_epsilon) + self.failure_prob)
-        profile = self._profile(left * _RENYI_MARGIN)
-        if profile is None:
-            return bound
-        return min(bound, max(profile.delta(target_epsilon), _LEAST) * (1 + _ROUNDING) + self.failure_prob)
+        deltas = (self._delta(steps, mu, target_epsilon, left) for steps, mu in self._bounds())
+        return min(bound, *(delta + self.failure_prob for delta in deltas))
 
-    @property
-    def _mu(self) -> float:
-        """Of all Gaussians as one, rounded up."""
-        return _up(math.sqrt(self._mu_squared))
+    def _bounds(self) -> Iterator[tuple[_Steps, float]]:
+        """What composes to a bound: steps, and mu of all Gaussians as one, rounded up."""
+        yield self._steps, _up(math.sqrt(self._mu_squared))
+        if self._mu_squared_of_winners:
+            others: _Steps = [(pairs, times) for pairs, times in self._steps if not isinstance(pairs, Winner)]
+            yield others, _up(math.sqrt(_up(self._mu_squared + self._mu_squared_of_winners)))
 
-    def _profile(self, smallest_delta: float) -> Profile | None:
+    def _epsilon(self, steps: _Steps, mu: float, target_delta: float) -> float:
+        if not steps:
+            return gaussian_epsilon(mu, target_delta=target_delta) * (1 + _ROUNDING)
+        profile = self._profile(steps, mu, target_delta * _MARGIN)
+        return math.inf if profile is None else profile.epsilon(target_delta) * (1 + _ROUNDING)
+
+    def _delta(self, steps: _Steps, mu: float, epsilon: float, bound: float) -> float:
+        if not steps:
+            return gaussian_delta(mu, epsilon=epsilon)
+        profile = self._profile(steps, mu, bound * _RENYI_MARGIN)
+        return math.inf if profile is None else max(profile.delta(epsilon), _LEAST) * (1 + _ROUNDING)
+
+    def _profile(self, events: _Steps, mu: float, smallest_delta: float) -> Profile | None:
         """The profile down to a delta, one for many questions; None where no grid can hold it."""
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
             return None
-        steps = tuple(self._steps)
-        if self._mu_squared > 0:
-            steps = ((ShiftedMaximum(1, self._mu), 1), *steps)
+        steps = tuple(events)
+        if mu > 0:
+            steps = ((ShiftedMaximum(1, mu), 1), *steps)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
         reach = min(float(epsilons.min()), largest_loss(steps))
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None
         return composed(steps, reach=reach, smallest_delta=10.0**-level)
+
+
+def _mu_squared(noise_multiplier: float, count: int) -> float:
+    """Of that many Gaussians, rounded up."""
+    return _up(_up(max(count / noise_multiplier / noise_multiplier, _LEAST)))
 
 
 def _up(number: float) -> float:

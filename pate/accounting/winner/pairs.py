@@ -52,7 +52,8 @@ class Pair:
     @property
     def losses(self) -> Array:
         """log(P / Q), `[K]`."""
-        return np.log1p(self.excess)
+        with np.errstate(divide="ignore"):  # -inf where an outcome has become impossible
+            return np.log1p(self.excess)
 
     def beside(self, other: Pair, *, share: float) -> Pair:
         """The experiment that is the other one with probability `share`, and says so."""
