@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from pate import __version__
-from pate.cli.signals import Stopped, end_descendants, ended_by_signals
+from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
 from pate.config.loader import guarded_files
@@ -69,7 +69,7 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
             _say(str(stopped))
             with suppress(OSError):
                 sys.stdout.flush()
-            os._exit(stopped.code)  # what is kept is whole; taking torch and its threads down takes seconds
+            leave(stopped.code)
 
 
 def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:

@@ -72,7 +72,7 @@ def _others(config: DictConfig) -> tuple[Method, ...]:
     return tuple(build(node, "method", name=name, **terms) for name, node in nodes.items())
 
 
-def _names(asked: Any, others: tuple[Method, ...]) -> tuple[str, ...]:
+def _names(asked: Any, others: tuple[Method, ...] = ()) -> tuple[str, ...]:
     """The aggregators asked for: names of aggregators or experiments, or NAME@T for T teachers."""
     names = [asked] if isinstance(asked, str) else list(asked) if isinstance(asked, ListConfig) else []
     if not names and not others:

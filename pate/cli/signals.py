@@ -5,6 +5,7 @@ What a run keeps is whole at any moment, so that every end is as safe as a kill.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -91,6 +92,16 @@ def end_descendants() -> None:
     for process in descendants(os.getpid()):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process, signal.SIGKILL)
+
+
+def leave(code: int) -> None:
+    """Ends the process with what was registered for its end, such as the semaphores of workers, but no later than soon.
+
+    What is kept is whole. Taking the interpreter down, torch and its threads included, would take seconds.
+    """
+    threading.Timer(_PATIENCE_S, os._exit, (code,)).start()
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def _end(number: int) -> None:

@@ -41,7 +41,10 @@ def label_dots(figures: RunFigures) -> Picture | None:
     found = {key: figures.per_label[key]["average_precision"] for key, *_ in _MARKS if key in figures.per_label}
     student, frequency = found["student"], figures.per_label["student"]["prevalence"]
     highest = found.get("all_records_model", student)
-    order = np.argsort(-np.nan_to_num(highest, nan=-1.0), kind="stable")
+    order = np.argsort(-highest, kind="stable")
+    order = order[np.isfinite(highest[order])]  # a label that no test sample has, has no average precision
+    if not len(order):
+        return None
     ends = np.r_[order[: _MOST_LABELS // 2], order[-(_MOST_LABELS // 2) :]]
     shown = order if len(order) <= _MOST_LABELS else ends
     left_out = len(order) - len(shown)
@@ -105,7 +108,7 @@ def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: 
     """A row a label, from the top."""
     places = np.arange(len(names))
     ends = np.stack([*found.values()])
-    axes.hlines(places, np.nanmin(ends, axis=0), np.nanmax(ends, axis=0), color=RULE, linewidth=2.2)
+    axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)
     axes.scatter(frequency, places, marker="|", s=70, color=FAINT, label="frequency", zorder=3)
     for key, color, marker in _MARKS:
         if key in found:
