@@ -13,7 +13,8 @@ event = aggregator.event_for(num_queries=500, num_labels=10, num_teachers=250)
 theirs = event.to_dp_event()
 print(type(theirs).__name__)
 
-# GNMax is a Gaussian of the counts, which dp-accounting knows; events that it does not know raise.
+# dp-accounting knows Gaussians, so it gets one of all counts: a bound, dearer than the winner alone. Events for which
+# it has no bound raise.
 epsilon = PLDAccountant().compose(theirs).get_epsilon(1e-6)
 print(f"here {RdpAccountant().compose(event).get_epsilon(1e-6):.3f}, by their loss distributions {epsilon:.3f}")
 

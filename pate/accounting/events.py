@@ -206,6 +206,12 @@ class WinnerEvent(LeafEvent):
         require_non_negative("noise_multiplier", self.noise_multiplier)
         require(self.num_moving in (1, 2), "num_moving", self.num_moving, "1 or 2")
 
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.GaussianDpEvent` of all noisy counts: a bound, up to a quarter dearer than the winner."""
+        import dp_accounting
+
+        return dp_accounting.GaussianDpEvent(self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50))
+
 
 @dataclass(frozen=True, slots=True)
 class OneBitEvent(LeafEvent):

@@ -32,7 +32,15 @@ def stopped(*_: Any, **__: Any) -> Any:
 def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     """A run that was stopped once its teachers were trained goes on; one with a planted file does not."""
     folder, mark = tmp_path / "run", tmp_path / "ran"
-    words = [*SMALL, "teacher.num_teachers=4", "num_queries=20", "target_epsilon=100", "allow_useless=true", "seed=1", f"output_dir={folder}"]
+    words = [
+        *SMALL,
+        "teacher.num_teachers=4",
+        "num_queries=20",
+        "target_epsilon=100",
+        "allow_useless=true",
+        "seed=1",
+        f"output_dir={folder}",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trained_votes, "cast_votes", stopped)
         assert call("train", *words).returncode == 130

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from pate.accounting import Adjacency, Event
-from pate.aggregators.release import Release, TrainingSet
+from pate.aggregators.release import PublicNames, Release, TrainingSet
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.reading import FROM_BACKUP, damaged
 from pate.votes.expected_f1 import expected_f1_threshold
@@ -56,7 +56,7 @@ class RoundsRelease(Release):
     @classmethod
     def load(cls, path: Path, *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
         """See `Release.load`."""
-        arrays = read_arrays(path, cls._FORMS, remedy=_REMEDY)
+        arrays = read_arrays(path, cls._FORMS, remedy=_REMEDY, beside=PublicNames.FORMS)
         labels, scores, weights = arrays["labels"], arrays["scores"], arrays["weights"]
         good = len(labels) == len(arrays["answered"]) and labels.shape == scores.shape
         if not good or weights.shape[1] != labels.shape[1]:
