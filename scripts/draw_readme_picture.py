@@ -18,6 +18,7 @@ from pate.validation import InvalidValue
 
 METRICS = ("mean_average_precision", "micro_f1")
 COLORS = ("#1f6f8b", "#c0562b", "#2e7d32", "#6a3d9a", "#b8860b", "#4d5a61", "#a03060", "#7fb3c8")
+GAP = 0.027  # between two names, of average precision
 NONE = "\N{EN DASH}"
 MARKERS = "osDv^PX*<>"
 
@@ -35,13 +36,13 @@ def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
     if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in there)]:
         raise InvalidValue(f"name={unknown[0]}: expected one of {', '.join(there)}")
     kept = {(line.name, line.num_teachers) for key, line in there.items() if not names or _is_named(key, names)}
-    drawn = [(run, (run.aggregator.partition("@")[0], run.num_teachers)) for run in frontier.runs]
+    drawn = [(run, (run.aggregator.partition("@")[0], run.num_teachers or 0)) for run in frontier.runs]
     runs = [run for run, entrant in drawn if run.is_baseline or entrant in kept]
     return replace(frontier, runs=tuple(runs))
 
 
 def draw(output: str, frontier: Frontier) -> None:
-    """A line per method with bars of one standard deviation, between a constant and the model of all records."""
+    """A line per method, named at its end, with bars of one standard deviation, between both ends without privacy."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
     ceiling = frontier.ceiling_name.replace("_", " ")
@@ -49,18 +50,31 @@ def draw(output: str, frontier: Frontier) -> None:
         axes.axhline(level, color="#b8c4c9", linewidth=1.2)
         place = {"xy": (0.005, level), "xycoords": ("axes fraction", "data"), "ha": "left"}
         axes.annotate(text, **place, xytext=(0, 2), textcoords="offset points", fontsize=8)
+    ends: list[tuple[float, str, str]] = []
     for index, line in enumerate(frontier.ranked):
         found = [(point.epsilon, point.mean, point.std) for point in line.points if point.mean is not None]
         if found:
             look = {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 3.6}
             epsilons, means, bars = zip(*found, strict=True)
-            axes.errorbar(epsilons, means, bars, label=line.title, capsize=1.8, linewidth=1.3, **look)
+            axes.errorbar(epsilons, means, bars, capsize=1.8, linewidth=1.3, **look)
+            ends.append((means[-1], line.title, str(look["color"])))
+    for place, (level, title, color) in zip(apart([end[0] for end in sorted(ends)]), sorted(ends), strict=True):
+        to = {"xycoords": ("axes fraction", "data"), "textcoords": ("axes fraction", "data")}
+        line_to = {"arrowprops": {"arrowstyle": "-", "color": color, "linewidth": 0.6}, "va": "center"}
+        axes.annotate(title, (1.0, level), xytext=(1.03, place), color=color, fontsize=8, **to, **line_to)
     axes.set(xscale="log", xlabel="epsilon, replace-one, delta 1e-6", ylabel="mean average precision of the student")
     axes.set_xticks(frontier.epsilons, [f"{epsilon:g}" for epsilon in frontier.epsilons])
     axes.minorticks_off()
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
+
+
+def apart(levels: list[float]) -> list[float]:
+    """Rising levels, moved up as far as texts beside them take."""
+    placed: list[float] = []
+    for level in levels:
+        placed.append(max(level, placed[-1] + GAP) if placed else level)
+    return placed
 
 
 def table(frontier: Frontier) -> str:
