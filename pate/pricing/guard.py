@@ -41,7 +41,7 @@ def require_useful(
         allow_useless: whether what would be refused is only said.
 
     Raises:
-        InvalidValue: of queries on which all teachers agree, fewer than half are answered, or over a quarter of the
+        InvalidValue: of queries on which all teachers agree, fewer than a third are answered, or over a quarter of the
             bits are wrong; a delta of 0.01 or more.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
