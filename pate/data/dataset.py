@@ -93,6 +93,8 @@ class Dataset:
         preprocessing: how inputs were made, for a model that is used by others; public. None where inputs are given.
         public_ids: `[num_public]`, whole numbers or texts: what public records are called where they are published;
             None for their `record_ids`.
+        private_cells: a digest of the private records as they were before any preprocessing, so that a budget over
+            several runs knows them again; None for that of `private`. No epsilon covers it.
 
     Raises:
         InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
@@ -108,6 +110,7 @@ class Dataset:
     test: Split
     preprocessing: Preprocessing | None = None
     public_ids: NDArray[Any] | None = None
+    private_cells: str | None = None
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -147,12 +150,12 @@ class Dataset:
         return digest.hexdigest()
 
     def private_digest(self) -> str:
-        """`Split.digest` of the private records alone: what a budget over several runs is kept for.
+        """`private_cells`, or else `Split.digest` of the private records: what a budget over several runs is kept for.
 
         Their order, the public pool and the test set change nothing of it. Other inputs of the same people, a subset of
         them or records with other ids are other data to it.
         """
-        return self.private.digest()
+        return self.private_cells or self.private.digest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
         return ("private", self.private), ("public", self.public), ("test", self.test)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pate.data.dataset import Dataset, Split
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
+from pate.data.table.private_cells import private_cells
 from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
@@ -101,6 +102,7 @@ class Table:
             label_names=self.labels,
             preprocessing=schema,
             public_ids=names[shuffled],
+            private_cells=private_cells(self._files["private"].batches(), split=self._roles.split),
             **parts,
         )
 

@@ -85,6 +85,31 @@ def test_other_public_records_change_no_private_group(write: Write) -> None:
     assert groups[0] == groups[1]
 
 
+def test_private_records_are_the_same_whatever_is_made_of_them(write: Write, tmp_path: Path) -> None:
+    """What a budget over several runs goes by: their cells, not what the public file makes of them."""
+
+    def digest(changes: dict[str, Any] | None = None, **rows: list[str]) -> str:
+        return Table(**(write(**rows) | (changes or {}))).load().private_digest()
+
+    same = [
+        digest(public=[*PUBLIC, "p4,2025-01-07,99,X,z,1,1"]),
+        digest(private=PRIVATE[::-1]),
+        digest({"labels": ["flu"], "drop": ["cough"]}),
+        digest({"drop": ["seen", "note"]}),
+    ]
+    settings = write()
+    whole = tmp_path / "whole.csv"
+    lines = [f"{row},{split}" for split in ("private", "public", "test") for row in globals()[split.upper()]]
+    whole.write_text("\n".join([f"{HEAD},which", *lines, ""]))
+    together = {"path": str(whole), "split": "which", "labels": settings["labels"], "group": "patient"}
+    one = Table(**together).load().private_digest()
+    whole.write_text("\n".join([f"{HEAD},which", *lines[::-1], ""]))
+    assert set(same) == {digest()}
+    assert Table(**together).load().private_digest() == one
+    assert digest(private=[PRIVATE[0].replace("1000", "999"), *PRIVATE[1:]]) != digest()
+    assert digest(private=PRIVATE[:2]) != digest()
+
+
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv.gz"])
 def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) -> None:
     from pyarrow import csv, feather, ipc, parquet
