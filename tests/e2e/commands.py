@@ -35,6 +35,7 @@ def call(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     main = importlib.import_module(f"pate.cli.{module}").main
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(said):
         patch.setattr(sys, "argv", [module, *arguments])
+        patch.setattr("pate.cli.app.leave", sys.exit)  # which would end this process
         for name, value in (SURROUNDINGS | {"HYDRA_FULL_ERROR": "1"}).items():
             patch.setenv(name, value)
         patch.setattr(threading, "excepthook", threading.excepthook)  # what the command changes is put back
