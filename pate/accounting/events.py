@@ -208,9 +208,7 @@ class WinnerEvent(LeafEvent):
 
     def to_dp_event(self) -> Any:
         """`dp_accounting.GaussianDpEvent` of all noisy counts: a bound, up to a quarter dearer than the winner."""
-        import dp_accounting
-
-        return dp_accounting.GaussianDpEvent(self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50))
+        return GaussianEvent(self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50)).to_dp_event()
 
 
 @dataclass(frozen=True, slots=True)

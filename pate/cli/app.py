@@ -91,6 +91,8 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         if refused:
             raise refused[0]
     except (HydraException, OmegaConfBaseException) as error:
+        if (signaled := _signal_behind(error)) is not None:
+            raise signaled from None
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
         _stop(str(error), USER_MISTAKE)
@@ -111,6 +113,13 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
 def _known(config_name: str) -> tuple[str, ...]:
     """The settings and groups of a command."""
     return tuple(field.name for field in dataclasses.fields(COMMANDS[config_name]))
+
+
+def _signal_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The signal in whose wake an error came: one that interrupts OmegaConf is lost behind what that breaks."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 class _Unheard(BaseException):

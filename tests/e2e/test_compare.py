@@ -11,7 +11,7 @@ from pate.comparison import read_runs
 from tests.e2e.commands import call, command, run
 
 SMALL = ["teacher.num_teachers=20", "num_queries=60", "target_delta=1e-5", "num_workers=1", "accountant=rdp"]
-ASKED = ["aggregators=[gaussian_votes,peeling@30]", "epsilons=[8,300]", "seeds=[3]", *SMALL]
+ASKED = ["aggregators=[gaussian_votes,peeling@30]", "epsilons=[8,300]", "seeds=[3]", "allow_useless=true", *SMALL]
 
 
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
