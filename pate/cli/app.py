@@ -117,9 +117,13 @@ def _known(config_name: str) -> tuple[str, ...]:
 
 def _signal_behind(error: BaseException | None) -> KeyboardInterrupt | None:
     """The signal in whose wake an error came: one that interrupts OmegaConf is lost behind what that breaks."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # OmegaConf's errors go round in circles
+        if isinstance(error, KeyboardInterrupt):
+            return error
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return error
+    return None
 
 
 class _Unheard(BaseException):

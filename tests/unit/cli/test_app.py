@@ -72,3 +72,11 @@ def test_ctrl_c_while_a_command_loads_is_one_line(error: str, said: str) -> None
     assert done.returncode != 0
     assert done.stderr.startswith(said)
     assert (done.stderr == said) == (error == "KeyboardInterrupt")
+
+
+def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__context__, second.__context__ = second, first
+    assert app._signal_behind(first) is None
+    second.__context__ = stopped = KeyboardInterrupt()
+    assert app._signal_behind(first) is stopped
