@@ -217,7 +217,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return np.asarray(self.student_.predict_proba(inputs))
 
     def __sklearn_tags__(self) -> Any:
-        """Says that y may have several labels a sample, and whether inputs may be missing."""
+        """Says that y may have several labels per sample, and whether inputs may be missing."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.input_tags.allow_nan = all(takes_nan(chosen) for chosen in (self._teacher, self._student))

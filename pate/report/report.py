@@ -143,8 +143,8 @@ class DataSummary:
         num_private: private records.
         num_public: samples of the public pool.
         num_test: test samples.
-        num_labels: labels a sample.
-        label_cardinality: mean number of positive labels a sample.
+        num_labels: labels per sample.
+        label_cardinality: mean number of positive labels per sample.
     """
 
     name: str

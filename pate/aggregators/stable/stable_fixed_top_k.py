@@ -1,4 +1,4 @@
-"""StableFixedTopK: exactly k labels a query, as many of them as possible from a stable set."""
+"""StableFixedTopK: exactly k labels per query, as many of them as possible from a stable set."""
 
 from __future__ import annotations
 
