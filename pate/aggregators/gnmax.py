@@ -31,7 +31,7 @@ def largest_event(noise_std: float, max_votes: int, *, num_labels: int, adjacenc
 
 
 def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
-    """One label a query, `[q, L]`: where the count with noise is largest."""
+    """One label per query, `[q, L]`: where the count with noise is largest."""
     best = largest_noisy(Values.scaled(votes, noise_std), draw_noise("gaussian", votes.shape, rng), 1)
     return np.asarray(best == np.arange(votes.shape[1]))
 

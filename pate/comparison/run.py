@@ -79,7 +79,7 @@ _NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in EN
 
 
 def write_runs(path: Path, runs: Iterable[Run]) -> None:
-    """Writes comparison.csv: a header and one line a run; what is None is empty."""
+    """Writes comparison.csv: a header and one line per run; what is None is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
     writer.writeheader()

@@ -24,7 +24,7 @@ class KernelTeacher(Voter):
 
     where `features` have length 1 and `span` is orthonormal (`PublicPCA`). A record's votes are then as long as
     its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
-    sum over records would be. With one record a teacher, the record and the teacher are the same unit.
+    sum over records would be. With one record per teacher, the record and the teacher are the same unit.
 
     In rounds (`VoteRounds`) p is what a student released before says of each record, and a teacher's votes are the mean
     over its records of `PublicPCA.with_constant` times (y - p).
