@@ -23,7 +23,7 @@ _LEVELS = np.float32(255)
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A student and what it takes to use it.
+    """A student, with the preprocessing and names that its use needs.
 
     Attributes:
         form: inputs, labels and threshold, by name.

@@ -21,7 +21,7 @@ ENDS = ("low", "high")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One line of comparison.csv: a release and its student, a baseline, or an epsilon out of reach or too small.
+    """One line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet.
 
     Attributes:
         aggregator: the method's name, or that of a baseline.

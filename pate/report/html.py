@@ -31,7 +31,7 @@ _DIGITS = 3
 
 
 def render_html(report: Report, figures: RunFigures) -> str:
-    """Renders `report.html`. It is the data owner's, and marks what no epsilon covers; every text in it is escaped.
+    """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text in it is escaped.
 
     Args:
         report: the run.

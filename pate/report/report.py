@@ -24,7 +24,7 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Privacy:
-    """The price of a release: a guarantee, independent of votes and noise, and fit to be published.
+    """The price of a release: a guarantee that does not depend on votes or noise, and may be published.
 
     Attributes:
         epsilon: bound, >= 0; infinity means no guarantee and is written as `"inf"`.
@@ -158,7 +158,7 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that `report.json` holds; the data owner's, for most of it no epsilon covers.
+    """Everything in `report.json`. No epsilon covers most of it: do not publish it.
 
     Attributes:
         privacy: the price.

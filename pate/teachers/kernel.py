@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelTeacher(Voter):
-    """Votes in the directions of the public pool, without any training; any number of teachers, streamed.
+    """Votes in the directions of the public pool, without training, for any number of teachers.
 
     Rule: teacher t's votes on the queries, minus the prevalence p, are
 

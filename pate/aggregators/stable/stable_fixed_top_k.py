@@ -102,7 +102,7 @@ class StableFixedTopK(PerQueryAggregator):
 
     @property
     def exact_labels(self) -> int:
-        """K."""
+        """How many labels each answer has: k."""
         return self.k
 
     @property
