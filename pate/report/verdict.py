@@ -105,7 +105,7 @@ def _beaten_text(behind: dict[str, list[str]]) -> str:
 
 
 def _loss_text(student: Scores, baselines: Baselines) -> str:
-    """The step from the ceiling down to the student that lost most, and what helps; none that ends below the student."""
+    """The step from the ceiling down to the student that lost most, and what helps; none below the student."""
     losses = []
     found = vars(baselines) | {"student": student}
     for better, worse, name, remedy in _LOSSES:

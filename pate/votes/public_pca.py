@@ -19,7 +19,7 @@ _RIDGE = 0.3  # of the mean variance
 
 @dataclass(frozen=True, eq=False)
 class PublicPCA:
-    """Inputs to features of length 1: their leading principal directions in a public pool, those of less variance shorter.
+    """Inputs to features of length 1: their leading principal directions in a public pool, weighted by variance.
 
     A direction of variance v is divided by the root of v plus 0.3 of the mean variance of an input's entries.
 
