@@ -17,12 +17,8 @@ NAME, VERSION = "@iconify/json", "2.2.535"
 
 FETCH = f"npm pack {NAME}@{VERSION}, or make icons"
 
-ALLOWED = frozenset(
-    """
-    0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause CC-BY-3.0 CC-BY-4.0 CC-BY-SA-3.0 CC-BY-SA-4.0 CC0-1.0 ISC MIT MPL-2.0
-    OFL-1.1 Unlicense
-    """.split()
-)
+_OF_PROGRAMS = ("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "OFL-1.1", "Unlicense")
+ALLOWED = frozenset(_OF_PROGRAMS) | {"CC0-1.0", "CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-3.0", "CC-BY-SA-4.0"}
 """Licenses of sets that are taken: no condition on who uses the pictures, and none on programs that do (no GPL)."""
 
 _BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, UnicodeDecodeError, json.JSONDecodeError, RecursionError)

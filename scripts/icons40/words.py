@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-_STYLES = frozenset(
+
+def _table(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_STYLES = _table(
     """
     bold broken dark dashed dotted duo duotone fill filled flat light line linear lined negative outline outlined
-    regular round rounded sharp skin solid stroke thin tone tones twotone
-    """.split()
+    regular round rounded sharp skin solid stroke thin twotone
+    """
 )
-"""Styles that are seen in a picture, weights and skin tones; two-tone is written as two words, too."""
+"""Styles that are seen in a picture, weights and tones of skin."""
 
-_MARKS = frozenset(
+_MARKS = _table(
     """
     alt background baseline bg bx bxl bxs color colored colour expressive extrabold heavy icon icons ios large logo lt
     ltr md medium micro mini minimalistic monochrome multicolor normal o original plain print remix rtl semibold simple
     small tone tones variant wordmark
-    """.split()
+    """
 )
 """Sizes, directions of writing, and marks of single sets: never labels."""
 
-_NUMBERS = frozenset("zero one two three four five six seven eight nine ten".split())
-_FILLERS = frozenset("a an and at by for from in is no not of on or the to with".split())
+_NUMBERS = _table("zero one two three four five six seven eight nine ten")
+_FILLERS = _table("a an and at by for from in is no not of on or the to with")
 _SYNONYMS = {
     "arrow": "arrows",
     "bag": "bags",
