@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from pate.cli.progress import ConsoleMonitor
+from pate.cli.signals import Stopped, ended_by_signals
 from pate.validation import InvalidValue, require_count
 from scripts.icons40.build import Recipe
 from scripts.icons40.package import IconPackage
@@ -23,9 +24,10 @@ def main() -> int:
     """Builds the file; returns 0, or 2 after one line about a wrong argument, or 1 after one about the machine."""
     arguments = _parser().parse_args()
     try:
-        recipe = Recipe(arguments.pixels, arguments.color, not arguments.shown_only)
-        jobs = require_count("jobs", arguments.jobs)
-        path = recipe.build(IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs)
+        with ended_by_signals():
+            recipe = Recipe(arguments.pixels, arguments.color, not arguments.shown_only)
+            jobs = require_count("jobs", arguments.jobs)
+            path = recipe.build(IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs)
     except InvalidValue as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -35,6 +37,9 @@ def main() -> int:
     except BrokenProcessPool:
         sys.stderr.write("a drawing process was killed, as for want of memory; the same command continues, --jobs 1\n")
         return 1
+    except Stopped as stopped:
+        sys.stderr.write(f"{stopped}\n")
+        return stopped.code
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     sys.stdout.write(f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}; {path.with_suffix('.json').name}\n")

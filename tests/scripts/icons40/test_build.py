@@ -2,6 +2,7 @@ import errno
 import json
 import re
 import runpy
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -198,3 +199,26 @@ def test_make_fetches_the_version_that_is_built() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert f"ICONS_PACKAGE := {NAME}@{VERSION}\n" in makefile
     assert f"ICONS_FILE := iconify-json-{VERSION}.tgz\n" in makefile
+
+
+def test_a_signal_ends_the_command_in_one_line(
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(self: Recipe, *rest: object, **more: object) -> Path:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError
+
+    monkeypatch.setattr(Recipe, "build", stopped)
+    assert command(monkeypatch, package.path, "--output", tmp_path / "out") == 143
+    assert capsys.readouterr().err == "ended by SIGTERM; the same command continues where it stopped\n"
+
+
+def test_a_full_disk_ends_the_command_in_one_line(
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Recipe, *rest: object, **more: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out"))
+
+    monkeypatch.setattr(Recipe, "build", full)
+    assert command(monkeypatch, package.path, "--output", tmp_path / "out") == 1
+    assert capsys.readouterr().err.endswith("; the same command continues once that is mended\n")
