@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from pate.cli.progress import ConsoleMonitor
-from pate.cli.signals import Stopped, ended_by_signals
+from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.validation import InvalidValue, require_count
 from scripts.icons40.build import Recipe
 from scripts.icons40.package import IconPackage
@@ -38,8 +38,9 @@ def main() -> int:
         sys.stderr.write("a drawing process was killed, as for want of memory; the same command continues, --jobs 1\n")
         return 1
     except Stopped as stopped:
+        end_descendants()
         sys.stderr.write(f"{stopped}\n")
-        return stopped.code
+        leave(stopped.code)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     sys.stdout.write(f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}; {path.with_suffix('.json').name}\n")

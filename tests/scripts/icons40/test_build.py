@@ -1,10 +1,13 @@
 import errno
 import json
+import os
 import re
 import runpy
-import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,16 +204,25 @@ def test_make_fetches_the_version_that_is_built() -> None:
     assert f"ICONS_FILE := iconify-json-{VERSION}.tgz\n" in makefile
 
 
-def test_a_signal_ends_the_command_in_one_line(
-    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stopped(self: Recipe, *rest: object, **more: object) -> Path:
-        signal.raise_signal(signal.SIGTERM)
-        raise AssertionError
-
-    monkeypatch.setattr(Recipe, "build", stopped)
-    assert command(monkeypatch, package.path, "--output", tmp_path / "out") == 143
-    assert capsys.readouterr().err == "ended by SIGTERM; the same command continues where it stopped\n"
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_signal_ends_the_command_in_one_line(tmp_path: Path) -> None:
+    package = tmp_path / "package.tgz"
+    os.mkfifo(package)
+    words = [sys.executable, str(ROOT / "scripts" / "build_icons.py"), str(package), "--output", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        held = None
+        while held is None and process.poll() is None:
+            with suppress(OSError):  # until the command reads
+                held = os.open(package, os.O_WRONLY | os.O_NONBLOCK)
+            time.sleep(0.05)
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    if held is not None:
+        os.close(held)
+    assert process.returncode == 143
+    assert told == "ended by SIGTERM; the same command continues where it stopped\n"
 
 
 def test_a_full_disk_ends_the_command_in_one_line(
