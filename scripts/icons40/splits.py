@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,8 +22,9 @@ def choose_labels(
 ) -> list[str]:
     """The words that are most frequent in the public pool, the most frequent first; ties by the alphabet.
 
-    The pool is the longest run of families, in the order of their numbers, in which at most `num_public` icons have
-    one of the labels that are chosen from it. No name beyond the pool is counted.
+    The pool grows family by family, in the order of their numbers, for as long as at most `num_public` of its icons
+    have one of the labels that are chosen from it. No name beyond it counts, but for those of the family that is too
+    many.
 
     Args:
         words: of each icon, those that may be labels.
@@ -30,18 +32,19 @@ def choose_labels(
         num_public: icons with a label that the pool may hold.
         num_labels: how many to choose.
     """
-    order = np.argsort(families, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(families[order])) + 1, len(order))  # of the families, one after another
-    ordered = [words[row] for row in order]
-    low, high = 0, len(ends)
-    while low < high:
-        middle = (low + high + 1) // 2
-        pool = ordered[: ends[middle - 1]]
-        labels = set(_most_frequent(pool, num_labels))
-        low, high = (
-            (middle, high) if sum(not labels.isdisjoint(each) for each in pool) <= num_public else (low, middle - 1)
-        )
-    return _most_frequent(ordered[: ends[low - 1]] if low else [], num_labels)
+    counts, pool, labels = Counter[str](), list[frozenset[str]](), list[str]()
+    num_labeled, order = 0, np.argsort(families, kind="stable")
+    for family in np.split(order, np.flatnonzero(np.diff(families[order])) + 1):
+        joining = [words[row] for row in family.tolist()]
+        counts.update(word for each in joining for word in each)
+        pool += joining
+        chosen = _most_frequent(counts, num_labels)
+        counted = joining if set(chosen) == set(labels) else pool
+        num_labeled = (num_labeled if counted is joining else 0) + sum(not each.isdisjoint(chosen) for each in counted)
+        if num_labeled > num_public:
+            break
+        labels = chosen
+    return labels
 
 
 def deal_splits(families: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.int64]:
@@ -66,6 +69,5 @@ def deal_splits(families: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np
     return split_of_family[of]
 
 
-def _most_frequent(pool: Sequence[frozenset[str]], num_labels: int) -> list[str]:
-    counts = Counter(word for words in pool for word in words)
-    return sorted(counts, key=lambda word: (-counts[word], word))[:num_labels]
+def _most_frequent(counts: Counter[str], num_labels: int) -> list[str]:
+    return heapq.nsmallest(num_labels, counts, key=lambda word: (-counts[word], word))

@@ -1,3 +1,5 @@
+from collections import Counter
+
 import numpy as np
 
 from scripts.icons40.splits import choose_labels, deal_splits, number_of
@@ -29,3 +31,26 @@ def test_labels_are_the_most_frequent_words_of_the_pool_alone() -> None:
     changed = [*words[:4], *[frozenset(["c"])] * 4]
     assert choose_labels(changed, families, num_public=4, num_labels=2) == ["a", "b"]
     assert choose_labels(words, families, num_public=8, num_labels=2) == ["z", "a"], "the rest would count"
+
+
+def by_definition(words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int) -> list[str]:
+    """Prefix after prefix, each counted anew."""
+    labels: list[str] = []
+    for last in np.unique(families):
+        pool = [each for each, family in zip(words, families, strict=True) if family <= last]
+        counts = Counter(word for each in pool for word in each)
+        chosen = sorted(counts, key=lambda word: (-counts[word], word))[:num_labels]
+        if sum(not each.isdisjoint(chosen) for each in pool) > num_public:
+            break
+        labels = chosen
+    return labels
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
+    """Also where a longer one would hold fewer icons with a label, as other words come first in it."""
+    rng = np.random.default_rng(seed)
+    words = [frozenset(rng.choice(list("abcdefghij"), 2).tolist()) for _ in range(60)]
+    families = rng.integers(0, 40, 60)
+    sizes = {"num_public": 15, "num_labels": 3}
+    assert choose_labels(words, families, **sizes) == by_definition(words, families, **sizes)
