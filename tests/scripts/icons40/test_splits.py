@@ -1,6 +1,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from scripts.icons40.splits import choose_labels, deal_splits, number_of
 
