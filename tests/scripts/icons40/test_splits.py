@@ -47,11 +47,12 @@ def by_definition(words: list[frozenset[str]], families: np.ndarray, *, num_publ
     return labels
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [0, 1, 2, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
     """Also where a longer one would hold fewer icons with a label, as other words come first in it."""
     rng = np.random.default_rng(seed)
-    words = [frozenset(rng.choice(list("abcdefghij"), 2).tolist()) for _ in range(60)]
-    families = rng.integers(0, 40, 60)
-    sizes = {"num_public": 15, "num_labels": 3}
+    families = np.repeat(np.arange(30), rng.integers(1, 6, 30))
+    of_family = [frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)]
+    words = [of_family[family] for family in families]
+    sizes = {"num_public": 25, "num_labels": 2}
     assert choose_labels(words, families, **sizes) == by_definition(words, families, **sizes)
