@@ -11,6 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
+from pate.cli.featured import featured, has_none
 from pate.cli.heading import BESIDE, default_folder, run_heading
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.sweep import sweep_row
@@ -42,12 +43,12 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     heading = run_heading(settings, said[0], hydra.runtime.choices)
     output_dir = Path(config.output_dir or default_folder(settings, heading))
     monitor = ConsoleMonitor()
-    report = train(replace(_plan(config, settings, monitor), heading=heading), output_dir, monitor)
+    report = train(replace(_plan(config, settings, monitor, output_dir), heading=heading), output_dir, monitor)
     print_report(report, output_dir / "report.html")
     return sweep_row(report, output_dir)
 
 
-def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Plan:
+def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output_dir: Path) -> Plan:
     allowed = list(config.allowed_targets)
 
     def make(group: str, **arguments: Any) -> Any:
@@ -55,7 +56,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
 
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
     return Plan(
-        load_dataset=watched_load(make("data"), monitor),
+        load_dataset=watched_load(featured(make("data"), make("features"), output_dir), monitor),
         teacher=build(teacher, "teacher", allowed_targets=allowed),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
@@ -82,8 +83,11 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
-    if isinstance(data := settings["data"], dict) and "cache" in data:
-        data["cache"] = None
+    for part in ("data", "features"):
+        if isinstance(node := settings[part], dict) and "cache" in node:
+            node["cache"] = None
+    if has_none(settings["features"]):
+        del settings["features"]  # folders of earlier versions know no such setting
     return {str(key): value for key, value in settings.items() if key not in BESIDE}
 
 
