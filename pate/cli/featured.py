@@ -22,4 +22,4 @@ def featured(data: Any, features: Features, output_dir: Path) -> Any:
 
 def has_none(node: Mapping[str, Any]) -> bool:
     """Whether a configuration chooses no features."""
-    return str(node.get("_target_")).rpartition(".")[2] == NoFeatures.__name__
+    return str(node.get("_target_", "")).rpartition(".")[2] == NoFeatures.__name__

@@ -84,10 +84,10 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
     for part in ("data", "features"):
-        if isinstance(node := settings[part], dict) and "cache" in node:
+        if isinstance(node := settings.get(part), dict) and "cache" in node:
             node["cache"] = None
-    if has_none(settings["features"]):
-        del settings["features"]  # folders of earlier versions know no such setting
+    if has_none(settings.get("features", {})):
+        settings.pop("features")  # folders of earlier versions know no such setting
     return {str(key): value for key, value in settings.items() if key not in BESIDE}
 
 
