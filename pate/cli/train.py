@@ -20,7 +20,7 @@ from pate.config.noise import noise_is_given, target_is_given
 from pate.config.published import public_settings
 from pate.pipeline import train
 from pate.report import print_report
-from pate.run.plan import Plan
+from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 
 
@@ -55,8 +55,9 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         return build(config[group], group, allowed_targets=allowed, **arguments)
 
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
-    return Plan(
-        load_dataset=watched_load(featured(make("data"), make("features"), output_dir), monitor),
+    data = make("data")
+    plan = Plan(
+        load_dataset=watched_load(data, monitor),
         teacher=build(teacher, "teacher", allowed_targets=allowed),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
@@ -76,6 +77,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         settings=settings,
         public_settings=partial(public_settings, settings),
     )
+    reader = featured(data, make("features"), output_dir, check=partial(price, plan))
+    return replace(plan, load_dataset=watched_load(reader, monitor))
 
 
 def _settings(config: DictConfig) -> dict[str, Any]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from pate.data.dataset import Dataset, Split, require_dataset
 from pate.data.image_form import ImageForm
@@ -15,7 +19,7 @@ from pate.features.extracted_form import FILE, ExtractedForm
 from pate.features.extractor import Extractor
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
-from pate.files.atomic import make_folder
+from pate.files.atomic import make_folder, remove_partials
 from pate.files.lock import locked
 from pate.validation import InvalidValue
 
@@ -35,11 +39,14 @@ class FeaturedData:
         data: what reads the pictures: a class with `load()`.
         features: the recipe.
         cache: the folder for extractors and features, as private as the pictures.
+        check: asked before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work
+            on it, so that nobody waits for features to hear of a mistake.
     """
 
     data: Any
     features: Features
     cache: Path
+    check: Callable[[Dataset], object] | None = None
 
     def load(self) -> Dataset:
         """See `load_in_stages`."""
@@ -59,7 +66,10 @@ class FeaturedData:
             raise InvalidValue(f"features={type(self.features).__name__.lower()}: expected {rule}")
         pictures = PublicPictures(dataset, self.features.most_pictures)
         self.features.check(pictures.shape)
-        folder = self._folder(pictures)
+        folder = self.cache.expanduser() / self._name(pictures)
+        if self.check is not None and not (folder / FILE).exists():
+            self.check(_blank(dataset))
+        self._make(folder)
         extractor, cache = self._extractor(folder, pictures, stage), FeatureCache(folder)
 
         def featured(name: str, split: Split) -> Split:
@@ -76,11 +86,12 @@ class FeaturedData:
             private_cells=dataset.private_digest(),
         )
 
-    def _folder(self, pictures: PublicPictures) -> Path:
-        name = f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
-        folder = self.cache.expanduser() / name
+    def _name(self, pictures: PublicPictures) -> str:
+        return f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
+
+    def _make(self, folder: Path) -> None:
         try:
-            return make_folder(folder)
+            make_folder(folder)
         except OSError as error:
             rule = f"a folder that can be written ({error.strerror})"
             raise InvalidValue(f"features.cache={self.cache}: expected {rule}") from error
@@ -90,5 +101,16 @@ class FeaturedData:
         path = folder / FILE
         with nullcontext() if path.exists() else locked(folder / "lock", wait=True):
             if not path.exists():
+                remove_partials(folder, (re.escape(FILE),))
                 self.features.fit(pictures, stage).save(path)
             return Extractor.load(path, remedy=_REMEDY)
+
+
+def _blank(dataset: Dataset) -> Dataset:
+    """Of the same sizes, labels and groups, with features that say nothing."""
+
+    def blank(split: Split) -> Split:
+        return replace(split, inputs=np.zeros((len(split), 2), np.float32))
+
+    private, public, test = map(blank, (dataset.private, dataset.public, dataset.test))
+    return replace(dataset, kind="features", preprocessing=None, private=private, public=public, test=test)

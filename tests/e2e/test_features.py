@@ -149,3 +149,37 @@ def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
     with (tmp_path / "comparison" / "comparison.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["epsilon"]]
     assert {row["aggregator"] for row in rows} == {"centered_votes", "dp_gd"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["num_queries=51", "teacher.num_teachers=6"], "num_queries=51: expected at most 50, the public pool"),
+        (["teacher=linear", "teacher.num_teachers=301"], "num_teachers=301: expected at most 300"),
+        (
+            ["teacher=cnn", "teacher.num_teachers=6"],
+            "inputs=features: expected pictures, which this teacher looks at",
+        ),
+        (["teacher=linear", "teacher.num_teachers=6", "student=cnn"], "expected images"),
+        (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),
+        (["features=backbone", "features.weights=none.pth"], "features.weights=none.pth: expected a file of weights"),
+        (["features=backbone", "features.model=resnet19"], "features.model=resnet19: expected"),
+        (["features=patch"], "features=patch: expected one of backbone, none, patches"),
+        (["data=wordnet"], "features=patches: expected none: wordnet has no pictures"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_fitted(words: list[str], said: str, tmp_path: Path) -> None:
+    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+    terms = ["num_queries=40", "target_epsilon=500", "allow_useless=true", "aggregator=gaussian_votes"]
+    usual = [word for word in (*data, "features=patches", *terms) if word.partition("=")[0] not in _keys(words)]
+    if "data=wordnet" in words:
+        usual = [word for word in usual if not word.startswith("data.")]
+    ended = call("train", *usual, *words, f"output_dir={tmp_path / 'run'}")
+    (line,) = [line for line in ended.stderr.splitlines() if "expected" in line]
+    assert ended.returncode == 2, ended.stderr
+    assert said in line
+    assert not list(tmp_path.iterdir())
+
+
+def _keys(words: list[str]) -> set[str]:
+    return {word.partition("=")[0] for word in words}
