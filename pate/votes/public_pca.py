@@ -80,8 +80,15 @@ class PublicPCA:
         return np.asarray(left @ right)
 
 
-def affordable_directions(*, noise_multiplier: float, num_teachers: int, num_records: int, num_labels: int) -> int:
-    """How many directions to vote in: as many as keep the noise at a quarter of the labels' variance.
+def affordable_directions(
+    *,
+    noise_multiplier: float,
+    num_teachers: int,
+    num_records: int,
+    num_labels: int,
+    noise_share: float = _NOISE_SHARE,
+) -> int:
+    """How many directions to vote in: as many as keep the noise at `noise_share` of the labels' variance, a quarter.
 
     With k directions, N teachers of n / N records each and clips of the length that labels drawn by their prevalence
     would give, the noise in the scores is 4 k**2 L z**2 / (n N) of the labels' variance, z being noise std over
@@ -92,5 +99,5 @@ def affordable_directions(*, noise_multiplier: float, num_teachers: int, num_rec
     """
     require_positive("noise_multiplier", noise_multiplier)
     records = require_count("num_records", num_records) * require_count("num_teachers", num_teachers)
-    share = _NOISE_SHARE * records / (4 * require_count("num_labels", num_labels))
+    share = require_positive("noise_share", noise_share) * records / (4 * require_count("num_labels", num_labels))
     return max(1, math.floor(math.sqrt(share) / noise_multiplier))
