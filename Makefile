@@ -32,11 +32,13 @@ test-fast: $(STAMP) ## the tests that are neither slow nor start a process, abou
 test: $(STAMP) ## the whole test suite, minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
+check: $(STAMP) test ## format, lint, types, import contracts, prose, links, tests, docs build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell -D - -D scripts/prose/american.txt README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs pate conf scripts examples notebooks benchmarks .github
+	$(BIN)/python scripts/prose/check.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(VENV)/site

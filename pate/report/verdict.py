@@ -88,7 +88,7 @@ def _share(student: Scores, baselines: Baselines) -> float | None:
 def _share_text(student: Scores, baselines: Baselines, share: float | None) -> str:
     ceiling = _ceiling(baselines)
     if share is None or ceiling is None or baselines.prior is None:
-        return "What share of the reachable was reached is undefined here."
+        return "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
     low, high = baselines.prior.mean_average_precision, ceiling[1].mean_average_precision
     scale = f"a constant has {low:.3f}, {ceiling[0]} {high:.3f}"
     reached = f"{student.mean_average_precision:.3f}, where {scale}"
