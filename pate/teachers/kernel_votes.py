@@ -17,7 +17,7 @@ from pate.votes.source import Array, Bits, VoteSource, mean_labels
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
 _MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
-_SHARE_OF_ONE, _SHARE_OF_SEVERAL = 0.25, 0.125  # noise in the rounds' directions, for teachers of one record and of more
+_SHARE_OF_ONE, _SHARE_OF_SEVERAL = 0.25, 0.125  # of noise in rounds: teachers of one record, of more
 
 
 class KernelVotes(VoteSource):
