@@ -54,6 +54,7 @@ class TrainConfig(SharedConfig):
     """
 
     data: Any = MISSING
+    features: Any = MISSING
     teacher: Any = MISSING
     engine: Any = MISSING
     student: Any = MISSING
@@ -148,6 +149,7 @@ class CompareConfig:
     """
 
     data: Any = MISSING
+    features: Any = MISSING
     teacher: Any = MISSING
     engine: Any = MISSING
     accountant: Any = MISSING
@@ -220,7 +222,7 @@ COMMANDS: dict[str, type] = {
 }
 
 
-GROUPS = ("aggregator", "data", "teacher", "engine", "student")
+GROUPS = ("aggregator", "data", "features", "teacher", "engine", "student")
 """The groups of `pate-train` whose members are classes with settings."""
 
 _OF_A_COMPARISON = "method"

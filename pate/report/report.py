@@ -145,6 +145,7 @@ class DataSummary:
         num_test: test samples.
         num_labels: labels per sample.
         label_cardinality: mean number of positive labels per sample.
+        features: what stands for pictures, what it was fitted on, and digests; None where inputs are plain.
     """
 
     name: str
@@ -154,6 +155,7 @@ class DataSummary:
     num_test: int
     num_labels: int
     label_cardinality: float
+    features: Mapping[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)

@@ -105,12 +105,12 @@ def _beaten_text(behind: dict[str, list[str]]) -> str:
 
 
 def _loss_text(student: Scores, baselines: Baselines) -> str:
-    """The step from the ceiling down to the student that lost most, and what helps against it."""
-    found = vars(baselines) | {"student": student}
+    """The step from the ceiling down to the student that lost most, and what helps; none below the student."""
     losses = []
+    found = vars(baselines) | {"student": student}
     for better, worse, name, remedy in _LOSSES:
         high, low = (getattr(found[key], HEADLINE, None) for key in (better, worse))
-        if high is not None and low is not None:
+        if high is not None and low is not None and low >= (getattr(student, HEADLINE) or 0.0):
             losses.append((high - low, name, remedy))
     lost, name, remedy = max(losses, default=(0.0, "", ""))
     return f"Most was lost to {name} ({lost:.3f}); what helps: {remedy}." if lost > 0 else ""

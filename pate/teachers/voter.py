@@ -30,6 +30,9 @@ class Voter(ABC):
     def votes_of(self, ensemble: Ensemble) -> VoteSource:
         """The votes of an ensemble on its queries; trains what has to be trained once they are read."""
 
+    def check(self, input_shape: tuple[int, ...]) -> None:  # noqa: B027 - most teachers take all
+        """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
+
     def require_reader(self, aggregator: str, input_form: str) -> None:  # noqa: B027 - most take every aggregator
         """Raises `InvalidValue` where an aggregator that reads votes in such a form cannot read these teachers'.
 
