@@ -1,4 +1,4 @@
-"""Data sets of faces choose public features where no teacher is named, and say so."""
+"""Data sets of pictures choose public features where no teacher is named, and say so."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ WAY = ("features=patches", "teacher=kernel", "aggregator=centered_votes", "accou
         (["data=celeba", "aggregator=gaussian_votes"], "train", WAY[:1]),
         (["data=celeba", "teacher.num_teachers=30"], "train", WAY[:1]),
         (["data=celeba"], "compare", WAY[:1]),
+        (["data=icons"], "train", WAY),
         (["data=celeba", "teacher=cnn"], "train", ()),
         (["data=celeba", "teacher=cnn"], "compare", ()),
         (["data=celeba", "features=none"], "train", ()),
