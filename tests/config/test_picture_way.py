@@ -38,6 +38,7 @@ def test_what_a_command_line_leaves_open(words: list[str], command: str, chosen:
     assert picture_way(words, command) == chosen
 
 
+@pytest.mark.slow
 def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
     small = ["data.num_private=600", "data.num_public=80", "data.num_test=40", "data.image_size=10", "seed=0"]
     small += ["features.num_filters=16", "features.num_patches=2000"]

@@ -24,6 +24,8 @@ from tests.e2e.commands import call
 from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
+pytestmark = pytest.mark.slow
+
 
 def plan(cache: Path) -> Plan:
     return small_plan(
