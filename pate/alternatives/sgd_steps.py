@@ -41,7 +41,7 @@ def require_opacus(name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Records by group: one record a group is picked at random each time that the group takes part.
+    """Records by group: one record per group is picked at random each time that the group takes part.
 
     Attributes:
         inputs: `[n, …]`, records of a group beside each other.

@@ -25,7 +25,7 @@ _OF_PICTURES = 4  # axes of an array of them
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A student and what it takes to use it.
+    """A student, with the preprocessing and names that its use needs.
 
     Attributes:
         form: inputs, labels and threshold, by name.

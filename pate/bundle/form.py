@@ -25,7 +25,7 @@ _KINDS = ("features", "images")
 
 @dataclass(frozen=True)
 class ModelForm:
-    """Inputs, labels and threshold of a model, all of it public: no private record had a part in it.
+    """Inputs, labels and threshold of a model. All of them are public: no private record has a part in them.
 
     Attributes:
         name: of the data set.

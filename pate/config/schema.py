@@ -143,7 +143,7 @@ class CompareConfig:
         metric: of the frontier.
         shares: goals, shares of the way from a constant to the ceiling.
         all_records: train the ceiling, a model of all private records.
-        num_workers: None for one a core.
+        num_workers: None for one per core.
         allow_useless: run what tells nothing, too.
         output_dir: None names the folder after the settings.
     """

@@ -58,7 +58,7 @@ def privacy_card(
         name: that the aggregator was configured by, or None for its class.
         dataset: public name of the data set.
         num_answered: queries that were answered; part of the release.
-        num_labels: labels a query.
+        num_labels: labels per query.
         num_teachers: teachers in the ensemble, a public parameter.
         num_hits: queries that a charged mechanism paid for, part of its release; None for another.
         features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
@@ -77,7 +77,7 @@ def privacy_card(
         *settings(privacy, name),
         ("queries answered", str(num_answered)),
         *(() if num_hits is None else (("hits", str(num_hits)),)),
-        ("labels a query", str(num_labels)),
+        ("labels per query", str(num_labels)),
         ("teachers", str(num_teachers)),
     )
     return _CARD.substitute(

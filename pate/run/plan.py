@@ -1,4 +1,4 @@
-"""What a run depends on, and what it will cost: fixed by the plan and the shape of the data."""
+"""What a run depends on, and its price: functions of the plan and the shape of the data."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Voter(ABC):
-    """A recipe for the votes of teachers that each know their own private records alone.
+    """A recipe for the votes of teachers, each of which knows only its own private records.
 
     Attributes:
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and

@@ -38,6 +38,7 @@ class MomentVotes:
 
     Attributes:
         public: float32 `[m, D]`, features of the pool, of length sqrt(D).
+        variances: `[D - 1]`, of the pool along each direction.
         num_teachers, records_per_teacher: as given.
         num_labels: L.
     """
@@ -55,7 +56,7 @@ class MomentVotes:
     ) -> None:
         self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
         self.num_labels = labels.shape[1]
-        self.public = directions.with_constant(public_inputs).astype(np.float32)
+        self.public, self.variances = directions.with_constant(public_inputs).astype(np.float32), directions.variances
         self._inputs, self._directions, self._teacher_of = inputs, directions, teacher_of
         sizes = np.bincount(teacher_of, minlength=num_teachers)
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
