@@ -17,18 +17,23 @@ from benchmarks.generators import generator_jobs
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.reports import report_jobs
 from benchmarks.sessions import session_jobs
+from benchmarks.starts import start_jobs
 from benchmarks.teachers import product_rates, results
 
 
 def main() -> None:
-    """Prints the tables; with the argument `teachers` or `generators` only those about them."""
+    """Prints the tables; with the argument `teachers`, `generators` or `starts` only those about them."""
     console = Console(width=140)
     if sys.argv[1:] == ["teachers"]:
         print_teachers(console)
     elif sys.argv[1:] == ["generators"]:
         print_jobs(console, generator_jobs())
+    elif sys.argv[1:] == ["starts"]:
+        print_jobs(console, start_jobs())
     else:
-        print_jobs(console, [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()])
+        print_jobs(
+            console, [*start_jobs(), *quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()]
+        )
         print_teachers(console)
 
 
