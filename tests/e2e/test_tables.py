@@ -230,3 +230,56 @@ def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatc
     rows = pandas.read_csv("predictions.csv")
     assert rows[list(names["model"].labels)].to_numpy().tolist() == names["labels"].astype(int).tolist()
     assert (tmp_path / "model.onnx").exists()
+
+
+MIXED = """
+_target_: pate.teachers.SklearnTeacher
+frames: true
+estimator:
+  _target_: sklearn.pipeline.Pipeline
+  steps:
+    - - columns
+      - _target_: sklearn.compose.ColumnTransformer
+        transformers:
+          - - numbers
+            - _target_: sklearn.pipeline.Pipeline
+              steps:
+                - [fill, {_target_: sklearn.impute.SimpleImputer, strategy: median}]
+                - [scale, {_target_: sklearn.preprocessing.StandardScaler}]
+            - [age, pressure, hba1c]
+          - - words
+            - {_target_: sklearn.preprocessing.OneHotEncoder, handle_unknown: ignore}
+            - [sex, town]
+    - - model
+      - {_target_: sklearn.linear_model.LogisticRegression}
+"""
+TREES = "sklearn.ensemble.HistGradientBoostingClassifier"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mixed", "trees"])
+def test_a_teacher_of_scikit_learn_is_given_the_columns(kind: str, tables: Path, tmp_path: Path) -> None:
+    """A ColumnTransformer by column names; boosted trees that take categories and missing cells as they are."""
+    (tmp_path / "conf" / "teacher").mkdir(parents=True)
+    (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
+    chosen = [f"--config-dir={tmp_path / 'conf'}", "teacher=mixed"]
+    if kind == "trees":
+        more = ["+teacher.estimator.categorical_features=from_dtype", "+teacher.estimator.max_iter=5"]
+        chosen = ["teacher=sklearn", "teacher.frames=true", f"teacher.estimator._target_={TREES}", *more]
+    few = ["teacher.num_teachers=30", "target_epsilon=20"]
+    ended = call("train", *chosen, *settings(tables), *few, f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
+
+
+def test_an_estimator_that_takes_no_words_says_so_before_anything_is_trained(tables: Path, tmp_path: Path) -> None:
+    ended = call("train", *settings(tables), "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 2
+    line = "teacher.estimator=LogisticRegression: expected one that takes the columns of the table, such as a pipeline"
+    assert ended.stderr.splitlines()[-1].startswith(line)
+    assert not (tmp_path / "run" / "teachers").exists()
+    ended = call("train", "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}")
+    assert (
+        ended.stderr.splitlines()[-1] == "teacher.frames=true: expected data=table, whose columns have names and kinds"
+    )

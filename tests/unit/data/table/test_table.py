@@ -323,3 +323,18 @@ def test_a_kind_may_be_changed_in_the_file(write: Write, tmp_path: Path) -> None
     dataset = Table(**write(), schema=str(path)).load()
     columns = [dataset.preprocessing.feature_names.index(f"age={each}") for each in ("20", "40", "other")]  # type: ignore[union-attr]
     assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
+
+
+def test_a_frame_has_the_columns_again(write: Write) -> None:
+    pandas = pytest.importorskip("pandas")
+    dataset = Table(**write()).load()
+    assert isinstance(dataset.preprocessing, TableSchema)
+    frame = dataset.preprocessing.frame(dataset.private.inputs)
+    assert frame.columns.tolist() == ["seen", "age", "sex", "note"]
+    assert frame["age"].tolist()[::2] == [60.0, 40.0]  # 1000 years are cut to the public range
+    assert frame["age"].isna().tolist() == [False, True, False]
+    assert frame["sex"].tolist() == ["F", "other", "M"]
+    assert frame["note"].tolist() == ["a", "other", "b"]
+    assert isinstance(frame["sex"].dtype, pandas.CategoricalDtype)
+    again = dataset.preprocessing.inputs(frame.assign(seen=["2025-01-02", "2025-01-03", "2025-01-01"]))
+    assert np.allclose(again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
