@@ -148,6 +148,8 @@ class _Comparison:
     def _check(self, bench: Bench) -> None:
         """Refuses what cannot work, and says what is rarely wanted."""
         plan, num_labels = self.plan, bench.dataset.num_labels
+        rule = "true, as the public records have no labels to train a yardstick on"
+        require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
         for method in plan.methods:
             method.check(bench)
         require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
@@ -214,7 +216,9 @@ class _Comparison:
         """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
         student = {"student": kind(bench.student)}
         seen = [bench.num_queries, full_text(bench.student)]
-        references = [Reference("true_label_student", partial(true_label_student, bench), seen, student)]
+        references = []
+        if bench.dataset.public_labeled:
+            references.append(Reference("true_label_student", partial(true_label_student, bench), seen, student))
         if self.plan.all_records:
             columns = {"student": kind(bench.student.ceiling)}
             ceiling = partial(all_records_model, bench)

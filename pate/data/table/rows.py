@@ -55,6 +55,7 @@ class Rows:
         groups: pyarrow words `[n]`, or None.
         ids: pyarrow words `[n]`, or None.
         numbers: int64 `[n]`, the rows of the file, from 0.
+        labeled: whether labels are known; of a public split they may be missing in all rows, and are False then.
     """
 
     inputs: NDArray[np.float32]
@@ -62,6 +63,7 @@ class Rows:
     groups: Any
     ids: Any
     numbers: NDArray[np.int64]
+    labeled: bool = True
 
     @classmethod
     def read(cls, batches: Iterable[Any], schema: TableSchema, roles: Roles, *, name: str, split: str) -> Rows:
@@ -90,6 +92,7 @@ class _Reading:
         self.row = 0  # of the file
         self.wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self.wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
+        self.labeled = split != "public"
 
     def add(self, batch: Any) -> None:
         """A batch of the file."""
@@ -103,7 +106,12 @@ class _Reading:
             return
         inputs, wrong = self.schema.encode(batch)
         _count(self.wrong, wrong, numbers)
-        labels, wrong = labels_of(batch, self.roles.labels)
+        found = [name for name in self.roles.labels if name in batch.column_names]
+        if not self.labeled:
+            self.labeled = any(not as_texts(batch.column(name)).missing.all() for name in found)
+        there = found == list(self.roles.labels)
+        nothing = np.zeros((batch.num_rows, len(self.roles.labels)), np.bool_)
+        labels, wrong = labels_of(batch, self.roles.labels) if there else (nothing, nothing)
         _count(self.wrong_labels, wrong, numbers)
         self.inputs.append(inputs)
         self.labels.append(labels)
@@ -120,13 +128,12 @@ class _Reading:
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
         self.schema.require_right(self.name, self.wrong[0], self.wrong[1], self.count)
         for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
-            if count:
+            if count and self.labeled:
                 found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
                 raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}")
         words = {role: self._joined(role) for role in self.words}
-        return Rows(
-            _joined(self.inputs), _joined(self.labels), words["group"], words["id"], np.concatenate(self.numbers)
-        )
+        numbers = np.concatenate(self.numbers)
+        return Rows(_joined(self.inputs), _joined(self.labels), words["group"], words["id"], numbers, self.labeled)
 
     def _joined(self, role: str) -> Any:
         if (column := getattr(self.roles, role)) is None:

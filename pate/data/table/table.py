@@ -33,7 +33,7 @@ class Table:
     Attributes:
         private: file of the private records.
         public: file of the public ones; its rows are shuffled, and the first of them are asked about. Their labels
-            serve measurements alone.
+            serve measurements alone: the file may lack all columns of labels, or all their cells.
         test: file of the records that measure.
         path: one file for all three, in their place.
         split: its column that holds private, public or test.
@@ -102,9 +102,15 @@ class Table:
             label_names=self.labels,
             preprocessing=schema,
             public_ids=names[shuffled],
+            public_labeled=public.labeled,
             private_cells=private_cells(self._files["private"].batches(), split=self._roles.split),
             **parts,
         )
+
+    def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
+        """The columns that a setting names and a file has to have: a public one may have no label at all."""
+        named = self._columns(role)
+        return () if (role, split) == ("labels", "public") and not set(named) & set(names) else named
 
     def _columns(self, role: str) -> tuple[str, ...]:
         """The columns that a setting names."""
@@ -115,7 +121,7 @@ class Table:
         """What the public records say of all columns that settings do not call something else."""
         file = self._public_file
         for role in _ROLES[:-1]:
-            self._require_named(role, file.names, file.name)
+            self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
         return TableSchema.of(self._public_features())
 
     @cached_property
@@ -170,9 +176,9 @@ class Table:
         rule = "the columns that are labels: data.labels=[NAME,NAME]"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
-    def _require_named(self, role: str, names: list[str], where: str) -> None:
+    def _require_named(self, wanted: tuple[str, ...], role: str, names: list[str], where: str) -> None:
         """Raises unless the columns that a setting names are there."""
-        for column in self._columns(role):
+        for column in wanted:
             if column not in names:
                 said = nearest(column, tuple(names))
                 raise InvalidValue(f"data.{role}={column}: expected a column of {where}{said}")
@@ -182,9 +188,9 @@ class Table:
         names = self._names[split]
         where = self._files[split].name
         for role in _ROLES[:-1]:
-            self._require_named(role, names, where)
+            self._require_named(self._wanted(role, split, names), role, names, where)
         everywhere = set.intersection(*(set(each) for each in self._names.values()))
-        lost = [name for name in names if name not in everywhere and name not in self.drop]
+        lost = [name for name in names if name not in everywhere and name not in (*self.drop, *self.labels)]
         if lost:
             lacking = next(each for each in _SPLITS if lost[0] not in self._names[each])
             rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
@@ -192,7 +198,8 @@ class Table:
 
     def _rows(self, split: str, schema: TableSchema) -> Rows:
         file = self._files[split]
-        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
+        roles = [column for role in _ROLES[:-1] for column in self._wanted(role, split, self._names[split])]
+        columns = list(dict.fromkeys((*schema.names, *roles)))
         require_columns(file.name, self._names[split], columns)
         name = file.name if self.path is None else f"data.path, {split}"
         return Rows.read(file.batches(columns), schema, self._roles, name=name, split=split)

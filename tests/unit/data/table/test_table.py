@@ -338,3 +338,28 @@ def test_a_frame_has_the_columns_again(write: Write) -> None:
     assert isinstance(frame["sex"].dtype, pandas.CategoricalDtype)
     again = dataset.preprocessing.inputs(frame.assign(seen=["2025-01-02", "2025-01-03", "2025-01-01"]))
     assert np.allclose(again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
+
+
+def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
+    """Neither the columns nor, where there are any, what stands in them; a label alone is a mistake."""
+    known = Table(**write()).load()
+    settings = write(public=[row.rsplit(",", 2)[0] + ",," for row in PUBLIC])
+    emptied = Table(**settings).load()
+    lines = [HEAD.rsplit(",", 2)[0], *(row.rsplit(",", 2)[0] for row in PUBLIC)]
+    (tmp_path / "public.csv").write_text("\n".join(lines))
+    bare = Table(**settings).load()
+    for dataset in (emptied, bare):
+        assert not dataset.public_labeled
+        assert not dataset.public.labels.any()
+        assert np.array_equal(dataset.public.inputs, known.public.inputs)
+        assert np.array_equal(dataset.private.labels, known.private.labels)
+    assert known.public_labeled
+    (tmp_path / "public.csv").write_text("\n".join([f"{lines[0]},flu", *(f"{row},1" for row in lines[1:])]))
+    with pytest.raises(InvalidValue, match=r"^data\.labels=cough: expected a column of data\.public"):
+        Table(**settings).load()
+
+
+def test_private_records_need_labels(write: Write) -> None:
+    settings = write(private=[row.rsplit(",", 2)[0] + ",," for row in PRIVATE])
+    with pytest.raises(InvalidValue, match=r"^data\.private\.flu: expected 0 or 1 in a label's column, 3 of 3 rows"):
+        Table(**settings).load()
