@@ -312,3 +312,22 @@ def test_the_release_does_not_depend_on_public_labels(finished: Path, tables: Pa
     name = "release/release.npz"
     with np.load(tmp_path / "run" / name) as one, np.load(finished / name) as other:
         assert np.array_equal(one["labels"], other["labels"])
+
+
+@pytest.mark.slow
+def test_a_data_set_of_hugging_face_is_read_by_its_columns(finished: Path, tables: Path, tmp_path: Path) -> None:
+    """The same records in another library's folder: the same votes, so the same bytes but for their order."""
+    datasets = pytest.importorskip("datasets")
+    pandas = pytest.importorskip("pandas")
+    frames = {name: pandas.read_csv(tables / f"{name}.csv") for name in ("private", "public", "test")}
+    parts = {name: datasets.Dataset.from_pandas(frame) for name, frame in frames.items()}
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "saved"))
+    words = [word for word in settings(tables) if not word.startswith("data")]
+    columns = "data.inputs=[date,age,sex,town,pressure,hba1c]"
+    more = ["data=huggingface", f"data.path={tmp_path / 'saved'}", columns, f"data.labels=[{','.join(LABELS)}]"]
+    ended = call("train", *words, *more, "data.group=patient", "data.id=visit", f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    bundle, known = pate.load(tmp_path / "run" / "release"), pate.load(finished / "release")
+    assert bundle.feature_names == known.feature_names
+    new = pandas.read_csv(tables / "new.csv")
+    assert (bundle.predict(new) == known.predict(new)).mean() > 0.9

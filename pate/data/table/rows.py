@@ -13,6 +13,7 @@ from pate.data.table.cells import arrow, as_numbers, as_texts
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue
 
+SPLITS = ("private", "public", "test")
 _TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
 
 
@@ -143,6 +144,29 @@ class _Reading:
             found = f"{words.null_count} of {self.count} rows have none"
             raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
+
+
+def numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
+    """A number for each word, the same for equal ones; those of the first column do not depend on the others."""
+    pa = arrow()
+    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in coded.unify_dictionaries().chunks])
+    return np.split(numbers.astype(np.int64), np.cumsum([len(column) for column in columns])[:-1])
+
+
+def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
+    """Raises where a group or record is in two splits.
+
+    Args:
+        role: group or id.
+        column: that says it.
+        ids: of each split.
+    """
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        shared = len(np.intersect1d(ids[first], ids[second]))
+        if shared:
+            both = f"{SPLITS[first]} and {SPLITS[second]}"
+            raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
 
 
 def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:

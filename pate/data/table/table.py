@@ -14,11 +14,11 @@ from pate.data.dataset import Dataset, Split
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.private_cells import private_cells
-from pate.data.table.rows import Roles, Rows
+from pate.data.table.rows import SPLITS as _SPLITS
+from pate.data.table.rows import Roles, Rows, numbered, require_apart
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
-_SPLITS = ("private", "public", "test")
 _ROLES = ("labels", "group", "id", "split", "drop")
 
 
@@ -230,35 +230,19 @@ class Table:
         """A number for each record: of its row, or of its name where records have names."""
         if self.id is None:
             return {split: rows[split].numbers | (place << 48) for place, split in enumerate(_SPLITS)}
-        ids = _numbered([rows[split].ids for split in _SPLITS])
+        ids = numbered([rows[split].ids for split in _SPLITS])
         for split, numbers in zip(_SPLITS, ids, strict=True):
             repeated = len(numbers) - len(np.unique(numbers))
             found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
             if repeated:
                 raise InvalidValue(f"data.id={self.id}: expected another id in each row, {found}")
-        self._require_apart("id", ids)
+        require_apart("id", self.id, ids)
         return dict(zip(_SPLITS, ids, strict=True))
 
     def _groups(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
-        groups = _numbered([rows[split].groups for split in _SPLITS])
-        self._require_apart("group", groups)
+        groups = numbered([rows[split].groups for split in _SPLITS])
+        require_apart("group", self.group, groups)
         return dict(zip(_SPLITS, groups, strict=True))
-
-    def _require_apart(self, role: str, ids: list[NDArray[np.int64]]) -> None:
-        """Raises where a group or record is in two splits."""
-        for first, second in ((0, 1), (0, 2), (1, 2)):
-            shared = len(np.intersect1d(ids[first], ids[second]))
-            if shared:
-                column, both = getattr(self, role), f"{_SPLITS[first]} and {_SPLITS[second]}"
-                raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
-
-
-def _numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
-    """A number for each word, the same for equal ones; those of the first column do not depend on the others."""
-    pa = arrow()
-    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
-    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in coded.unify_dictionaries().chunks])
-    return np.split(numbers.astype(np.int64), np.cumsum([len(column) for column in columns])[:-1])
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:
