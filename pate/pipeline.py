@@ -68,7 +68,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         monitor.say(line)
     if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-    place = Workplace.of(folder, payment.randomness, monitor, draw=draw)
+    place = Workplace.of(folder, payment.randomness, monitor, draw=draw, tensorboard=plan.tensorboard)
     with place.events:
         ensemble = _ensemble(plan, place, dataset, priced)
         votes = ensemble.votes()
