@@ -18,11 +18,12 @@ from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.reports import report_jobs
 from benchmarks.sessions import session_jobs
 from benchmarks.starts import start_jobs
+from benchmarks.tables import table_cost
 from benchmarks.teachers import product_rates, results
 
 
 def main() -> None:
-    """Prints the tables; with the argument `teachers`, `generators` or `starts` only those about them."""
+    """Prints the tables; with the argument `teachers`, `generators`, `starts` or `table` only those about them."""
     console = Console(width=140)
     if sys.argv[1:] == ["teachers"]:
         print_teachers(console)
@@ -30,11 +31,22 @@ def main() -> None:
         print_jobs(console, generator_jobs())
     elif sys.argv[1:] == ["starts"]:
         print_jobs(console, start_jobs())
+    elif sys.argv[1:2] == ["table"]:
+        print_table(console, *map(int, sys.argv[2:]))
     else:
         print_jobs(
             console, [*start_jobs(), *quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()]
         )
         print_teachers(console)
+        print_table(console)
+
+
+def print_table(console: Console, *rows: int) -> None:
+    """A line on a large table: what is held after reading it, and what it took meanwhile."""
+    cost = table_cost(*rows)
+    held, peak = cost.held / 2**30, cost.peak / 2**30
+    what = f"data=table, {cost.rows:,} rows of 100 columns: {cost.seconds:,.0f} s, {cost.features} features a row"
+    console.print(f"{what}, {held:.2f} GB held, {peak:.2f} GB at the peak", soft_wrap=True)
 
 
 def print_jobs(console: Console, jobs: Iterable[Job]) -> None:
