@@ -5,6 +5,7 @@ from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
 from pate.data.huggingface import HuggingFace
+from pate.data.icons import Icons
 from pate.data.image_folder import ImageFolder
 from pate.data.image_form import ImageForm
 from pate.data.partition import Partition
@@ -23,6 +24,7 @@ __all__ = [
     "DigitsGrid",
     "FaceCopy",
     "HuggingFace",
+    "Icons",
     "ImageFolder",
     "ImageForm",
     "LoadsInStages",

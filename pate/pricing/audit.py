@@ -98,7 +98,7 @@ def audit_votes(
     accountant: Callable[[], Accountant] = RdpAccountant,
     given_only: bool = False,
 ) -> VoteAudit:
-    """Prices every release that can be made of such votes, under both adjacencies, and sets the claims beside them.
+    """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.
 
     The prices depend on the shape of the votes alone; some claims are computed from the votes and are private.
 

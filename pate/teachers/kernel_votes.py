@@ -17,6 +17,7 @@ from pate.votes.source import Array, Bits, VoteSource, mean_labels
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
 _MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
+_SHARE_OF_ONE, _SHARE_OF_SEVERAL = 0.25, 0.125  # of noise in rounds: teachers of one record, of more
 
 
 class KernelVotes(VoteSource):
@@ -84,7 +85,8 @@ class KernelVotes(VoteSource):
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
         """See `VoteSource.in_rounds`."""
-        directions = self._directions(noise_multiplier)
+        share = _SHARE_OF_ONE if self.records_per_teacher == 1 else _SHARE_OF_SEVERAL
+        directions = self._directions(noise_multiplier, share)
         found: MomentVotes = self.remembered(
             ("moments", directions.projection.shape[1]),
             lambda: MomentVotes(
@@ -99,13 +101,14 @@ class KernelVotes(VoteSource):
         )
         return found
 
-    def _directions(self, noise_multiplier: float) -> PublicPCA:
+    def _directions(self, noise_multiplier: float, noise_share: float = _SHARE_OF_ONE) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         count = self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
             num_teachers=self.num_teachers,
             num_records=self.num_groups,
             num_labels=self.num_labels,
+            noise_share=noise_share,
         )
         count = min(count, self.num_queries)
         found: PublicPCA = self.remembered(

@@ -110,6 +110,17 @@ def test_teachers_of_several_records_are_the_units() -> None:
     assert precision(release) > precision(one)
 
 
+def test_teachers_of_several_records_vote_in_fewer_directions() -> None:
+    """An eighth in place of a quarter of the labels' variance is noise: fewer directions by the root of 2."""
+    widths = {}
+    for num_teachers in (4000, 2000):
+        votes = source(np.arange(4000) % num_teachers, num_teachers)
+        noise = 120 * np.sqrt(num_teachers / 4000)  # the same 4 k**2 L z**2 / (n N)
+        found = votes.in_rounds(noise_multiplier=float(noise))
+        widths[num_teachers] = found.width - 1
+    assert widths == {4000: 4, 2000: 2}
+
+
 @pytest.mark.parametrize("changes", [{"rounds": 1}, {"clip": 3.0}])
 def test_one_matrix_of_votes_stays_where_it_is_asked_for(changes: dict[str, Any]) -> None:
     release = aggregator(**changes).release_from(source(), ReleaseContext(np.random.default_rng(0)))
