@@ -15,6 +15,9 @@ Array = NDArray[np.float64]
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
 
+SHARE_OF_SEVERAL = 0.125
+"""The noise in the directions of rounds, of the labels' variance, where teachers have several records."""
+
 
 @dataclass(frozen=True, eq=False)
 class PublicPCA:
