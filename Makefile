@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ICONS_PACKAGE := @iconify/json@2.2.535
+ICONS_FILE := iconify-json-2.2.535.tgz
 export OMP_NUM_THREADS ?= 2
 unexport PYTHONDONTWRITEBYTECODE # tests start some hundred interpreters, each of which would compile all of pate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run compare test-fast test check bench audit docs notebooks wheel clean
+.PHONY: help setup run compare test-fast test check bench audit icons docs notebooks wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -30,11 +32,13 @@ test-fast: $(STAMP) ## the tests that are neither slow nor start a process, abou
 test: $(STAMP) ## the whole test suite, minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-check: $(STAMP) test ## format, lint, types, import contracts, tests, docs build
+check: $(STAMP) test ## format, lint, types, import contracts, prose, links, tests, docs build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell -D - -D scripts/prose/american.txt README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs pate conf scripts examples notebooks benchmarks .github
+	$(BIN)/python scripts/prose/check.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(VENV)/site
@@ -44,6 +48,15 @@ bench: $(STAMP) ## benchmarks, each against a floor measured in the same run
 
 audit: $(STAMP) ## every price beside a lower bound by exact laws; fails where one is refuted or looser than recorded
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.tightness
+
+icons: $(STAMP) ## fetches 104 MB of icons with npm and draws them into data/icons, for data=icons; minutes
+	@command -v npm >/dev/null || { echo "npm: expected Node.js's client, or the package by hand and scripts/build_icons.py"; exit 2; }
+	@echo "fetches $(ICONS_PACKAGE) from npm's registry, 104 MB, and writes data/icons, 350 MB (meanwhile 850 MB)"
+	mkdir -p data/icons/fetching
+	test -f data/icons/$(ICONS_FILE) || npm pack --silent --pack-destination data/icons/fetching $(ICONS_PACKAGE)
+	test -f data/icons/$(ICONS_FILE) || mv data/icons/fetching/$(ICONS_FILE) data/icons/
+	rmdir data/icons/fetching
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/build_icons.py data/icons/$(ICONS_FILE) --output data/icons
 
 docs: $(STAMP) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

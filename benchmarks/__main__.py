@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import platform
 import statistics
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
 
+import numpy as np
 from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
@@ -21,25 +26,51 @@ from benchmarks.teachers import product_rates, results
 
 
 def main() -> None:
-    """Prints the tables; with the argument `teachers` or `generators` only those about them."""
-    console = Console(width=140)
-    if sys.argv[1:] == ["teachers"]:
+    """Prints the tables, or one part of them; `--json FILE` writes the figures of the jobs."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
+    parser.add_argument("part", nargs="?", choices=["teachers", "generators", "quick"])
+    parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
+    chosen = parser.parse_args()
+    console = Console(width=160)
+    jobs = {
+        None: lambda: [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()],
+        "generators": generator_jobs,
+        "quick": quick_jobs,
+        "teachers": list[Job],
+    }
+    figures = print_jobs(console, jobs[chosen.part]())
+    if chosen.part in (None, "teachers"):
         print_teachers(console)
-    elif sys.argv[1:] == ["generators"]:
-        print_jobs(console, generator_jobs())
-    else:
-        print_jobs(console, [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()])
-        print_teachers(console)
+    if chosen.json:
+        chosen.json.write_text(json.dumps({**surroundings(), "jobs": figures}, indent=1) + "\n", encoding="utf-8")
 
 
-def print_jobs(console: Console, jobs: Iterable[Job]) -> None:
-    """A row for each."""
-    table = Table("job", "median", "floor", "ratio", "peak memory", title="Each job beside the least work it needs")
+def surroundings() -> dict[str, object]:
+    """What figures of two runs have to share before they are compared."""
+    return {
+        "version": version("pate-multilabel"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "cores": cpu_count(),
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def print_jobs(console: Console, jobs: Iterable[Job]) -> list[dict[str, object]]:
+    """A row for each; returns the figures in seconds."""
+    figures: list[dict[str, object]] = []
+    title = "Each job beside the least work it needs"
+    table = Table("job", "median", "floor", "ratio", "the floor leaves out", "peak memory", title=title)
     for job in jobs:
         run, floor = _alternating_medians(job)
+        figures.append({"name": job.name, "median_s": run, "floor_s": floor, "ratio": run / floor})
+        figures[-1] |= {"floor": job.floor_name, "left_out": job.left_out}
         least = f"{_duration(floor)} ({job.floor_name})"
-        table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", _peak(job.run))
-    console.print(table)
+        table.add_row(job.name, _duration(run), least, f"{run / floor:.1f}", job.left_out, _peak(job.run))
+    if figures:
+        console.print(table)
+    return figures
 
 
 def print_teachers(console: Console) -> None:
@@ -51,9 +82,9 @@ def print_teachers(console: Console) -> None:
 
 
 def _teachers() -> Table:
-    """Engines beside loops: more teachers a second are better."""
+    """Engines beside loops: more teachers per second are better."""
     columns = ("teachers", "all cores", "one after the other", "ratio", "of sgemm", "one core: ratio", "of sgemm")
-    table = Table(*columns, title="Teachers a second, beside the loop that a user would write")
+    table = Table(*columns, title="Teachers per second, beside the loop that a user would write")
     for result in results():
         rates = f"{result.ours:,.1f} / s", f"{result.loop:,.2f} / s", f"{result.ours / result.loop:.1f}"
         core = f"{result.core_ratio:.1f}", _share(result.core_sgemm_share)
@@ -67,7 +98,7 @@ def _share(share: float) -> str:
 
 def _products() -> Table:
     """What the shares are of, and what the layers' shapes allow."""
-    table = Table("product", "operations a second", title="Products of matrices in float32, one core")
+    table = Table("product", "operations per second", title="Products of matrices in float32, one core")
     for name, rate in product_rates():
         table.add_row(name, f"{rate / 1e9:,.0f} G")
     return table

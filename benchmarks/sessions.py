@@ -38,7 +38,7 @@ def _charges() -> Job:
         for hit in hits:
             opened.charge(hit)
 
-    return Job(name=f"{NUM_CALLS:,} charges of a session", run=charge, floor=count, floor_name="adding up the hits")
+    return Job(f"{NUM_CALLS:,} charges of a session", charge, count, "adding up the hits", "the lock and the checks")
 
 
 def _batch() -> Job:
@@ -49,9 +49,8 @@ def _batch() -> Job:
         opened.hits, opened.num_calls = [0], 0
         opened.charge_batch(hits)
 
-    return Job(
-        name=f"{NUM_CALLS:,} charges at once", run=charge, floor=lambda: np.cumsum(hits), floor_name="one cumulated sum"
-    )
+    name, least = f"{NUM_CALLS:,} charges at once", "one cumulated sum"
+    return Job(name, charge, lambda: np.cumsum(hits), least, "the lock and the checks")
 
 
 def _price() -> Job:
@@ -62,6 +61,7 @@ def _price() -> Job:
         run=lambda: best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6),
         floor=lambda: pure_dp_composition_epsilon(target.epsilon, count=price.num_accesses, target_delta=5e-7),
         floor_name="one optimal composition",
+        left_out="the search for the split of delta",
         rounds=5,
     )
 
@@ -73,4 +73,5 @@ def _noise() -> Job:
         run=lambda: noise.sample((600, 40), rng),
         floor=lambda: rng.laplace(scale=20.0, size=(600, 40)),
         floor_name="as many of floating point",
+        left_out="exactness",
     )

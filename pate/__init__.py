@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded when it is asked for, so that importing `pate` stays light."""
+    """Names that are loaded on first use, so that importing `pate` stays light."""
     if name == "PATEClassifier":
         from pate.classifier import PATEClassifier
 

@@ -1,4 +1,4 @@
-"""The whole way, stage by stage: data, price, partition, teachers, votes, release, students, report.
+"""All stages of a run in order: data, price, partition, teachers, votes, release, students, report.
 
 Each stage leaves a file and is skipped where the file is there, so a run that was stopped continues with the same
 call. The release is priced, and in the ledger, before its noise is drawn.

@@ -75,7 +75,7 @@ class Child:
     """
 
     def __init__(self, act: Callable[[], Any]) -> None:
-        self._files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115
+        self._files = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 - closed by wait()
         self.pid = os.fork()
         if self.pid == 0:
             _become(act, *(file.fileno() for file in self._files))
@@ -150,8 +150,8 @@ def _become(act: Callable[[], Any], out: int, err: int) -> None:
     try:
         os.dup2(out, 1)
         os.dup2(err, 2)
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
         act()
         code = 0
     except SystemExit as stopped:

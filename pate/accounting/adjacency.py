@@ -8,7 +8,7 @@ from pate.validation import require_choice
 
 
 class Adjacency(StrEnum):
-    """What "one change" means.
+    """Which change of the private data the guarantee is about.
 
     Attributes:
         REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is

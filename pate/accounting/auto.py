@@ -41,7 +41,7 @@ _MOST_OF_PLD = 12  # different events
 
 
 class AutoAccountant(Accountant):
-    """The least epsilon, or delta, of the accountants that can price everything that was composed in seconds.
+    """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
     Asks the Renyi accountant always; optimal composition where it knows every event and the steps are some thousand at
     most; loss distributions where a noisy maximum with Gaussian noise is among the events and dp-accounting is

@@ -58,7 +58,7 @@ class LeafEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class NoOpEvent(LeafEvent):
-    """Nothing was released: costs nothing."""
+    """Nothing was released; its price is zero."""
 
     def to_dp_event(self) -> Any:
         """`dp_accounting.NoOpDpEvent`."""
@@ -69,7 +69,7 @@ class NoOpEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class NonPrivateEvent(LeafEvent):
-    """Something was released without protection: costs infinity."""
+    """Something was released without noise; its price is infinite."""
 
     def to_dp_event(self) -> Any:
         """`dp_accounting.NonPrivateDpEvent`."""
@@ -187,7 +187,7 @@ class NoisyMaxGaussianEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class OpposedMaximaEvent(NoisyMaxGaussianEvent):
-    """The same, priced by two maxima that move in opposite ways: never dearer. What gap selection makes now."""
+    """The same at a smaller or equal price, from two maxima that move in opposite ways. Gap selection uses it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 
 class ZCdpAccountant(Accountant):
-    """Adds the rho of every release and converts the sum; the textbook's accountant, looser than Renyi's.
+    """Adds the rho of every release and converts the sum, as in textbooks; its bound is larger than Renyi's.
 
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is charged a rho with Renyi divergence at most rho * a at all orders a > 1 (`zcdp_rho`).

@@ -16,7 +16,7 @@ from pate.mechanisms.noise.noisy_order import are_normally_above
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentVotes(ScreenedAggregator):
-    """Releases the bits of `GaussianVotes` where the smallest majority of any label, with noise, is large enough.
+    """Releases the bits of `GaussianVotes` on queries where even the smallest majority of a label is large, with noise.
 
     A label's majority is the number of teachers on its larger side, in num_teachers / 2..num_teachers.
 

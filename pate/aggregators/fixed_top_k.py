@@ -77,7 +77,7 @@ class FixedTopK(PerQueryAggregator):
         return make(k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The mechanism, once a query."""
+        """The mechanism, once per query."""
         require_count("num_labels", num_labels)
         require_count("num_teachers", num_teachers)
         require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")

@@ -31,7 +31,7 @@ def largest_event(noise_std: float, max_votes: int, *, num_labels: int, adjacenc
 
 
 def draw_largest(votes: NDArray[np.int64], *, noise_std: float, rng: np.random.Generator) -> Bits:
-    """One label a query, `[q, L]`: where the count with noise is largest."""
+    """One label per query, `[q, L]`: where the count with noise is largest."""
     best = largest_noisy(Values.scaled(votes, noise_std), draw_noise("gaussian", votes.shape, rng), 1)
     return np.asarray(best == np.arange(votes.shape[1]))
 
@@ -44,7 +44,7 @@ class GNMax(PerQueryAggregator):
         * Where no teacher votes for more than one label of a query, replace-one moves one count up and one down and
           add/remove moves one count. Only the winner is released, which costs about 0.65 times what the noisy counts
           do: 0.65 a / noise_std**2 at order a under replace-one and half of it under add/remove (`WinnerEvent`).
-        * With `max_votes` labels a teacher, replace-one moves min(2 max_votes, L) counts by 1 and add/remove
+        * With `max_votes` labels per teacher, replace-one moves min(2 max_votes, L) counts by 1 and add/remove
           min(max_votes, L), and the price is that of the noisy counts: the number times a / (2 noise_std**2).
         * Counts do not say how many labels a teacher voted for: whoever has the votes counts them by `counts_for`,
           which lets no teacher have more than `max_votes`; whoever has counts alone promises it. Counts that no such

@@ -66,7 +66,7 @@ class HistogramAggregator(Aggregator):
 
 @dataclass(frozen=True, kw_only=True)
 class PerQueryAggregator(HistogramAggregator):
-    """Answers each query by itself: an aggregator of this kind says its price and how it draws, no more."""
+    """An aggregator that answers each query by itself. A subclass states a price and a draw."""
 
     @abstractmethod
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

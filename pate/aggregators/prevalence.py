@@ -27,12 +27,12 @@ _LITTLE_NOISE = 0.002
 
 @dataclass(frozen=True, kw_only=True)
 class Prevalence:
-    """Releases the mean over teachers of their label shares, in three steps, each around what the last one gave.
+    """Releases the teachers' mean label frequencies in three steps; each step starts from the result of the one before.
 
     Rule: how long a teacher's shares are, as the most common power of the root of 2, from noisy counts of teachers;
     their mean with each clipped to that length; the mean of what is left of them when that estimate is taken off,
     clipped to 0.6 of the noise's length plus the length that labels drawn by the estimate would leave, or up to twice
-    that as long as the noise stays below 0.002 a label: clipped shares of few labels are biased. Estimates are
+    that as long as the noise stays below 0.002 per label: clipped shares of few labels are biased. Estimates are
     cut to [0, 1], the last one to [0.005, 0.995].
 
     Formal guarantees:

@@ -40,7 +40,7 @@ class NoisyScores:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """All that a student learns from: public inputs, and what was released for them.
+    """What a student learns from: public inputs, and the answers released for them.
 
     Attributes:
         inputs: float32 `[n, …]`, the answered queries.

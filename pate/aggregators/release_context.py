@@ -20,7 +20,7 @@ Watch = Callable[[int, int, int], None]
 
 @runtime_checkable
 class PriorRule(Protocol):
-    """Says before each round what the next answers are expected to be, from what was released before it.
+    """Predicts the next answers before each round, from earlier rounds.
 
     Attributes:
         name: rules that can answer differently have different names; the name is a part of the ledger's key.
@@ -42,7 +42,7 @@ class PriorRule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ReleaseContext:
-    """What `Aggregator.release_from` is given beside the votes.
+    """What `Aggregator.release_from` gets besides the votes.
 
     Attributes:
         rng: fresh noise comes from it.

@@ -1,4 +1,4 @@
-"""What people would take in place of PATE, as entrants of a comparison: priced for the same unit, scored the same."""
+"""Alternatives to PATE as methods of a comparison, with the same unit of privacy and the same scores."""
 
 from pate.alternatives.all_records import AllRecords
 from pate.alternatives.alternative import Alternative

@@ -21,7 +21,7 @@ _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
 @dataclass(frozen=True)
 class LearningRule:
-    """Chooses features and learning time by the error that is expected of them.
+    """Chooses features and learning time by their expected error.
 
     Rule: gradient descent for a time t on features of variance c_i leaves exp(-t a_i) of the signal in direction i
     and gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i), a_i = s h c_i: h = p (1 - p) is a label's

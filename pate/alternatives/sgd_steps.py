@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _LARGEST_WEIGHT = 1e6
 _CHUNK_VALUES = 2**20  # of gradients of single records at once
 _AVERAGED = 0.5  # the last share of the steps
 _NORM_GROUPS = 8
+_SUM, _EACH = "summed_grad", "grad_sample"  # what Opacus adds to a parameter
 
 
 def require_opacus(name: str) -> None:
@@ -30,7 +32,7 @@ def require_opacus(name: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import opacus  # noqa: F401
+            importlib.import_module("opacus")
     except ModuleNotFoundError as error:
         raise InvalidValue(
             f"method={name}: expected Opacus to be installed (pip install 'pate-multilabel[opacus]')"
@@ -39,7 +41,7 @@ def require_opacus(name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Records by group: one record a group is picked at random each time that the group takes part.
+    """Records by group: one record per group is picked at random each time that the group takes part.
 
     Attributes:
         inputs: `[n, …]`, records of a group beside each other.
@@ -139,7 +141,7 @@ class Descent:
             released = noisy.release(summed, rng) / (self.sampling_prob * total)
             gradients.put(torch.from_numpy(released))
             if self.network == "linear":
-                gradients.parameters[0].grad *= torch.from_numpy(self.rates)[:, None]  # type: ignore[operator]
+                gradients.scale(torch.from_numpy(self.rates))
             optimizer.step()
             weights = nn.utils.parameters_to_vector(gradients.parameters).detach()
             if not float(weights.abs().max()) < _LARGEST_WEIGHT:
@@ -194,7 +196,7 @@ class ClippedGradients:
     def summed(self, inputs: Array, labels: Array) -> Array:
         """The sum over records `[m, …]`, as one vector `[size]`; its sign is that of the loss's gradient."""
         for parameter in self.parameters:
-            parameter.summed_grad = None  # type: ignore[attr-defined]
+            setattr(parameter, _SUM, None)
         rows = max(1, _CHUNK_VALUES // self.size)
         for first in range(0, len(inputs), rows):
             logits = self._module(torch.from_numpy(inputs[first : first + rows]))
@@ -203,16 +205,22 @@ class ClippedGradients:
             torch.autograd.backward(loss)
             self._clipping.clip_and_accumulate()
             self._clear()
-        found = [getattr(parameter, "summed_grad", None) for parameter in self.parameters]
-        if any(each is None for each in found):  # nobody takes part
-            return np.zeros(self.size)
-        return np.concatenate([each.detach().numpy().ravel() for each in found])  # type: ignore[union-attr]
+        found = [getattr(parameter, _SUM, None) for parameter in self.parameters]
+        parts = [each.detach().numpy().ravel() for each in found if each is not None]
+        whole = len(parts) == len(found)  # not where nobody takes part
+        return np.concatenate(parts) if whole else np.zeros(self.size)
 
     def put(self, gradient: torch.Tensor) -> None:
         """Gives a vector `[size]` to the parameters as their gradients."""
         sizes = [parameter.numel() for parameter in self.parameters]
         for parameter, part in zip(self.parameters, torch.split(gradient, sizes), strict=True):
             parameter.grad = part.view_as(parameter).clone()
+
+    def scale(self, rates: torch.Tensor) -> None:
+        """Multiplies the first parameter's gradient `[d, …]` with a rate `[d]` for each of its rows."""
+        gradient = self.parameters[0].grad
+        if gradient is not None:
+            gradient *= rates[:, None]
 
     def close(self) -> None:
         """Takes Opacus's hooks off the network."""
@@ -222,7 +230,7 @@ class ClippedGradients:
 
     def _clear(self) -> None:
         for parameter in self.parameters:
-            parameter.grad_sample = None  # type: ignore[attr-defined]
+            setattr(parameter, _EACH, None)
             parameter.grad = None
 
 

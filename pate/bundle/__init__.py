@@ -1,4 +1,4 @@
-"""The bundle that a run publishes: a student, what it needs to be used, and what is known of it.
+"""The bundle that a run publishes: a student, its preprocessing, and its model card.
 
 Nothing here knows teachers, votes or ledgers.
 """

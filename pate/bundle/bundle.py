@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.bundle.form import SCHEMA, ModelForm
+from pate.features import ExtractedForm
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
 from pate.student.model import StudentModel
@@ -19,11 +20,12 @@ from pate.validation import InvalidValue, require, require_array
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
 _NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
 _LEVELS = np.float32(255)
+_OF_PICTURES = 4  # axes of an array of them
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A student and what it takes to use it.
+    """A student, with the preprocessing and names that its use needs.
 
     Attributes:
         form: inputs, labels and threshold, by name.
@@ -69,8 +71,9 @@ class Bundle:
         Args:
             data: for a model of tables a DataFrame, a pyarrow table or a mapping of columns, with the columns that the
                 public file had, in any order; others are not read. For a model of pictures a list of their files or of
-                PIL images, or an array of bytes `[n, channels, height, width]`. For any an array of inputs as the model
-                takes them, `[n, …]`: `form.input_shape` and `feature_names` say which.
+                PIL images, or an array of bytes `[n, channels, height, width]`; for a model of features of pictures the
+                same, it brings what makes them. For any an array of inputs as the model takes them, `[n, …]`:
+                `form.input_shape` and `feature_names` say which.
 
         Raises:
             InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite.
@@ -98,6 +101,8 @@ class Bundle:
     def inputs(self, data: Any) -> NDArray[np.float32]:
         """The model's inputs, float32 `[n, …]`; see `predict_proba`."""
         form = self.form.preprocessing
+        if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _OF_PICTURES:
+            return form.inputs(np.asarray(data))
         if not isinstance(data, np.ndarray):
             if form is not None:
                 return form.inputs(data)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pate.data import ImageForm, Preprocessing, TableSchema
+from pate.features import ExtractedForm
 from pate.files.atomic import write_text
 from pate.files.reading import DamagedFile, damaged, read_json
 from pate.files.strict_json import plain
@@ -24,7 +25,7 @@ _KINDS = ("features", "images")
 
 @dataclass(frozen=True)
 class ModelForm:
-    """Inputs, labels and threshold of a model, all of it public: no private record had a part in it.
+    """Inputs, labels and threshold of a model. All of them are public: no private record has a part in them.
 
     Attributes:
         name: of the data set.
@@ -62,6 +63,8 @@ class ModelForm:
             "model": self.model,
             "versions": self.versions,
         }
+        if self.preprocessing is not None:
+            self.preprocessing.save(folder)
         write_text(folder / SCHEMA, json.dumps(plain(said), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
@@ -76,14 +79,14 @@ class ModelForm:
         if isinstance(said, dict) and isinstance(version := said.get("format"), int) and version > _VERSION:
             raise InvalidValue(f"release={folder}: expected a bundle of format {_VERSION}; install a later version")
         try:
-            return cls._read(said)
+            return cls._read(said, folder, remedy)
         except DamagedFile:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path, _RULE, f"{type(error).__name__}: {error}", remedy) from None
 
     @classmethod
-    def _read(cls, said: Any) -> Self:
+    def _read(cls, said: Any, folder: Path, remedy: str) -> Self:
         labels = tuple(require_text("labels", name) for name in said["labels"])
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
         require(said["kind"] in _KINDS, "kind", said["kind"], " or ".join(_KINDS))
@@ -94,7 +97,7 @@ class ModelForm:
             labels=labels,
             input_shape=tuple(int(size) for size in said["input_shape"]),
             features=tuple(map(str, said["features"])),
-            preprocessing=_preprocessing(said["preprocessing"]),
+            preprocessing=_preprocessing(said["preprocessing"], folder, remedy),
             threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),
             model=str(said["model"]),
             versions={str(key): str(value) for key, value in said["versions"].items()},
@@ -105,11 +108,14 @@ class ModelForm:
         return form
 
 
-def _preprocessing(said: Any) -> Preprocessing | None:
+def _preprocessing(said: Any, folder: Path, remedy: str) -> Preprocessing | None:
     if said is None:
         return None
     if said["kind"] == TableSchema.kind:
         return TableSchema.read(said, name="preprocessing")
     if said["kind"] == ImageForm.kind:
         return ImageForm.read(said)
-    raise InvalidValue(f"preprocessing.kind={said['kind']}: expected {TableSchema.kind} or {ImageForm.kind}")
+    if said["kind"] == ExtractedForm.kind:
+        return ExtractedForm.read(said, folder, remedy=remedy)
+    known = f"{TableSchema.kind}, {ImageForm.kind} or {ExtractedForm.kind}"
+    raise InvalidValue(f"preprocessing.kind={said['kind']}: expected {known}")

@@ -8,8 +8,9 @@ from typing import Any
 import yaml
 
 from pate.bundle.form import ModelForm
+from pate.features import ExtractedForm
 from pate.report import Report
-from pate.report.card import cell
+from pate.report.card import cell, features_origin
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import guarantee
 
@@ -90,7 +91,7 @@ def model_card(form: ModelForm, report: Report) -> str:
     It is given public names, and of the report it reads the price and the release alone, so no score on true labels can
     get in.
     """
-    kind = "none" if form.preprocessing is None else form.preprocessing.kind
+    kind = _brought(form)
     command, data = _USES[kind]
     python = "\n".join(
         f"{name} = model.{method}(data)".ljust(_COMMENTS) + f"# {said}"
@@ -109,13 +110,20 @@ def model_card(form: ModelForm, report: Report) -> str:
     )
 
 
+def _brought(form: ModelForm) -> str:
+    """What a user brings: a table, pictures, or an array."""
+    if isinstance(form.preprocessing, ExtractedForm):
+        return "images" if form.preprocessing.pictures is not None else "none"
+    return "none" if form.preprocessing is None else form.preprocessing.kind
+
+
 def _promise(report: Report) -> str:
     seeded = f" The noise was seeded: {SEEDED_WARNING}." if report.privacy.noise_seeded else ""
     return f"{guarantee(report.privacy)}.{seeded}"
 
 
 def _head(form: ModelForm, report: Report) -> dict[str, Any]:
-    task = _TASKS[form.kind]
+    task = _TASKS["images" if isinstance(form.preprocessing, ExtractedForm) else form.kind]
     rate = round(report.release.answer_rate, 4)
     metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
@@ -145,6 +153,8 @@ def _inputs(form: ModelForm) -> str:
     if form.preprocessing is None:
         shape = ", ".join(("n", *map(str, form.input_shape)))
         return f"Inputs are arrays `[{shape}]`, made as those of the data set {cell(form.name)}."
+    if isinstance(form.preprocessing, ExtractedForm):
+        return _extracted(form.preprocessing)
     if form.preprocessing.kind == "images":
         _, height, width = form.input_shape
         return f"Pictures of any size are brought to {height} x {width} pixels."
@@ -153,6 +163,14 @@ def _inputs(form: ModelForm) -> str:
     more = f"\nand {len(shown) - _MOST_COLUMNS} more, in `schema.json`.\n" if len(shown) > _MOST_COLUMNS else ""
     head = "Columns of a table, in any order; others are not read. Ranges and categories are those of the public file."
     return "\n".join([head, "", "| column | kind | range |", "|---|---|---|", *shown[:_MOST_COLUMNS]]) + more
+
+
+def _extracted(form: ExtractedForm) -> str:
+    channels, height, width = form.extractor.picture_shape
+    brought = f"Pictures of any size are brought to {height} x {width} pixels"
+    given = f"Inputs are arrays of pictures `[n, {channels}, {height}, {width}]`"
+    said = f"{form.extractor.num_features} features stand for each, which {features_origin(form.origin)}"
+    return f"{given if form.pictures is None else brought}; {said}. `extractor.safetensors` makes them."
 
 
 def _range(column: dict[str, Any]) -> str:

@@ -48,11 +48,11 @@ _NAMES = SettingNames(
 
 
 class DoubtfulPlan(UserWarning):
-    """A fit that is allowed but rarely wanted."""
+    """A warning: this fit is allowed, but its noise probably hides the votes."""
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """A student of private records: teachers vote on public samples, the votes are released, a student is fitted.
+    """A private classifier: teachers vote on public samples, the votes are released, a student learns from them.
 
     `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts, fits a clone of `estimator` to
     each, releases their votes on the public samples through `aggregator`, and fits `student` to what was released.
@@ -217,7 +217,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return np.asarray(self.student_.predict_proba(inputs))
 
     def __sklearn_tags__(self) -> Any:
-        """Says that y may have several labels a sample, and whether inputs may be missing."""
+        """Says that y may have several labels per sample, and whether inputs may be missing."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.input_tags.allow_nan = all(takes_nan(chosen) for chosen in (self._teacher, self._student))

@@ -77,7 +77,7 @@ def require_readable(name: str, values: Any) -> None:
 
 
 class SharedRows(UserWarning):
-    """Public samples are private records."""
+    """A warning: public samples are among the private records."""
 
 
 def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:

@@ -1,4 +1,4 @@
-"""What is predicted: several labels a sample, or one class; both as bits `[n, L]`."""
+"""What is predicted: several labels per sample, or one class; both as bits `[n, L]`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class ManyLabels(Task):
-    """Any number of labels a sample."""
+    """Any number of labels per sample."""
 
     count: int
 

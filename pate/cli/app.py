@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from pate.config.mistakes import (
     require_no_pickle,
     shortened,
 )
+from pate.config.picture_way import picture_way, said_of_way
 from pate.config.schema import COMMANDS
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
@@ -85,7 +86,7 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     try:
         require_no_pickle(sys.argv[1:])
         require_no_dashes(sys.argv[1:], _known(config_name))
-        with guarded_files():
+        with guarded_files(), _way_of_pictures(config_name):
             _heard(app)
         sys.stdout.flush()
         if refused:
@@ -108,6 +109,20 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         if (failure := _of_launcher(str(error))) is None:
             raise
         _stop(failure, _FAILED)
+
+
+@contextmanager
+def _way_of_pictures(config_name: str) -> Iterator[None]:
+    """Has the command line name what is taken for pictures where it names no teacher, and says so."""
+    words = list(sys.argv)
+    if chosen := picture_way(words[1:], config_name):
+        sys.argv = [*words, *chosen]
+        if not any(word.startswith("-") for word in words[1:]):  # such as --help, --cfg
+            _say(said_of_way(chosen))
+    try:
+        yield
+    finally:
+        sys.argv = words
 
 
 def _known(config_name: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
+from pate.cli.featured import featured, has_none
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.console import print_frontier
@@ -31,6 +32,8 @@ def main() -> None:
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
     settings = {key: _plain(config[key]) for key in _OF_THE_FOLDER}
+    if not has_none(config.features):
+        settings["features"] = {**_plain(config.features), "cache": None}
     output_dir = Path(config.output_dir or _default_folder(settings))
     allowed = list(config.allowed_targets)
     given = [text for text in HydraConfig.get().overrides.task if _root(text) in _PASSED_ON]
@@ -38,8 +41,10 @@ def compare_from_config(config: DictConfig) -> None:
     names = _names(config.aggregators, others)
     _require_heard(given, names)
     monitor = ConsoleMonitor()
+    read, features = (build(config[part], part, allowed_targets=allowed) for part in ("data", "features"))
+    data = featured(read, features, output_dir)
     plan = ComparisonPlan(
-        load_dataset=watched_load(build(config.data, "data", allowed_targets=allowed), monitor),
+        load_dataset=watched_load(data, monitor),
         methods=(*(_method(name, config, given) for name in names), *others),
         engine=build(config.engine, "engine", allowed_targets=allowed),
         student=build(config.student, "student", allowed_targets=allowed),

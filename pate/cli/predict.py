@@ -20,6 +20,7 @@ from pate.data import ImageForm, TableSchema
 from pate.data.table import TableFile
 from pate.data.table.cells import as_texts
 from pate.data.table.schema import require_columns
+from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes
@@ -75,6 +76,12 @@ def blocks(bundle: Bundle, path: Path, identity: str | None, encoding: str) -> I
         yield list(map(str, range(1, len(inputs) + 1))), inputs
     elif isinstance(form, ImageForm):
         yield from _pictures(form, path)
+    elif isinstance(form, ExtractedForm) and form.pictures is not None:
+        for names, pictures in _pictures(form.pictures, path):
+            yield names, form.inputs(pictures)
+    elif isinstance(form, ExtractedForm):
+        rule = f"an array of pictures [n, {', '.join(map(str, form.extractor.picture_shape))}] in an .npy file"
+        raise InvalidValue(f"data={path}: expected {rule}")
     elif isinstance(form, TableSchema):
         yield from _table(form, TableFile(path, "data", encoding), identity)
     else:

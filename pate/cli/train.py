@@ -11,6 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
+from pate.cli.featured import featured, has_none
 from pate.cli.heading import BESIDE, default_folder, run_heading
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.sweep import sweep_row
@@ -19,7 +20,7 @@ from pate.config.noise import noise_is_given, target_is_given
 from pate.config.published import public_settings
 from pate.pipeline import train
 from pate.report import print_report
-from pate.run.plan import Plan
+from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
 
 
@@ -42,20 +43,21 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     heading = run_heading(settings, said[0], hydra.runtime.choices)
     output_dir = Path(config.output_dir or default_folder(settings, heading))
     monitor = ConsoleMonitor()
-    report = train(replace(_plan(config, settings, monitor), heading=heading), output_dir, monitor)
+    report = train(replace(_plan(config, settings, monitor, output_dir), heading=heading), output_dir, monitor)
     print_report(report, output_dir / "report.html")
     return sweep_row(report, output_dir)
 
 
-def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Plan:
+def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output_dir: Path) -> Plan:
     allowed = list(config.allowed_targets)
 
     def make(group: str, **arguments: Any) -> Any:
         return build(config[group], group, allowed_targets=allowed, **arguments)
 
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
-    return Plan(
-        load_dataset=watched_load(make("data"), monitor),
+    data = make("data")
+    plan = Plan(
+        load_dataset=watched_load(data, monitor),
         teacher=build(teacher, "teacher", allowed_targets=allowed),
         num_teachers=config.teacher.num_teachers,
         engine=make("engine"),
@@ -75,6 +77,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor) -> Pla
         settings=settings,
         public_settings=partial(public_settings, settings),
     )
+    reader = featured(data, make("features"), output_dir, check=partial(price, plan))
+    return replace(plan, load_dataset=watched_load(reader, monitor))
 
 
 def _settings(config: DictConfig) -> dict[str, Any]:
@@ -82,8 +86,11 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
-    if isinstance(data := settings["data"], dict) and "cache" in data:
-        data["cache"] = None
+    for part in ("data", "features"):
+        if isinstance(node := settings.get(part), dict) and "cache" in node:
+            node["cache"] = None
+    if has_none(settings.get("features", {})):
+        settings.pop("features")  # folders of earlier versions know no such setting
     return {str(key): value for key, value in settings.items() if key not in BESIDE}
 
 

@@ -59,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """All runs of a comparison, and what they say of one metric.
+    """All runs of a comparison, summarized by one metric.
 
     Attributes:
         runs: baselines first, then method by method.

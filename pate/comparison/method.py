@@ -72,7 +72,7 @@ class Reference:
 
 
 class Method(ABC):
-    """Something that can be trained at a budget and scored. One's own needs this class and nothing else.
+    """Something that can be trained at a budget and scored. A method of your own subclasses this class.
 
     Attributes:
         name: in all tables: letters, digits, - and _.

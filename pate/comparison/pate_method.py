@@ -78,7 +78,7 @@ class PATEMethod(Method):
         """See `Method.check`."""
         shape = self._shape(bench)
         counts = {"num_teachers": shape.num_teachers, "num_queries": shape.num_queries}
-        require_parts(bench.dataset, self.aggregator, self.student, **counts)
+        require_parts(bench.dataset, self.aggregator, self.teacher, self.student, **counts)
 
     def warnings(self, bench: Bench) -> Iterator[str]:
         """See `Method.warnings`."""

@@ -21,7 +21,7 @@ ENDS = ("low", "high")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One line of comparison.csv: a release and its student, a baseline, or an epsilon out of reach or too small.
+    """One line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet.
 
     Attributes:
         aggregator: the method's name, or that of a baseline.
@@ -79,7 +79,7 @@ _NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in EN
 
 
 def write_runs(path: Path, runs: Iterable[Run]) -> None:
-    """Writes comparison.csv: a header and one line a run; what is None is empty."""
+    """Writes comparison.csv: a header and one line per run; what is None is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
     writer.writeheader()

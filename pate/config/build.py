@@ -32,7 +32,7 @@ def build(node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), *
         **arguments: beside the node's values, as they are.
 
     Raises:
-        InvalidValue: a `_target_` that is none of these; keys that the class does not take; values that it refuses.
+        InvalidValue: a `_target_` of another kind; keys that the class does not take; values that it refuses.
     """
     plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
     trusted = (*TRUSTED_PREFIXES, *_modules(allowed_targets))

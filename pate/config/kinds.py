@@ -22,6 +22,7 @@ _BASES = {
     "aggregator": ("pate.aggregators.Aggregator",),
     "engine": ("pate.teachers.Engine",),
     "estimator": ("sklearn.base.BaseEstimator",),
+    "features": ("pate.features.Features",),
     "method": ("pate.comparison.Method",),
     "student": ("pate.student.Student",),
     "teacher": ("pate.teachers.Voter",),

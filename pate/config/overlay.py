@@ -45,6 +45,11 @@ def own_folders(words: Sequence[str]) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in named if folder)
 
 
+def given_words(words: Sequence[str]) -> dict[str, Any]:
+    """What a command line gives, by setting or group."""
+    return dict(_values(words))
+
+
 def allowed_prefixes(words: Sequence[str]) -> tuple[str, ...]:
     """What `allowed_targets` will be: what a command line says, as no file can."""
     return _texts(dict(_values(words)).get("allowed_targets"))

@@ -20,7 +20,7 @@ from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 
 _TERMS = ("adjacency", "target_delta", "target_epsilon", "max_epsilon", "num_queries")
-_PARTS = ("accountant", "teacher", "student")
+_PARTS = ("accountant", "features", "teacher", "student")
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator) -> str:

@@ -54,6 +54,7 @@ class TrainConfig(SharedConfig):
     """
 
     data: Any = MISSING
+    features: Any = MISSING
     teacher: Any = MISSING
     engine: Any = MISSING
     student: Any = MISSING
@@ -142,12 +143,13 @@ class CompareConfig:
         metric: of the frontier.
         shares: goals, shares of the way from a constant to the ceiling.
         all_records: train the ceiling, a model of all private records.
-        num_workers: None for one a core.
+        num_workers: None for one per core.
         allow_useless: run what tells nothing, too.
         output_dir: None names the folder after the settings.
     """
 
     data: Any = MISSING
+    features: Any = MISSING
     teacher: Any = MISSING
     engine: Any = MISSING
     accountant: Any = MISSING
@@ -220,7 +222,7 @@ COMMANDS: dict[str, type] = {
 }
 
 
-GROUPS = ("aggregator", "data", "teacher", "engine", "student")
+GROUPS = ("aggregator", "data", "features", "teacher", "engine", "student")
 """The groups of `pate-train` whose members are classes with settings."""
 
 _OF_A_COMPARISON = "method"

@@ -4,6 +4,7 @@ from pate.data.arrays_file import Arrays
 from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
+from pate.data.icons import Icons
 from pate.data.image_folder import ImageFolder
 from pate.data.image_form import ImageForm
 from pate.data.partition import Partition
@@ -21,6 +22,7 @@ __all__ = [
     "Dataset",
     "DigitsGrid",
     "FaceCopy",
+    "Icons",
     "ImageFolder",
     "ImageForm",
     "LoadsInStages",

@@ -1,4 +1,4 @@
-"""Handwritten digits in a 2x2 grid: real pixels, several labels an image, nothing to fetch."""
+"""Handwritten digits in a 2x2 grid: real pixels, several labels per image, nothing to fetch."""
 
 from __future__ import annotations
 

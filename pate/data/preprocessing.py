@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +33,15 @@ class Preprocessing(ABC):
     @abstractmethod
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Inputs float32 `[n, …]`; raises `InvalidValue` where something is missing or of another kind."""
+
+    @property
+    def origin(self) -> Mapping[str, str | int | float | bool | None]:
+        """Which features stand for pictures, what they were fitted on, and digests; nothing where inputs are plain."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Writes what JSON cannot hold into the folder of a bundle; there may be nothing."""
+        return
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:

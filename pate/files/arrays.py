@@ -123,11 +123,37 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
     Raises:
         ValueError: not so, or the array is not of numbers. Others of `UNREADABLE` are numpy's.
     """
+    shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
+    num_bytes = size - file.tell()
+    data = bytearray()
+    while block := file.read(_BLOCK):  # to the end, where a checksum is compared
+        data += block
+    if len(data) != num_bytes:
+        raise ValueError("the file ends early")
+    if dtype.kind == "b" and data and max(data) > 1:
+        raise ValueError("bits other than 0 and 1")
+    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
+    if dtype.kind == "U":
+        array.tolist()  # which raises where a code is that of no character
+    return array
+
+
+def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and dtype of an array in numpy's format; the file is then at its data.
+
+    Args:
+        file: at its first byte.
+        size: of header and data, which the header has to promise.
+        kinds: numpy's letters of the dtypes that are allowed.
+
+    Raises:
+        ValueError: not so. Others of `UNREADABLE` are numpy's.
+    """
     version = np.lib.format.read_magic(file)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in read_header:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
         raise ValueError(f"format version {version}")
-    shape, fortran_order, dtype = read_header[version](file)
+    shape, fortran_order, dtype = readers[version](file)
     if dtype.kind not in kinds:
         raise ValueError(f"dtype {_short(dtype)} where numbers are expected")
     count = 1
@@ -137,17 +163,7 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
         count *= length
     if file.tell() + count * dtype.itemsize != size:
         raise ValueError(f"{size} bytes where the header promises {_short(shape)} of {dtype}")
-    data = bytearray()
-    while block := file.read(_BLOCK):  # to the end, where a checksum is compared
-        data += block
-    if len(data) != count * dtype.itemsize:
-        raise ValueError("the file ends early")
-    if dtype.kind == "b" and count and max(data) > 1:
-        raise ValueError("bits other than 0 and 1")
-    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
-    if dtype.kind == "U":
-        array.tolist()  # which raises where a code is that of no character
-    return array
+    return shape, fortran_order, dtype
 
 
 def is_array_file(start: bytes) -> bool:

@@ -42,7 +42,7 @@ class Manifest:
         """That of a folder.
 
         Raises:
-            DamagedFile: it is none.
+            DamagedFile: there is no manifest, or its JSON is damaged.
         """
         path = folder / MANIFEST
         try:

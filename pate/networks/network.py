@@ -54,6 +54,12 @@ def require_images(inputs: Any) -> NDArray[Any]:
     return images
 
 
+def require_pictures(input_shape: tuple[int, ...]) -> None:
+    """Raises `InvalidValue` unless inputs of that shape are images."""
+    rule = "pictures, which this teacher looks at: features=none, or a teacher that reads features"
+    require(len(input_shape) == 3, "inputs", "features", rule)
+
+
 def centered(images: torch.Tensor) -> torch.Tensor:
     """Images of [0, 1] or 0..255 in [-1, 1], their channels innermost in memory; the constants are public."""
     top = 255.0 if images.dtype == torch.uint8 else 1.0

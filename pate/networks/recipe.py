@@ -21,7 +21,7 @@ class Recipe:
 
     Attributes:
         epochs: passes over the records.
-        batch_size: records a step, at most.
+        batch_size: records per step, at most.
         learning_rate: of the first step, > 0.
         weight_decay: of AdamW, >= 0.
         flip: whether each image is mirrored with probability 1/2 each time it is shown.

@@ -22,17 +22,15 @@ _SCHEMAS = (
 _declared: list[torch.library.Library] = []  # a library's declarations end with it
 
 
-def torchvision_models() -> Any:
-    """Imports `torchvision.models`.
+def torchvision_models(setting: str = "teacher=resnet50") -> Any:
+    """Imports `torchvision.models`; `setting` is what needs it.
 
     Raises:
         InvalidValue: torchvision is not installed.
     """
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
-        raise InvalidValue(
-            "teacher=resnet50: expected torchvision to be installed: pip install 'pate-multilabel[vision]'"
-        )
+        raise InvalidValue(f"{setting}: expected torchvision to be installed: pip install 'pate-multilabel[vision]'")
     if not _declared and needs_schemas(installed_version(Path(spec.origin).parent), torch.version.cuda):
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
         for schema in _SCHEMAS:

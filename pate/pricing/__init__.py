@@ -1,4 +1,4 @@
-"""Prices before any data: what a release costs, what a budget buys, what somebody's release really cost."""
+"""Prices without data: what a release costs, what a budget buys, what somebody else's release really cost."""
 
 from pate.pricing.account_left import AccountLeft, accounts_left
 from pate.pricing.audit import AuditFinding, VoteAudit, audit_votes

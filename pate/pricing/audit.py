@@ -93,7 +93,7 @@ def audit_votes(
     aggregator: Aggregator | None = None,
     accountant: Callable[[], Accountant] = RdpAccountant,
 ) -> VoteAudit:
-    """Prices every release that can be made of such votes, under both adjacencies, and sets the claims beside them.
+    """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.
 
     The prices depend on the shape of the votes alone; some claims are computed from the votes and are private.
 

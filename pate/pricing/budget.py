@@ -14,7 +14,7 @@ from pate.validation import InvalidValue, require_positive, require_probability
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The delta of a release, and the epsilon that is solved for, if any.
+    """The delta of a release, and the epsilon to meet, if any.
 
     Attributes:
         target_delta: in (0, 1).

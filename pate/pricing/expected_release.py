@@ -13,7 +13,7 @@ AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a release would tell of three kinds of queries; a function of public numbers alone.
+    """The expected answers to three kinds of queries; a function of public numbers alone.
 
     Attributes:
         unanimous: where all teachers agree: the best that these parameters can give.

@@ -27,7 +27,7 @@ def require_useful(
     num_groups: int | None = None,
     allow_useless: bool = False,
 ) -> tuple[str, ...]:
-    """What to say of a release that was planned; refuses one that even unanimous teachers are not heard through.
+    """Returns warnings about a planned release, or raises if its noise hides even unanimous votes.
 
     All of it follows from public numbers. A release that costs nothing is not doubted, nor is an aggregator of one's
     own that takes no made-up votes.

@@ -53,7 +53,7 @@ def plan_hits(
     max_queries: int = 1_000_000,
     accountant: Callable[[], Accountant] = RdpAccountant,
 ) -> HitPlan:
-    """Plans a session with these parameters on votes that may be looked at.
+    """Plans a session with these parameters on public or synthetic votes.
 
     Both prices are for the same noise. For the break-even, `target_hits` grows with the queries so that a session
     halts early with a probability of about 1/20, and failure probabilities shrink so that they take a tenth of delta.

@@ -16,7 +16,7 @@ from pate.pricing.shape import ReleaseShape
 
 @dataclass(frozen=True)
 class PricedRelease:
-    """A release as it will be made, and its price; a function of public numbers alone.
+    """A planned release and its price; a function of public numbers alone.
 
     Attributes:
         aggregator: with the noise that will be used.
@@ -50,7 +50,7 @@ class PricedRelease:
 def plan_release(
     aggregator: Aggregator, shape: ReleaseShape, budget: Budget, *, more_queries: bool = False
 ) -> PricedRelease:
-    """Solves for what the budget leaves open, and prices the release.
+    """Solves for the noise or the number of queries that meets the budget, and prices the release.
 
     With `target_epsilon` the noise is solved for, for all queries of the shape. With `max_epsilon` the noise stays, and
     the number of queries is solved for. With neither the release is priced as it is.

@@ -106,7 +106,7 @@ class Quote:
 def quote_release(
     release: PricedRelease, budget: Budget, *, others: Mapping[str, Callable[[], Accountant]] | None = None
 ) -> Quote:
-    """Says how the price of a release comes about.
+    """Explains the price of a release.
 
     Args:
         release: from `plan_release`.

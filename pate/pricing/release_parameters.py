@@ -17,7 +17,7 @@ _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
-    """What is known of a release; None where nothing is.
+    """The parameters of somebody's release; None for those that are not known.
 
     Attributes:
         noise_std: of the answers, the scale of a selection; 0 for no noise.

@@ -31,7 +31,7 @@ _HALVINGS = 24
 
 @dataclass(frozen=True)
 class Remedies:
-    """Each by itself makes unanimous teachers heard; None where none was found.
+    """Changes that would work, each by itself, if all teachers agree; None where the search found none.
 
     Attributes:
         num_teachers: at the same budget or noise.
@@ -61,7 +61,7 @@ class Remedies:
 
 
 def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_groups: int | None = None) -> Remedies:
-    """What works in place of a release that tells nothing; each is planned and tried.
+    """Settings that work in place of a release that tells nothing; each was planned and tried.
 
     Prices are Renyi's whatever the accountant, which is quick; a tighter one has less noise at the same epsilon.
 

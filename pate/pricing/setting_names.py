@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class SettingNames:
-    """How a door spells its settings; `{}` stands for the value.
+    """How a command or class spells its settings; `{}` stands for the value.
 
     Attributes:
         num_teachers: T.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from string import Template
 
 from pate.report.privacy_coverage import CAVEATS, PAPER_LABEL
-from pate.report.report import Privacy
+from pate.report.report import Privacy, Scalar
 from pate.report.rounding import format_delta, format_epsilon
 from pate.report.tables import settings
 from pate.validation import require, require_count
@@ -45,6 +46,7 @@ def privacy_card(
     num_labels: int,
     num_teachers: int,
     num_hits: int | None = None,
+    features: Mapping[str, Scalar] | None = None,
 ) -> str:
     """Renders the card as Markdown.
 
@@ -56,9 +58,10 @@ def privacy_card(
         name: that the aggregator was configured by, or None for its class.
         dataset: public name of the data set.
         num_answered: queries that were answered; part of the release.
-        num_labels: labels a query.
+        num_labels: labels per query.
         num_teachers: teachers in the ensemble, a public parameter.
         num_hits: queries that a charged mechanism paid for, part of its release; None for another.
+        features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
 
     Raises:
         InvalidValue: more answers than queries, or a count below its least value.
@@ -70,10 +73,11 @@ def privacy_card(
     require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
     rows = (
         ("data set", dataset),
+        *((("features", f"{features['features']}, which {features_origin(features)}"),) if features else ()),
         *settings(privacy, name),
         ("queries answered", str(num_answered)),
         *(() if num_hits is None else (("hits", str(num_hits)),)),
-        ("labels a query", str(num_labels)),
+        ("labels per query", str(num_labels)),
         ("teachers", str(num_teachers)),
     )
     return _CARD.substitute(
@@ -84,6 +88,16 @@ def privacy_card(
         paper=_paper(privacy),
         caveats="\n".join(f"- {caveat}" for caveat in CAVEATS),
     )
+
+
+def features_origin(features: Mapping[str, Scalar]) -> str:
+    """What features of pictures were fitted on, in words, with digests."""
+    count, pictures = features.get("num_pictures"), features.get("pictures_sha256", "")
+    fitted = f"fitted on {count} public pictures (SHA-256 {pictures})" if count else "fitted on nothing"
+    weights = (
+        f", weights from {features['model']} (SHA-256 {features['weights_sha256']})" if "model" in features else ""
+    )
+    return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
 
 
 def _promise(privacy: Privacy) -> str:

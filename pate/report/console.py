@@ -70,7 +70,7 @@ def _lines(report: Report) -> list[Text]:
     if privacy.plain_epsilon is not None:
         lines.append(Text(f"hits: {hit_counts(release)}"))
         lines.append(Text(f"target charging {charging_verdict(privacy)}"))
-    lines.append(Text("no epsilon covers the baselines, nor the labels that the scores are measured against"))
+    lines.append(Text("baselines and scores use private or true labels: do not publish them"))
     if not report.data.real:
         lines.append(Text("synthetic data: shows that the pipeline works and nothing else", style="yellow"))
     return lines

@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What the pictures of one run are drawn from; the data owner's, like the report.
+    """The figures behind the pictures of one run. Do not publish them.
 
     Attributes:
         label_names: the L names.

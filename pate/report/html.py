@@ -31,7 +31,7 @@ _DIGITS = 3
 
 
 def render_html(report: Report, figures: RunFigures) -> str:
-    """Renders `report.html`. It is the data owner's, and marks what no epsilon covers; every text in it is escaped.
+    """Renders `report.html`, which marks what no epsilon covers and must not be published. Every text in it is escaped.
 
     Args:
         report: the run.
@@ -165,7 +165,7 @@ def _votes(report: Report, drawn: Mapping[str, Picture]) -> str:
     teachers = report.teachers
     rows = [
         ("teachers", str(teachers.num_teachers)),
-        ("private records a teacher, mean", f"{teachers.records_per_teacher:.3g}"),
+        ("private records per teacher, mean", f"{teachers.records_per_teacher:.3g}"),
         ("correct bits of a teacher, mean", _number(teachers.mean_accuracy)),
     ]
     return _figures(drawn, "gaps", "ranks") + html_elements.facts("The ensemble.", rows, PrivacyCoverage.UNCOVERED)
@@ -181,7 +181,7 @@ def _data(report: Report) -> str:
         ("public samples", f"{data.num_public:,}"),
         ("test samples", f"{data.num_test:,}"),
         ("labels", str(data.num_labels)),
-        ("positive labels a sample, mean", f"{data.label_cardinality:.2f}"),
+        ("positive labels per sample, mean", f"{data.label_cardinality:.2f}"),
         ("seed", "none" if report.seed is None else str(report.seed)),
         ("duration", f"{report.duration_s:.1f} s"),
     ]

@@ -24,7 +24,7 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Privacy:
-    """The price of a release: a guarantee, independent of votes and noise, and fit to be published.
+    """The price of a release: a guarantee that does not depend on votes or noise, and may be published.
 
     Attributes:
         epsilon: bound, >= 0; infinity means no guarantee and is written as `"inf"`.
@@ -143,8 +143,9 @@ class DataSummary:
         num_private: private records.
         num_public: samples of the public pool.
         num_test: test samples.
-        num_labels: labels a sample.
-        label_cardinality: mean number of positive labels a sample.
+        num_labels: labels per sample.
+        label_cardinality: mean number of positive labels per sample.
+        features: what stands for pictures, what it was fitted on, and digests; None where inputs are plain.
     """
 
     name: str
@@ -154,11 +155,12 @@ class DataSummary:
     num_test: int
     num_labels: int
     label_cardinality: float
+    features: Mapping[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that `report.json` holds; the data owner's, for most of it no epsilon covers.
+    """Everything in `report.json`. No epsilon covers most of it: do not publish it.
 
     Attributes:
         privacy: the price.

@@ -12,7 +12,7 @@ _EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is 
 
 
 def round_up(value: float, digits: int) -> str:
-    """Formats a number with a fixed count of decimals, rounded towards plus infinity.
+    """Formats a number with a fixed count of decimals, rounded toward plus infinity.
 
     The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back
     as a float never gives less than `value`.

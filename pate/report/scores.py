@@ -25,7 +25,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Baselines:
-    """Models to hold the private student against; no epsilon covers any. None where one was not trained.
+    """Models to compare the private student with. No epsilon covers them. None where one was not trained.
 
     Attributes:
         prior: always predicts each label's majority.

@@ -138,7 +138,7 @@ class RunWriter:
         from torch.utils.tensorboard.summary import hparams
 
         if given and self._is_new("_hparams_/session_start_info", 0):
-            for summary in hparams(given, results):  # type: ignore[no-untyped-call]
+            for summary in hparams(given, results):  # type: ignore[no-untyped-call]  # torch's
                 self._writer.file_writer.add_summary(summary, 0)
 
     def _is_new(self, tag: str, step: int) -> bool:

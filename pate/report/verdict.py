@@ -88,7 +88,7 @@ def _share(student: Scores, baselines: Baselines) -> float | None:
 def _share_text(student: Scores, baselines: Baselines, share: float | None) -> str:
     ceiling = _ceiling(baselines)
     if share is None or ceiling is None or baselines.prior is None:
-        return "What share of the reachable was reached is undefined here."
+        return "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
     low, high = baselines.prior.mean_average_precision, ceiling[1].mean_average_precision
     scale = f"a constant has {low:.3f}, {ceiling[0]} {high:.3f}"
     reached = f"{student.mean_average_precision:.3f}, where {scale}"
@@ -105,12 +105,12 @@ def _beaten_text(behind: dict[str, list[str]]) -> str:
 
 
 def _loss_text(student: Scores, baselines: Baselines) -> str:
-    """The step from the ceiling down to the student that lost most, and what helps against it."""
-    found = vars(baselines) | {"student": student}
+    """The step from the ceiling down to the student that lost most, and what helps; none below the student."""
     losses = []
+    found = vars(baselines) | {"student": student}
     for better, worse, name, remedy in _LOSSES:
         high, low = (getattr(found[key], HEADLINE, None) for key in (better, worse))
-        if high is not None and low is not None:
+        if high is not None and low is not None and low >= (getattr(student, HEADLINE) or 0.0):
             losses.append((high - low, name, remedy))
     lost, name, remedy = max(losses, default=(0.0, "", ""))
     return f"Most was lost to {name} ({lost:.3f}); what helps: {remedy}." if lost > 0 else ""

@@ -1,4 +1,4 @@
-"""The ensemble: who is taught what, and what the teachers say of the queries."""
+"""The ensemble: which teacher gets which records, and the teachers' votes on the queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnLoss = Callable[[int, float], None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
-    """Teachers of disjoint shards of the private records. No epsilon covers it: it stays with the owner of the data.
+    """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them.
 
     Attributes:
         teacher: the recipe.

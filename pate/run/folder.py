@@ -26,7 +26,9 @@ _OWN = {
         r"(?:votes|summary|prevalence)\.npz",
         r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
-    "release": (r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest)\.json|model\.onnx",),
+    "release": (
+        r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest)\.json|model\.onnx|extractor\.safetensors",
+    ),
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),
     "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),

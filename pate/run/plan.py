@@ -1,4 +1,4 @@
-"""What a run depends on, and what it will cost: fixed by the plan and the shape of the data."""
+"""What a run depends on, and its price: functions of the plan and the shape of the data."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     """
     groups = num_groups(dataset.private)
     num_teachers = plan.num_teachers or groups
-    require_parts(dataset, plan.aggregator, plan.student, num_teachers=num_teachers, num_queries=plan.num_queries)
+    parts = (plan.aggregator, plan.teacher, plan.student)
+    require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
     priced = plan_release(plan.aggregator, shape, plan.budget)
     doubts = require_useful(
@@ -127,11 +128,18 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
 
 
 def require_parts(
-    dataset: Dataset, aggregator: Aggregator, student: Student, *, num_teachers: int, num_queries: int
+    dataset: Dataset,
+    aggregator: Aggregator,
+    teacher: Voter,
+    student: Student,
+    *,
+    num_teachers: int,
+    num_queries: int,
 ) -> None:
     """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
     aggregator.check_run()
     groups, pool = num_groups(dataset.private), len(dataset.public)
     require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
     require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
+    teacher.check(dataset.input_shape)
     student.check(dataset.input_shape, dataset.num_labels)

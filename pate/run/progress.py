@@ -1,4 +1,4 @@
-"""Whoever watches long work: told each stage, and how far it is."""
+"""Monitors, which are told each stage of long work and its progress."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Tells how many steps of a stage are done, and what else there is to say of them."""
+    """Reports the number of finished steps of a stage, and a few words about them."""
 
     def __call__(self, done: int, note: str = "") -> None:
         """Called in the order of the steps."""
 
 
 class Monitor(Protocol):
-    """Whoever watches."""
+    """Is told the progress of long work."""
 
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """Announces a stage of `total` steps; the callable tells how many are done."""

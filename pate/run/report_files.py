@@ -38,6 +38,7 @@ def write_report_files(
         num_labels=report.data.num_labels,
         num_teachers=report.teachers.num_teachers,
         num_hits=report.release.num_hits,
+        features=report.data.features,
     )
     write_text(folder.release / "privacy_card.md", card)
     form = model_form(results.dataset, model)

@@ -197,6 +197,7 @@ class Results:
 
     def _data_summary(self) -> DataSummary:
         data = self.dataset
+        origin = {} if data.preprocessing is None else data.preprocessing.origin
         return DataSummary(
             name=data.name,
             real=data.real,
@@ -205,6 +206,7 @@ class Results:
             num_test=len(data.test),
             num_labels=data.num_labels,
             label_cardinality=float(data.private.labels.sum(axis=1).mean()),
+            features=dict(origin) or None,
         )
 
     def _constants(self) -> dict[str, Prediction]:

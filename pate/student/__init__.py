@@ -1,4 +1,4 @@
-"""The student: the only model that leaves the house, trained on released labels alone.
+"""The student: the only model that may be published, trained on released labels alone.
 
 What needs torch is loaded when it is asked for.
 """

@@ -44,7 +44,7 @@ class LinearStudent(ThresholdedStudent):
         penalties: candidates, each > 0.
         rank: number of directions in the space of labels that the scores are confined to (the leading ones
             of the fitted scores), or None for all; it takes noise out of labels released with much of it.
-        labels_per_sample: public mean number of labels a sample, > 0, or None to use the micro-F1.
+        labels_per_sample: public mean number of labels per sample, > 0, or None to use the micro-F1.
 
     Raises:
         InvalidValue: no penalty, or an attribute outside its range.

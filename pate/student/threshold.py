@@ -118,6 +118,6 @@ def best_threshold(
 
 
 def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: float) -> float:
-    """The threshold at which held-out probabilities `[n, num_labels]` predict that many labels a sample."""
+    """The threshold at which held-out probabilities `[n, num_labels]` predict that many labels per sample."""
     share = min(labels_per_sample / probabilities.shape[1], 1.0)
     return float(np.clip(np.quantile(probabilities, 1 - share), _LOWEST, 1.0))

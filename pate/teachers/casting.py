@@ -35,7 +35,7 @@ def cast_votes(
         num_teachers: N.
         inputs: the queries, float32 `[num_queries, …]`.
         chunk_size: teachers asked at once.
-        scratch: a folder for what they said, whence a killed run takes it up; the caller removes it at the end.
+        scratch: a folder for what they said, from which a killed run continues; the caller removes it at the end.
 
     Yields:
         The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`; a vote

@@ -24,7 +24,7 @@ _REMEDY = "remove it, and the same command trains it again from the same records
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """A folder of teachers. No epsilon covers it: it stays with the owner of the data.
+    """A folder of trained teachers. No epsilon covers it: do not publish it.
 
     Formal guarantees:
         * `save` replaces a file in one step, after its bytes and before its name reach the disk: a killed

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pate.networks import ConvNet, Recipe, require_device, require_images
 from pate.networks.convnet import require_network
+from pate.networks.network import require_pictures
 from pate.teachers.image import confidences, fit_apart, fit_side_by_side, logits_apart, logits_side_by_side
 from pate.teachers.teacher import Shard, State, Teacher, require_shards
 from pate.validation import require_probability
@@ -57,6 +58,10 @@ class CNNTeacher(Teacher):
         require_probability("threshold", self.threshold)
         require_device(self.device)
         _ = Recipe.of(self)
+
+    def check(self, input_shape: tuple[int, ...]) -> None:
+        """See `Voter.check`."""
+        require_pictures(input_shape)
 
     @property
     def is_isolated(self) -> bool:

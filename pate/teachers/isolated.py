@@ -30,7 +30,7 @@ class IsolatedTeacher(Teacher):
 
     @property
     def is_isolated(self) -> bool:
-        """True."""
+        """Always true."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:

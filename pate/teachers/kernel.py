@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelTeacher(Voter):
-    """Votes in the directions of the public pool, without any training; any number of teachers, streamed.
+    """Votes in the directions of the public pool, without training, for any number of teachers.
 
     Rule: teacher t's votes on the queries, minus the prevalence p, are
 
@@ -24,7 +24,7 @@ class KernelTeacher(Voter):
 
     where `features` have length 1 and `span` is orthonormal (`PublicPCA`). A record's votes are then as long as
     its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
-    sum over records would be. With one record a teacher, the record and the teacher are the same unit.
+    sum over records would be. With one record per teacher, the record and the teacher are the same unit.
 
     In rounds (`VoteRounds`) p is what a student released before says of each record, and a teacher's votes are the mean
     over its records of `PublicPCA.with_constant` times (y - p).

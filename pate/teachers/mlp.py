@@ -33,7 +33,7 @@ class MLPTeacher(Teacher):
     Attributes:
         hidden: units of the hidden layer.
         epochs: passes over a teacher's records.
-        batch_size: records a step, at most.
+        batch_size: records per step, at most.
         learning_rate: of AdamW, > 0.
         weight_decay: of AdamW, >= 0.
         threshold: probability from which a label is voted for, in (0, 1).

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pate.networks import Recipe, ResNet50, require_device, require_images
+from pate.networks.network import require_pictures
 from pate.networks.resnet import FrozenBackbone
 from pate.teachers.image import confidences, fit_apart, logits_apart
 from pate.teachers.linear import LinearTeacher
@@ -61,6 +62,10 @@ class ResNet50Teacher(Teacher):
         require_positive("penalty", self.penalty)
         require_device(self.device)
         _ = Recipe.of(self), self._network(1)
+
+    def check(self, input_shape: tuple[int, ...]) -> None:
+        """See `Voter.check`."""
+        require_pictures(input_shape)
 
     @property
     def is_isolated(self) -> bool:

@@ -17,7 +17,7 @@ from pate.validation import InvalidValue, require_probability
 
 @dataclass(frozen=True)
 class SklearnTeacher(Teacher):
-    """Fits a clone of an estimator for each teacher; a classifier or a regressor will do.
+    """Fits a clone of a classifier or regressor for each teacher.
 
     An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbors,
     `MLPClassifier`, …) is fitted once, any other once for each label. Labels that are the same for all

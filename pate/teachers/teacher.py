@@ -42,7 +42,7 @@ class Shard:
     def __post_init__(self) -> None:
         require_features("inputs", self.inputs)
         require_array("labels", self.labels, kinds=None)
-        require(len(self) > 0, "len(inputs)", len(self), "at least one record a teacher")
+        require(len(self) > 0, "len(inputs)", len(self), "at least one record per teacher")
         require(self.labels.dtype == np.bool_, "labels.dtype", self.labels.dtype, "bool")
         good = self.labels.ndim == 2 and len(self.labels) == len(self) and self.labels.shape[1] > 0
         require(good, "labels.shape", self.labels.shape, f"[{len(self)}, num_labels]")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Voter(ABC):
-    """A recipe for the votes of teachers that each know their own private records alone.
+    """A recipe for the votes of teachers, each of which knows only its own private records.
 
     Attributes:
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
@@ -31,6 +31,9 @@ class Voter(ABC):
     @abstractmethod
     def votes_of(self, ensemble: Ensemble) -> VoteSource:
         """The votes of an ensemble on its queries; trains what has to be trained once they are read."""
+
+    def check(self, input_shape: tuple[int, ...]) -> None:  # noqa: B027 - most teachers take all
+        """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
 
     def require_reader(self, aggregator: str, input_form: str) -> None:  # noqa: B027 - most take every aggregator
         """Raises `InvalidValue` where an aggregator that reads votes in such a form cannot read these teachers'.

@@ -1,4 +1,4 @@
-"""The verifier: exact or sampled distributions on all neighboring histograms of a small instance, against a price."""
+"""The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
 
 from pate.verification.claim import Claim
 from pate.verification.composition import compose

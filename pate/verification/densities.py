@@ -32,7 +32,7 @@ def verify_densities(
     names: tuple[Any, Any] = ("first", "second"),
     num_panels: int = 4000,
 ) -> Verdict:
-    """Compares two densities with a price by quadrature, both ways round.
+    """Compares two densities with a price by quadrature, in both directions.
 
     For mechanisms that publish a number, one pair of neighbors at a time. Sixteen nodes a panel: densities should be
     smooth but at the ends of panels. What lies outside of [low, high] is left out, so divergences can be too small, and

@@ -25,7 +25,7 @@ _BISECTIONS = 40
 
 @dataclass(frozen=True)
 class LowerBound:
-    """No sound epsilon is below it: what one pair of neighbors gives away.
+    """A lower bound on every sound epsilon, from one pair of neighbors.
 
     Attributes:
         epsilon: of all releases at the delta that was asked for, rounded down.

@@ -14,7 +14,7 @@ DELTA = "delta"
 
 
 class PriceRefuted(ValueError):
-    """A mechanism costs more than it was said to: the message names the pair, the exact figure and the claim."""
+    """A mechanism costs more than claimed. The message names the pair, the exact figure and the claim."""
 
 
 @dataclass(frozen=True)

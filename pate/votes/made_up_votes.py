@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +85,7 @@ def _spread(present: Bits, num_right: int, num_teachers: int) -> tuple[NDArray[n
     return np.cumsum(counts, axis=1) - counts, counts
 
 
-def _placed(values: NDArray, order: NDArray[np.int64]) -> NDArray:  # type: ignore[type-arg]
+def _placed(values: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
     placed = np.empty_like(values)
     np.put_along_axis(placed, order, values, axis=1)
     return placed

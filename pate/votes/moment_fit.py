@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.votes.shrinkage import shrink_singular_values
+from pate.votes.posterior_rows import posterior_rows
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -41,20 +41,22 @@ class MomentFit:
 
     Rule: a round's residual moment plus the moment of its own student on the public rows estimates the moment of the
     labels. Rounds are averaged by precision: their noise, and what m public rows leave open of the difference between
-    the round's student and the present one. What is beyond the prevalence's moment is shrunk as a matrix in units of
-    its noise (`shrink_singular_values`). The weights match it, under a Gaussian prior whose variance is a tenth of what
-    the moments themselves show; then each label's slope and constant are matched again, without a prior: so
-    probabilities are calibrated.
+    the round's student and the present one. Of what is beyond the prevalence's moment the posterior mean is taken
+    (`posterior_rows`): directions of more public variance say more, and labels share what they say. The weights match
+    it, under a Gaussian prior whose variance is a tenth of what the moments themselves show; then each label's slope
+    and constant are matched again, without a prior: so probabilities are calibrated.
 
     Attributes:
         public: float32 `[m, D]`, features of public inputs, the last one 1.
         prevalence: `[L]`, in (0, 1), released.
         num_records: private records, public.
+        variances: `[D - 1]`, public, of the directions behind the features.
     """
 
     public: Rows
     prevalence: Array
     num_records: int
+    variances: Array
 
     def start(self) -> Array:
         """The weights that give each label its prevalence."""
@@ -74,10 +76,17 @@ class MomentFit:
         for _ in range(2):  # the second time with what is known of how far the rounds' students are
             beyond, variance = self._beyond(rounds, self.probabilities(weights))
             std = np.sqrt(variance)
-            target = self._known + shrink_singular_values(beyond / std, noise_std=1.0) * std
+            noisy = beyond / std
+            likely = posterior_rows(noisy[:-1], self._row_variances)
+            target = self._known + np.append(likely, noisy[-1:], axis=0) * std
             weights = self._matched(target, self._penalty(beyond, variance), weights)
             weights = self._calibrated(target, weights)
         return weights
+
+    @property
+    def _row_variances(self) -> Array:
+        """How much is to be expected of each direction's moments: log-odds go by the root of a direction's variance."""
+        return np.asarray(np.sqrt(self.variances) * (self.public[:, :-1] ** 2).mean(axis=0, dtype=np.float64))
 
     @property
     def _variance(self) -> Array:

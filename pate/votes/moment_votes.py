@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from pate.votes.public_pca import PublicPCA
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-_BLOCK = 2048
+_BLOCK = 512
 _TEACHERS = 256  # of several records, at once
 
 
@@ -41,6 +42,7 @@ class MomentVotes:
 
     Attributes:
         public: float32 `[m, D]`, features of the pool, of length sqrt(D).
+        variances: `[D - 1]`, of the pool along each direction.
         num_teachers, records_per_teacher: as given.
         num_labels: L.
     """
@@ -59,7 +61,7 @@ class MomentVotes:
     ) -> None:
         self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
         self.num_labels = labels.shape[1]
-        self.public = directions.with_constant(public_inputs).astype(np.float32)
+        self.public, self.variances = directions.with_constant(public_inputs).astype(np.float32), directions.variances
         self._inputs, self._directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
         sizes = np.bincount(teacher_of, minlength=num_teachers)
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
@@ -113,18 +115,27 @@ class MomentVotes:
 
     def _residuals(self, rows: slice, on_grid: NDArray[np.float32]) -> Array:
         """Labels minus the student's probabilities; numpy's tanh takes a fifth of the time of a logistic function."""
-        half = np.tanh(self._features[rows] @ (on_grid / 2))
-        return np.asarray(self._labels[rows] - 0.5 * (1 + half), dtype=np.float64)
+        half = [np.tanh(_block(some) @ (on_grid / 2))[: len(some)] for some in _blocks(self._features[rows])]
+        return np.asarray(self._labels[rows] - 0.5 * (1 + np.concatenate(half)), dtype=np.float64)
 
     @cached_property
     def _features(self) -> NDArray[np.float32]:
         """`[n, D]` in the order of the labels: of length at most 1, cut towards 0, in steps of 2**-14."""
         found = np.empty((len(self._order), self.width), dtype=np.float32)
         scale = FEATURE_STEPS / math.sqrt(self.width)
-        for start in range(0, len(found), _BLOCK):
-            rows = self._order[start : start + _BLOCK]
-            found[start : start + _BLOCK] = np.trunc(self._directions.with_constant(self._inputs[rows]) * scale)
+        for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
+            out[:] = np.trunc(self._directions.with_constant(_block(self._inputs[rows]))[: len(out)] * scale)
         return found
+
+
+def _blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    return (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+
+
+def _block(rows: NDArray[Any]) -> NDArray[Any]:
+    """Zeros below: products of one shape treat a record alike, however many stand beside it."""
+    missing = _BLOCK - len(rows)
+    return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), dtype=rows.dtype)]) if missing else rows
 
 
 def _means(features: NDArray[np.float32], residuals: Array, bounds: Rows) -> Array:

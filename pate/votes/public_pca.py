@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
+_RIDGE = 0.3  # of the mean variance
 
 SHARE_OF_SEVERAL = 0.125
 """The noise in the directions of rounds, of the labels' variance, where teachers have several records."""
@@ -21,17 +22,21 @@ SHARE_OF_SEVERAL = 0.125
 
 @dataclass(frozen=True, eq=False)
 class PublicPCA:
-    """Inputs to features of length 1: their leading principal directions in a public pool, each scaled to variance 1.
+    """Inputs to features of length 1: their leading principal directions in a public pool, weighted by variance.
+
+    A direction of variance v is divided by the root of v plus 0.3 of the mean variance of an input's entries.
 
     Formal guarantee: public inputs alone decide it.
 
     Attributes:
         center: `[d]`, the pool's mean.
         projection: `[d, k]`.
+        variances: `[k]`, of the pool along each direction, falling.
     """
 
     center: Array
     projection: Array
+    variances: Array
 
     @classmethod
     def of(cls, public_inputs: NDArray[np.floating], count: int) -> PublicPCA:
@@ -48,7 +53,8 @@ class PublicPCA:
         kept = min(count, int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0))))
         require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
         vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
-        return cls(center, vectors / np.sqrt(variances[:kept]))
+        ridge = _RIDGE * max(variances.mean(), 0.0)
+        return cls(center, vectors / np.sqrt(variances[:kept] + ridge), variances[:kept])
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
         """Features `[n, k]` of length 1, or 0 for the pool's mean."""

@@ -22,7 +22,7 @@ from pate.teachers import Engine, KernelTeacher, Teacher
 from pate.validation import InvalidValue
 
 BASES = {"teacher": (Teacher, KernelTeacher), "engine": Engine, "accountant": Accountant, "student": Student}
-NEEDS = {"data=celeba": ["data.root=somewhere"], "teacher=sklearn": []}
+NEEDS = {"data=celeba": ["data.root=somewhere"], "data=icons": ["data.root=somewhere"], "teacher=sklearn": []}
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -194,7 +194,9 @@ def hydra_config() -> Iterator[None]:
 @pytest.mark.usefixtures("hydra_config")
 @pytest.mark.parametrize("name", members("data"))
 def test_of_our_data_sets_there_is_the_class_and_no_folder(name: str) -> None:
-    folders = {"celeba": ["root", "cache"], "synth_faces": ["cache"], "yeast": ["path"]}.get(name, [])
+    folders = {"celeba": ["root", "cache"], "synth_faces": ["cache"], "yeast": ["path"], "icons": ["root"]}.get(
+        name, []
+    )
     config = compose("train", [f"data={name}", *(f"data.{key}=private_clinic_files" for key in folders)])
     text = public_settings(OmegaConf.to_container(config, resolve=True), GaussianVotes(noise_std=1.0))
     assert "private_clinic_files" not in text

@@ -42,7 +42,7 @@ def hydra_config() -> Iterator[None]:
 
 def built(group: str, name: str) -> Any:
     """What the commands make of a choice."""
-    node = compose("train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])])[group]
+    node = compose("train", [f"{group}={name}", *(["data.root=FOLDER"] if name in ("celeba", "icons") else [])])[group]
     if group == "aggregator":
         return build_aggregator(node, adjacency="replace_one")
     return build(OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]), group)

@@ -38,7 +38,7 @@ _Steps = list[tuple[DominatingPairs, int]]
 
 
 class ExactAccountant(Accountant):
-    """Composes one-bit, bounded-range, pure-DP and Gaussian events as well as any adversary can play against them.
+    """Composes one-bit, bounded-range, pure-DP and Gaussian events optimally, against an adaptive adversary.
 
     Formal guarantees, for the adjacency that the events were made for:
         * The best play of an adversary who picks two neighbors anew for every step, having seen all losses before, is

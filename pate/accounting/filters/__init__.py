@@ -1,4 +1,4 @@
-"""Privacy filters: a cap that holds where the next price is chosen by looking at what was released."""
+"""Privacy filters: caps that hold even if prices are chosen after seeing earlier releases."""
 
 from pate.accounting.filters.defaults import FilterMaker, default_filter, filter_from_json
 from pate.accounting.filters.gaussian import GaussianFilter, GaussianOrRenyi

@@ -27,7 +27,7 @@ _OF_ACCOUNTANT: dict[str, type[FilterRule]] = {
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
-    """The filter that costs the least beside an accountant's totals.
+    """The filter whose cap costs the least compared with an accountant's totals.
 
     Args:
         accountant: zCDP has its own filter; exact, PLD and auto have the Gaussian filter where the first

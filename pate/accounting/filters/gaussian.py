@@ -20,7 +20,7 @@ _COUNTED = (GaussianEvent, WinnerEvent, NoOpEvent)
 
 @dataclass(frozen=True)
 class GaussianFilter(PrivacyFilter):
-    """Adds 1 / noise_multiplier**2 of Gaussian events, and takes no others.
+    """Adds 1 / noise_multiplier**2 of Gaussian events, and refuses all others.
 
     Formal guarantees, for the adjacency that the events were made for:
         * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
@@ -74,7 +74,7 @@ class GaussianFilter(PrivacyFilter):
 
 @dataclass(frozen=True)
 class GaussianOrRenyi(FilterRule):
-    """The Gaussian filter for a data set whose first event is Gaussian through and through, or else the Renyi filter.
+    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter.
 
     Args:
         max_epsilon: the cap, > 0.

@@ -44,7 +44,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class FilterRule(ABC):
-    """What decides for a cap; a filter, or what becomes one with the first event, before anything was released.
+    """Enforces a cap: a filter, or a rule that chooses one at the first event, before anything was released.
 
     Args:
         max_epsilon: the cap, > 0.
@@ -88,7 +88,7 @@ class FilterRule(ABC):
 
 @dataclass(frozen=True)
 class PrivacyFilter(FilterRule):
-    """Adds up prices in one unit and stops before their sum passes what the cap allows.
+    """Adds up prices in one unit, and refuses an event that would take their sum above the cap.
 
     Formal guarantees, for the adjacency that the events were made for:
         * Everything released together is (max_epsilon, target_delta)-DP, where each event may be chosen after seeing

@@ -15,7 +15,7 @@ from pate.accounting.zcdp import zcdp_rho
 
 @dataclass(frozen=True)
 class ZCdpFilter(PrivacyFilter):
-    """Adds the rho of every event; no order to fix, as a bound on rho holds at all of them.
+    """Adds the rho of every event. It needs no order, because a bound on rho holds at all orders.
 
     Formal guarantees, for the adjacency that the events were made for:
         * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.

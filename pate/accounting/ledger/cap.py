@@ -11,7 +11,7 @@ from pate.validation import InvalidValue
 
 
 class BudgetExceeded(InvalidValue):
-    """A charge would have taken the ledger above its budget; nothing was charged."""
+    """A charge would take the ledger above its budget. Nothing was charged."""
 
 
 class Cap:

@@ -24,7 +24,7 @@ from pate.validation import InvalidValue, require
 
 
 class Ledger:
-    """An append-only record of charges, in memory or on disk.
+    """An append-only record of charges, in memory or in a file.
 
     A line of the file is one charge, appended and synchronized to disk before `charge` returns, so that a crash at any
     moment leaves every release priced. Lines are chained by digests, and a small file beside it, `.NAME.head`, names

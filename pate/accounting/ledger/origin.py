@@ -15,7 +15,7 @@ _LONGEST = 1000
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a charge came from; empty strings where nothing was written down.
+    """Where a charge came from; an empty string where that is not known.
 
     Attributes:
         time: UTC, ISO 8601.

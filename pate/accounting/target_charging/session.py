@@ -211,7 +211,7 @@ class TargetCharging(HeldBudget):
 
         Raises:
             InvalidValue: this session has been charged, the state is of a session with other parameters, or its
-                counts are none that a session can have; then nothing changed.
+                counts are impossible; the session is then unchanged.
         """
         parameters = state.get("parameters")
         require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")

@@ -16,7 +16,7 @@ from pate.validation import InvalidValue, require_kind, require_positive, requir
 
 @dataclass(frozen=True, slots=True)
 class QTarget:
-    """What one call costs while it is charged by its target.
+    """The price of a call in a session, and how likely an access hits its target.
 
     Attributes:
         epsilon: pure DP of one access to the data, > 0.

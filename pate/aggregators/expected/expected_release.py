@@ -17,7 +17,7 @@ _LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 
 @dataclass(frozen=True)
 class ExpectedRelease:
-    """How much of a query's labels a release would tell, for teachers that agree to a known degree.
+    """How many labels of a query a release gets right, if teachers agree to a known degree.
 
     Attributes:
         answered: the probability that a query is answered, in [0, 1].

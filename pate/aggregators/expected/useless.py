@@ -20,7 +20,7 @@ _unwatched: ContextVar[bool] = ContextVar("unwatched", default=False)
 
 
 class UselessReleaseWarning(UserWarning):
-    """Even teachers that all agree would not be heard through this noise."""
+    """The noise hides even votes on which all teachers agree."""
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class VoteRounds:
     def _weights(self, votes: MomentVotes, prevalence: Array, draw: Draw) -> Array:
         """The student after all rounds."""
         num_records = max(1, round(votes.num_teachers * votes.records_per_teacher))
-        fit = MomentFit(votes.public, prevalence, num_records)
+        fit = MomentFit(votes.public, prevalence, num_records, votes.variances)
         rounds: list[NoisyMoments] = []
         weights = fit.start()
         for number in range(self.num_rounds):

@@ -1,4 +1,4 @@
-"""StableFixedTopK: exactly k labels a query, as many of them as possible from a stable set."""
+"""StableFixedTopK: exactly k labels per query, as many of them as possible from a stable set."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class StableFixedTopK(PerQueryAggregator):
 
     @property
     def exact_labels(self) -> int:
-        """K."""
+        """How many labels each answer has: k."""
         return self.k
 
     @property

@@ -1,4 +1,4 @@
-"""BoundaryMax: the label with the most votes under target charging, for data with one label a sample."""
+"""BoundaryMax: the label with the most votes under target charging, for data with one label per sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pate.validation import require_count, require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class BoundaryMax(TargetChargedAggregator):
-    """Releases one label a query, by the exponential mechanism over the counts inside the boundary wrapper.
+    """Releases one label per query, by the exponential mechanism over the counts inside the boundary wrapper.
 
     A query whose likeliest label is not certain is abstained from with a probability of at most 1/3: a hit. All
     others are free. No query is refused before the session halts.
@@ -30,7 +30,7 @@ class BoundaryMax(TargetChargedAggregator):
     Formal guarantees:
         * Each count moves by at most 1: a call is (2 / selection_scale)-DP under replace-one and
           (1 / selection_scale)-DP under add/remove, where all counts move in one direction. There is no failure.
-        * That holds for any votes, one label a teacher or several.
+        * That holds for any votes, one label per teacher or several.
 
     Attributes:
         selection_scale: beta of the Gumbel noise in votes, > 0.

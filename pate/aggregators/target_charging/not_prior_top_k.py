@@ -90,7 +90,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def expects_prior(self) -> bool:
-        """True."""
+        """Always true."""
         return True
 
     @property

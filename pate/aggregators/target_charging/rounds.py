@@ -16,7 +16,7 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Round:
-    """What some consecutive queries of a session gave.
+    """The outcomes of some consecutive queries of a session.
 
     Attributes:
         labels: bool `[q, L]`.

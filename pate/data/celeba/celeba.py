@@ -16,6 +16,7 @@ from pate.data.celeba.images import decode_images
 from pate.data.celeba.photographs import IMAGES, MARKER, find_photographs
 from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS, has_table, read_attributes, read_numbers
 from pate.data.dataset import Dataset, Split
+from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
 from pate.validation import InvalidValue, require_choice, require_count, require_path
@@ -114,7 +115,8 @@ class CelebA:
 
         private, public, test = (split(rows_of[role]) for role in ("private", "public", "test"))
         real = not (folder / MARKER).exists()
-        return Dataset("celeba", real, "images", attributes.names, private, public, test)
+        form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
+        return Dataset("celeba", real, "images", attributes.names, private, public, test, preprocessing=form)
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()

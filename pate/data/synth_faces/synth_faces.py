@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pate.data.cache import PixelCache
 from pate.data.dataset import Dataset, Split
+from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
 from pate.data.synth_faces.attributes import BLOCK, draw_attributes
@@ -84,7 +85,8 @@ class SynthFaces:
             return Split(inputs, labels[rows], record_ids[rows], record_ids[rows])
 
         private, public, test = map(split, np.split(np.arange(count), ends[:-1]))
-        return Dataset("synth_faces", False, "images", NAMES, private, public, test)
+        form = ImageForm(3, self.image_size, self.image_size, "crop")
+        return Dataset("synth_faces", False, "images", NAMES, private, public, test, preprocessing=form)
 
     def _levels(self, count: int, stage: Stage) -> NDArray[np.uint8]:
         shape = (count, 3, self.image_size, self.image_size)

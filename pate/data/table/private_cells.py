@@ -23,7 +23,8 @@ def private_cells(batches: Iterable[Any], *, split: str | None) -> str:
     from pandas.util import hash_array  # loads slowly
 
     pa = arrow()
-    digest, rows = hashlib.sha256(b"cells"), []
+    names: list[str] = []
+    rows = []
     for batch in batches:
         if split is not None:
             said = as_texts(batch.column(split)).array
@@ -32,6 +33,6 @@ def private_cells(batches: Iterable[Any], *, split: str | None) -> str:
         texts = [as_texts(batch.column(name)).array.fill_null(_MISSING) for name in names]
         lines = pa.compute.binary_join_element_wise(*texts, _BETWEEN)
         rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
-        digest = hashlib.sha256(_BETWEEN.join(names).encode())
+    digest = hashlib.sha256(_BETWEEN.join(names).encode())
     digest.update(np.sort(np.concatenate(rows)).astype("<u8").tobytes())
     return digest.hexdigest()

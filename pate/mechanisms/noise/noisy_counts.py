@@ -39,7 +39,7 @@ class NoisyCounts(ABC):
     @property
     @abstractmethod
     def target(self) -> QTarget:
-        """What a question costs whoever it is about."""
+        """The price of a question for the person it is about."""
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ _KNOWN_BLOCK = "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a
 
 
 def secret_generator() -> np.random.Generator:
-    """A generator for noise that nobody is to compute: ChaCha20 under 256 bits from the operating system.
+    """A generator for secret noise: ChaCha20, with a key of 256 bits from the operating system.
 
     Formal guarantees:
         * Whoever tells its noise from ideal noise, or takes it off, has told ChaCha20 from uniform bits.

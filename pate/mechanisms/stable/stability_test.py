@@ -34,7 +34,7 @@ _LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible 
 
 @dataclass(frozen=True, kw_only=True)
 class StabilityTest:
-    """Passes with a probability that depends on the gap alone; adding noise to the gap is one way to choose it.
+    """Passes with a probability that depends on the gap alone. Noise on the gap is one way to choose that probability.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
         * If the top-k sets of neighbors differ, both gaps are at most sens, and both pass with probability at most

@@ -17,7 +17,7 @@ from pate.validation import require
 
 @dataclass(frozen=True)
 class Sides:
-    """The outcome of calls that say on which side of two thresholds a noisy number fell.
+    """The outcome of calls that compare a noisy number with two thresholds.
 
     Attributes:
         sides: int64 `[]` or `[Q]`: -1 below, 0 between, 1 above.

@@ -86,7 +86,7 @@ class SparseVector(NoisyCounts):
 
 
 class SparseVectorSession(HeldBudget):
-    """The hits of each item so far: private, like the items.
+    """A session of sparse vector: counts the hits of each item. It is private, like the items.
 
     Threads may share a session. It refuses to be copied or pickled, and to answer in a forked process.
 

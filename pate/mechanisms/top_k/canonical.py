@@ -145,7 +145,10 @@ class CanonicalTopK(TopKMechanism):
             some = self._weights(classes, falling[row])
             if few:
                 return some
-            everything = lambda: self._weights(self._everything(falling).after(classes), falling[row])  # noqa: E731
+
+            def everything() -> Weights:
+                return self._weights(self._everything(falling).after(classes), falling[row])
+
             return with_rest(some, _NEGLIGIBLE, everything)
 
         chosen = draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, classes.error)

@@ -41,6 +41,16 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     assert f"{lost} (0.600); what helps: " in text
 
 
+def test_what_the_student_itself_passes_is_no_loss() -> None:
+    """Centered votes learn more from private records than the true labels of the queries would say."""
+    student = replace(STUDENT, mean_average_precision=0.58)
+    queries = replace(STUDENT, mean_average_precision=0.47)
+    levels = {"majority_vote_student": None, "true_label_student": queries}
+    text = Verdict.of(student, replace(BASELINES, **levels), num_answered=3).text
+    assert "lost" not in text
+    assert "lost to the number of queries" in Verdict.of(queries, replace(BASELINES, **levels), num_answered=3).text
+
+
 def test_without_answers_or_levels() -> None:
     silent = Verdict.of(STUDENT, BASELINES, num_answered=0)
     assert silent == Verdict.of(None, BASELINES, num_answered=3)

@@ -34,7 +34,7 @@ def one_round(fit: MomentFit, noise: float, start: Array, seed: int = 0, count: 
 @pytest.fixture
 def fit() -> MomentFit:
     prevalence = expit(features(100_000, 7) @ TRUE).mean(axis=0)
-    return MomentFit(features(4000).astype(np.float32), prevalence, 200_000)
+    return MomentFit(features(4000).astype(np.float32), prevalence, 200_000, np.ones(3))
 
 
 def test_without_noise_the_weights_of_the_records_are_found(fit: MomentFit) -> None:

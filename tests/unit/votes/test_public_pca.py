@@ -13,10 +13,15 @@ RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 
 
-def test_features_have_length_one_and_equal_weight() -> None:
-    features = PublicPCA.of(POOL, 4).features(POOL)
+def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() -> None:
+    directions = PublicPCA.of(POOL, 4)
+    features = directions.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
-    np.testing.assert_allclose(features.T @ features / len(POOL), np.eye(4) / 4, atol=0.03)
+    np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
+    raw = (POOL - directions.center) @ directions.projection
+    weights = directions.variances / (directions.variances + 0.3 * POOL.var(axis=0).mean())
+    np.testing.assert_allclose(raw.T @ raw / len(POOL), np.diag(weights), atol=1e-12)
+    assert np.all(np.diff(np.diag(features.T @ features)) < 0)
     assert not PublicPCA.of(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
 
 

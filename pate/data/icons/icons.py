@@ -1,0 +1,91 @@
+"""Icons of open sets: real pictures, larger than CelebA, 40 words of their names as labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Dataset, Split
+from pate.data.icons.archive import COLORS, archive_name, read_archive
+from pate.data.image_form import ImageForm
+from pate.data.pixels import Pixels
+from pate.validation import InvalidValue, require, require_count, require_path
+
+
+@dataclass(frozen=True)
+class Icons:
+    """The icons of the npm package @iconify/json, drawn once by `make icons` or `scripts/build_icons.py`.
+
+    A record is an icon, a group is a family: one set's icon in all its styles and sizes. 10,000 icons are public,
+    10,000 for test, all others that have a label private; the splits are part of the file, by whole families.
+
+    What is computed from what:
+        * A picture: from its icon alone, and so are a record's id, its family and the words that may be its labels.
+        * The choice of the 40 labels: the words that are most frequent in names of the public pool. Which words are
+          synonyms, and which are never labels, is a fixed table.
+        * Which families are public: those with the smallest numbers, and a family's number is a hash of its name. Of
+          others, only how many icons those families have counts.
+        * Nothing else is fitted; there are no features here.
+
+    The inputs are `Pixels`: float32 `[n, channels, image_size, image_size]` that are converted as they are indexed.
+    The pictures stay in the file, which may not be changed meanwhile.
+
+    Edge cases: icons without a label, or that cannot be drawn, are not in the file; its manifest counts them.
+
+    Attributes:
+        root: the folder of the file, or the file.
+        image_size: height and width of the pictures, in pixels; the file of that size has to be there.
+        channels: 1 for grey, 3 for color.
+        limit: at most this many icons in each split, the first ones; None takes all.
+
+    Source: Iconify, https://icon-sets.iconify.design; each set has a license of its own, in the manifest.
+    """
+
+    root: Path | str
+    image_size: int = field(default=32, metadata={"public": True})
+    channels: int = field(default=1, metadata={"public": True})
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        require_path("data.root", self.root)
+        require_count("data.image_size", self.image_size)
+        require(self.channels in COLORS, "data.channels", self.channels, "1 (grey) or 3 (color)")
+        if self.limit is not None:
+            require_count("data.limit", self.limit)
+
+    def load(self) -> Dataset:
+        """Maps the file: no picture is in memory before it is asked for.
+
+        Raises:
+            InvalidValue: no such file, or one that is damaged or of other sizes than asked for.
+        """
+        path = self._file()
+        arrays = read_archive(path)
+        pictures, names = arrays["pictures"], tuple(arrays["label_names"].tolist())
+        form = ImageForm(self.channels, self.image_size, self.image_size)
+        rule = f"pictures of {form.input_shape}; set data.image_size and data.channels as they are"
+        require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)
+        labels = np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_)
+        record_ids, group_ids = (arrays[name].astype(np.int64) for name in ("record_ids", "group_ids"))
+
+        def split(rows: NDArray[np.int64]) -> Split:
+            inputs = cast(NDArray[np.float32], Pixels(pictures, rows))  # reads like one, see `Split`
+            return Split(inputs, labels[rows], record_ids[rows], group_ids[rows])
+
+        places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
+        public, test, private = (split(rows[: self.limit]) for rows in places)
+        public_ids = arrays["public_names"][: self.limit]
+        return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)
+
+    def _file(self) -> Path:
+        root = Path(self.root).expanduser()
+        path = root / archive_name(self.image_size, self.channels) if root.is_dir() else root
+        if not path.is_file():
+            rule = f"{path.name} in it: make icons draws it, or scripts/build_icons.py"
+            rule = rule if root.is_dir() else f"the folder that make icons wrote, or its {path.name}"
+            raise InvalidValue(f"data.root={self.root}: expected {rule}")
+        return path

@@ -1,0 +1,63 @@
+"""Draws the icons of the npm package @iconify/json into one file, for `pate-train data=icons data.root=FOLDER`.
+
+`npm pack @iconify/json@2.2.535` fetches the package (104 MB); `make icons` does both. Killed or stopped by a full
+disk, the same command goes on. The same package gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from pate.cli.progress import ConsoleMonitor
+from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
+from pate.validation import InvalidValue, require_count
+from scripts.icons40.build import Recipe
+from scripts.icons40.package import IconPackage
+
+
+def main() -> int:
+    """Builds the file; returns 0, or 2 after one line about a wrong argument, or 1 after one about the machine."""
+    arguments = _parser().parse_args()
+    try:
+        with ended_by_signals():
+            recipe = Recipe(arguments.pixels, arguments.color, not arguments.shown_only)
+            jobs = require_count("jobs", arguments.jobs)
+            path = recipe.build(IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs)
+    except InvalidValue as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{error}; the same command continues once that is mended\n")
+        return 1
+    except BrokenProcessPool:
+        sys.stderr.write("a drawing process was killed, as for want of memory; the same command continues, --jobs 1\n")
+        return 1
+    except Stopped as stopped:
+        end_descendants()
+        sys.stderr.write(f"{stopped}\n")
+        leave(stopped.code)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    sys.stdout.write(f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}; {path.with_suffix('.json').name}\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("package", type=Path, help="what npm packed, a .tgz, or the folder that it unpacks to")
+    parser.add_argument("--output", type=Path, default=Path("data/icons"), help="the folder to write (%(default)s)")
+    parser.add_argument("--pixels", type=int, default=Recipe.pixels, help="height and width (%(default)s)")
+    parser.add_argument("--color", default=Recipe.color, help="grey or rgb (%(default)s)")
+    parser.add_argument("--shown-only", action="store_true", help="no label is a style, such as outline or bold")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser.add_argument("--jobs", type=int, default=cores, help="processes that draw (%(default)s, all cores)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

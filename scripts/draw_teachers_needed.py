@@ -1,0 +1,98 @@
+"""The picture of docs/which-method.md: python scripts/draw_teachers_needed.py OUT.svg, about ten minutes on one core.
+
+For each aggregator, number of queries and epsilon it searches the fewest teachers whose release is right. Right means:
+where 90% of the teachers agree on every label, answered queries times right bits is at least 0.9. It uses public
+numbers alone. The same numbers go to standard output as a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from hydra import compose, initialize_config_dir
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from pate.aggregators import Aggregator
+from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
+from pate.pricing import Budget, ReleaseShape, expected_release, plan_release
+
+EPSILONS = (8.0, 4.0, 2.0, 1.0, 0.5)
+QUERIES = (100, 600)
+NUM_LABELS = 40
+LOOKS = {  # colors of Okabe and Ito, which color-blind readers tell apart
+    "stable_top_k": ("#D55E00", "v"),
+    "stable_top_k_table": ("#CC79A7", "s"),
+    "gaussian_votes": ("#0072B2", "o"),
+    "peeling": ("#009E73", "^"),
+}
+MOST = 100_000
+STEP = 1.06  # how close the search comes
+
+
+def main(output: str) -> None:
+    """Searches, draws and prints."""
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        needed = {(name, count): fewest_teachers(name, count) for name in LOOKS for count in QUERIES}
+    draw(output, needed)
+    sys.stdout.write(table(needed))
+
+
+def fewest_teachers(name: str, num_queries: int) -> list[int]:
+    """The numbers at each epsilon, which grow as epsilon falls."""
+    aggregator = build_aggregator(compose("train", [f"aggregator={name}"])["aggregator"], adjacency="replace_one")
+    found: list[int] = []
+    for epsilon in EPSILONS:
+        low = high = found[-1] if found else 20
+        while high < MOST and not is_right(aggregator, num_queries, epsilon, high):
+            low, high = high, int(high * 1.5)
+        while high / low > STEP:
+            middle = round((low * high) ** 0.5)
+            low, high = (low, middle) if is_right(aggregator, num_queries, epsilon, middle) else (middle, high)
+        found.append(high)
+    return found
+
+
+def is_right(aggregator: Aggregator, num_queries: int, epsilon: float, num_teachers: int) -> bool:
+    """Whether a release of that many teachers tells what they agree on."""
+    shape = ReleaseShape(num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=num_teachers)
+    plan = plan_release(aggregator, shape, Budget(target_delta=1e-6, target_epsilon=epsilon))
+    return expected_release(plan.aggregator, shape, agreement=0.9).success >= 0.9
+
+
+def draw(output: str, needed: dict[tuple[str, int], list[int]]) -> None:
+    """One panel for each number of queries, its lines named at their ends."""
+    figure = Figure(figsize=(7.2, 3.8), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, len(QUERIES), sharey=True)
+    for axes, count in zip(panels, QUERIES, strict=True):
+        panel(axes, count, {name: needed[name, count] for name in LOOKS})
+    panels[0].set_ylabel(f"teachers needed, {NUM_LABELS} labels")
+    FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
+
+
+def panel(axes: Axes, num_queries: int, needed: dict[str, list[int]]) -> None:
+    """The lines of one number of queries."""
+    for name, counts in needed.items():
+        color, marker = LOOKS[name]
+        axes.plot(EPSILONS, counts, color=color, marker=marker, markersize=4.5, linewidth=1.6)
+        axes.annotate(name, (EPSILONS[0], counts[0]), (6, 0), textcoords="offset points", color=color, va="center")
+    axes.set(xscale="log", yscale="log", title=f"{num_queries} queries", xlabel="epsilon, replace-one, delta 1e-6")
+    axes.set_xlim(0.42, 60)
+    axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+    axes.set_yticks([100, 1_000, 10_000], ["100", "1,000", "10,000"])
+    axes.minorticks_off()
+    axes.grid(axis="y", color="#d8dee1", linewidth=0.7)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def table(needed: dict[tuple[str, int], list[int]]) -> str:
+    """Markdown: a row for each line."""
+    head = ["aggregator", "queries", *(f"epsilon {epsilon:g}" for epsilon in reversed(EPSILONS))]
+    rows = [[f"`{name}`", str(q), *(f"{n:,}" for n in reversed(counts))] for (name, q), counts in needed.items()]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,132 @@
+"""The prose check of `make check`: long sentences, phrases, long lines, dead links.
+
+`python scripts/prose/check.py [FILE ...]` prints one line per finding and exits with 1 if there are any. Without a file
+it reads every page, and looks for the phrases in `pate/` and `conf/` too. `docs/contributing/style.md` has the rules.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / folder / "README.md" for folder in ("tests", "reproductions")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+SOURCES = [path for folder in ("pate", "conf") for path in sorted((ROOT / folder).rglob("*.*"))]
+MAX_WORDS = {ROOT / "README.md": 25}
+MAX_WORDS_ELSEWHERE = 35
+MAX_COLUMNS = 120
+PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text(encoding="utf-8"))
+RULES = [(re.compile(phrase["find"]), phrase["write"]) for phrase in PHRASES]
+SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9])")
+WORD = re.compile(r"[^\W\d_]{2}")  # a symbol of one letter is no word
+SPOKEN = {"code_inline": "Code", "softbreak": " ", "hardbreak": " "}  # code counts as one word
+
+
+class Finding(NamedTuple):
+    """What is to be mended, and where."""
+
+    path: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        shown = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path
+        return f"{shown}:{self.line}: {self.text}"
+
+
+def parsed(text: str) -> list[Token]:
+    """The tokens of a page."""
+    return MarkdownIt().enable("table").parse(text)
+
+
+def long_sentences(path: Path, tokens: list[Token]) -> Iterator[Finding]:
+    """Sentences of more words than the page may have, outside tables."""
+    limit = MAX_WORDS.get(path, MAX_WORDS_ELSEWHERE)
+    in_table = False
+    for token in tokens:
+        in_table = token.type == "table_open" or (in_table and token.type != "table_close")
+        if token.type != "inline" or in_table:
+            continue
+        parts = [part.content if part.type == "text" else SPOKEN.get(part.type, "") for part in token.children or []]
+        for sentence in SENTENCE_END.split("".join(parts)):
+            count = sum(bool(WORD.search(word)) for word in sentence.split())
+            if count > limit:
+                line = (token.map or [0])[0] + 1
+                yield Finding(path, line, f"{count} words in a sentence, {limit} at most: {sentence[:60]} ...")
+
+
+def phrases(path: Path, text: str) -> Iterator[Finding]:
+    """Phrases that the style guide replaces."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        for rule, remedy in RULES:
+            yield from (Finding(path, number, f"{found[0]!r}: write {remedy}") for found in rule.finditer(line))
+
+
+def long_lines(path: Path, text: str) -> Iterator[Finding]:
+    """Lines that a terminal does not show whole, outside tables and code."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        fenced ^= line.lstrip().startswith("```")
+        if len(line) > MAX_COLUMNS and not fenced and not line.lstrip().startswith(("|", "```")):
+            yield Finding(path, number, f"{len(line)} columns, {MAX_COLUMNS} at most")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    found = set()
+    for before, token in itertools.pairwise(parsed(page.read_text(encoding="utf-8"))):
+        if before.type == "heading_open":
+            text = "".join(part.content for part in token.children or [] if part.type in ("text", "code_inline"))
+            found.add(re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
+    return found
+
+
+def dead_links(path: Path, tokens: list[Token]) -> Iterator[Finding]:
+    """Links and pictures within the repository that lead nowhere. The web is not asked."""
+    for token in tokens:
+        for part in token.children or []:
+            link = str(part.attrGet("href") or part.attrGet("src") or "")
+            if not link or re.match(r"[a-z]+:", link):
+                continue
+            target, _, anchor = link.partition("#")
+            page = (path.parent / target).resolve() if target else path
+            line = (token.map or [0])[0] + 1
+            if not page.exists():
+                yield Finding(path, line, f"{link}: no such file")
+            elif anchor and page.suffix == ".md" and anchor not in anchors(page):
+                yield Finding(path, line, f"{link}: no such heading")
+
+
+def findings(path: Path) -> Iterator[Finding]:
+    """Everything to mend in one file."""
+    text = path.read_text(encoding="utf-8")
+    yield from phrases(path, text)
+    if path.suffix == ".md":
+        tokens = parsed(text)
+        yield from long_sentences(path, tokens)
+        yield from long_lines(path, text)
+        yield from dead_links(path, tokens)
+
+
+def main(arguments: list[str]) -> int:
+    """Prints what is to be mended; returns the exit code."""
+    paths = [Path(name).resolve() for name in arguments] or [*PAGES, *SOURCES]
+    found = [item for path in paths if path.suffix in {".md", ".py", ".yaml"} for item in findings(path)]
+    sys.stdout.writelines(f"{item}\n" for item in found)
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,185 @@
+"""Whole runs on features of pictures: what teachers, students, reports and the published model make of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pate
+from pate.aggregators import CenteredVotes
+from pate.features import FeaturedData
+from pate.files.manifest import MANIFEST, Manifest
+from pate.pipeline import train
+from pate.report import Report
+from pate.run.plan import Plan
+from pate.student import LowRankStudent
+from pate.teachers import KernelTeacher
+from pate.validation import InvalidValue
+from tests.e2e.commands import call
+from tests.e2e.small_run import SilentMonitor, small_plan
+from tests.unit.features.pictures import SMALL, Given, dataset, drawn
+
+
+def plan(cache: Path) -> Plan:
+    return small_plan(
+        load_dataset=FeaturedData(Given(dataset()), SMALL, cache).load,
+        teacher=KernelTeacher(),
+        num_teachers=None,
+        aggregator=CenteredVotes(noise_multiplier=0.1),
+        student=LowRankStudent(num_directions=16),
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    folder = tmp_path_factory.mktemp("features")
+    return folder / "run", train(plan(folder / "cache"), folder / "run", SilentMonitor())
+
+
+def test_report_card_and_schema_say_what_features_were_fitted_on(finished: tuple[Path, Report]) -> None:
+    folder, report = finished
+    said = json.loads((folder / "report.json").read_text())["data"]["features"]
+    assert said == report.data.features == Report.read(folder / "report.json").data.features
+    assert (said["features"], said["fitted_on"], said["num_pictures"]) == ("patches", "the public pool", 60)
+    for name in ("privacy_card.md", "README.md", "schema.json"):
+        text = (folder / "release" / name).read_text()
+        assert said["pictures_sha256"] in text
+        assert said["extractor_sha256"] in text
+    assert "no private record" in (folder / "release" / "privacy_card.md").read_text()
+    assert "extractor.safetensors" in Manifest.read(folder / "release", rule="", remedy="").sha256
+
+
+def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: tuple[Path, Report]) -> None:
+    folder, report = finished
+    model, data = pate.load(folder / "release"), dataset()
+    levels = data.test.inputs.levels  # type: ignore[attr-defined]
+    probabilities = model.predict_proba(levels)
+    assert probabilities.shape == (40, 3)
+    np.testing.assert_allclose(model.predict_proba(levels.astype(np.float32) / 255), probabilities, atol=1e-6)
+    assert pate.load(folder / "release").predict_proba(levels).tobytes() == probabilities.tobytes()
+    accuracy = (model.predict(levels) == data.test.labels).mean()
+    assert report.student is not None
+    assert accuracy == pytest.approx(report.student.accuracy, abs=0.02)
+    pictures = [Image.fromarray(picture.transpose(1, 2, 0)) for picture in levels]
+    assert model.predict_proba(pictures).tobytes() == probabilities.tobytes()
+
+
+def test_pate_predict_reads_pictures(finished: tuple[Path, Report], tmp_path: Path) -> None:
+    folder, _ = finished
+    levels, _ = drawn(12, 4)
+    (tmp_path / "pictures").mkdir()
+    for number, picture in enumerate(levels):
+        Image.fromarray(picture.transpose(1, 2, 0)).save(tmp_path / "pictures" / f"{number:02d}.png")
+    np.save(tmp_path / "pictures.npy", levels)
+    read = []
+    for source in ("pictures", "pictures.npy"):
+        words = [f"data={tmp_path / source}", f"output={tmp_path / 'p.csv'}", f"release={folder / 'release'}"]
+        ended = call("predict", *words)
+        assert ended.returncode == 0, ended.stderr
+        with (tmp_path / "p.csv").open() as file:
+            read.append([list(row.values())[1:] for row in csv.DictReader(file)])
+    assert len(read[0]) == 12
+    assert read[0] == read[1]
+
+
+def test_an_extractor_that_was_altered_is_refused(finished: tuple[Path, Report], tmp_path: Path) -> None:
+    folder, _ = finished
+    copy = tmp_path / "release"
+    copy.mkdir()
+    (copy / "student").mkdir()
+    for path in (folder / "release").rglob("*"):
+        if path.is_file():
+            (copy / path.relative_to(folder / "release")).write_bytes(path.read_bytes())
+    content = bytearray((copy / "extractor.safetensors").read_bytes())
+    content[-3] ^= 1
+    (copy / "extractor.safetensors").write_bytes(content)
+    with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
+        pate.load(copy)
+    listed = Manifest.read(copy, rule="", remedy="").sha256
+    Manifest.of(copy, listed, remedy="").write(copy)  # another manifest does not help: the schema names the extractor
+    assert (copy / MANIFEST).exists()
+    with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
+        pate.load(copy)
+
+
+def test_a_run_that_was_killed_ends_with_the_same_release(finished: tuple[Path, Report], tmp_path: Path) -> None:
+    folder, _ = finished
+    for stop_at in ("learning", "features of", "releasing"):
+        monitor = SilentMonitor(stop_at)
+        cut = plan(tmp_path / "cache")
+        reader = FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
+        watched = plan(tmp_path / "cache").__class__(
+            **{**vars(cut), "load_dataset": lambda reader=reader, monitor=monitor: reader.load_in_stages(monitor.stage)}
+        )
+        with pytest.raises(KeyboardInterrupt):
+            train(watched, tmp_path / "run", monitor)
+    train(plan(tmp_path / "cache"), tmp_path / "run", SilentMonitor())
+    for name in ("release/release.npz", "release/extractor.safetensors", "release/student/student.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("teacher", ["linear", "mlp", "sklearn"])
+def test_the_command_gives_features_to_any_teacher(teacher: str, tmp_path: Path) -> None:
+    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+    features = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
+    terms = ["num_queries=40", "teacher.num_teachers=6", "target_epsilon=500", "allow_useless=true", "seed=0"]
+    small = ["teacher.epochs=3"] if teacher == "mlp" else []
+    words = [f"teacher={teacher}", *small, "student=linear", "all_records=false", "aggregator=gaussian_votes"]
+    ended = call("train", *data, *features, *terms, *words, f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["data"]["features"]["dimension"] == 49
+    assert report["student"]["mean_average_precision"] > 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["features"]["num_filters"] == 16
+    assert (tmp_path / "pate_cache").is_dir()
+
+
+def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
+    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+    features = ["features=patches", "features.num_filters=16", "features.patch_size=4", "features.num_patches=2000"]
+    words = ["aggregators=[centered_votes]", "methods=[dp_gd]", "epsilons=[50]", "seeds=1", "num_queries=40"]
+    terms = ["num_workers=1", "all_records=false", "allow_useless=true"]
+    ended = call("compare", *data, *features, *words, *terms, f"output_dir={tmp_path / 'comparison'}")
+    assert ended.returncode == 0, ended.stderr
+    with (tmp_path / "comparison" / "comparison.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["epsilon"]]
+    assert {row["aggregator"] for row in rows} == {"centered_votes", "dp_gd"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["num_queries=51", "teacher.num_teachers=6"], "num_queries=51: expected at most 50, the public pool"),
+        (["teacher=linear", "teacher.num_teachers=301"], "num_teachers=301: expected at most 300"),
+        (
+            ["teacher=cnn", "teacher.num_teachers=6"],
+            "inputs=features: expected pictures, which this teacher looks at",
+        ),
+        (["teacher=linear", "teacher.num_teachers=6", "student=cnn"], "expected images"),
+        (["features.patch_size=13"], "features.patch_size=13: expected at most 12"),
+        (["features=backbone", "features.weights=none.pth"], "features.weights=none.pth: expected a file of weights"),
+        (["features=backbone", "features.model=resnet19"], "features.model=resnet19: expected"),
+        (["features=patch"], "features=patch: expected one of backbone, none, patches"),
+        (["data=wordnet"], "features=patches: expected none: wordnet has no pictures"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_fitted(words: list[str], said: str, tmp_path: Path) -> None:
+    data = ["data=synth_faces", "data.num_private=300", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+    terms = ["num_queries=40", "target_epsilon=500", "allow_useless=true", "aggregator=gaussian_votes"]
+    usual = [word for word in (*data, "features=patches", *terms) if word.partition("=")[0] not in _keys(words)]
+    if "data=wordnet" in words:
+        usual = [word for word in usual if not word.startswith("data.")]
+    ended = call("train", *usual, *words, f"output_dir={tmp_path / 'run'}")
+    (line,) = [line for line in ended.stderr.splitlines() if "expected" in line]
+    assert ended.returncode == 2, ended.stderr
+    assert said in line
+    assert not list(tmp_path.iterdir())
+
+
+def _keys(words: list[str]) -> set[str]:
+    return {word.partition("=")[0] for word in words}

@@ -1,0 +1,78 @@
+"""The prose check: each rule finds what it is for, and leaves alone what is right."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+CHECK = Path(__file__).parents[2] / "scripts" / "prose" / "check.py"
+
+
+def loaded() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("prose_check", CHECK)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+check = loaded()
+
+
+def found(tmp_path: Path, text: str) -> list[str]:
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    return [item.text for item in check.findings(page)]
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("\n".join(["word"] * 36) + ".\n", "36 words in a sentence"),
+        ("It answers three labels a query.\n", "'labels a query'"),
+        ("One needs 2 a teacher.\n", "'2 a teacher'"),
+        ("Its noise costs what it costs.\n", "'costs what it costs'"),
+        ("Records are salted with what it does not hold.\n", "'what it does not hold'"),
+        ("This is of course fast.\n", "'of course'"),
+        ("x" * 121 + "\n", "121 columns"),
+        ("See [there](missing.md).\n", "missing.md: no such file"),
+        ("![a picture](missing.svg)\n", "missing.svg: no such file"),
+        ("# Here\n\nSee [there](#elsewhere).\n", "#elsewhere: no such heading"),
+        ("# Here\n\nSee [there](page.md#elsewhere).\n", "page.md#elsewhere: no such heading"),
+    ],
+)
+def test_what_the_style_guide_forbids_is_found(tmp_path: Path, text: str, finding: str) -> None:
+    texts = found(tmp_path, text)
+    assert [finding in each for each in texts] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(["word"] * 20) + ".\n" + "\n".join(["Word"] * 20) + ".\n",  # two sentences
+        "Let `a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k` be code.\n",
+        "It says how many records a teacher has, under replace-one a teacher's votes.\n",
+        "2. A release of 3 labels per query, as 0.5 per label.\n",
+        "| " + "word " * 40 + "|\n|---|\n| a |\n",  # tables have no sentences
+        "```\n" + "x" * 200 + "\n```\n",
+        "# How it works: `x`\n\nSee [above](#how-it-works-x) and [the web](https://example.org/none).\n",
+    ],
+)
+def test_what_is_right_is_left_alone(tmp_path: Path, text: str) -> None:
+    assert found(tmp_path, text) == []
+
+
+def test_the_exit_code_says_whether_there_is_something_to_mend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("One needs 2 a teacher.\n", encoding="utf-8")
+    assert check.main([str(page)]) == 1
+    assert capsys.readouterr().out.startswith(f"{page}:1: ")
+    page.write_text("One needs 2 per teacher.\n", encoding="utf-8")
+    assert check.main([str(page)]) == 0

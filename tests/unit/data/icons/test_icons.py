@@ -1,0 +1,143 @@
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Icons, Pixels
+from pate.files.atomic import write_arrays
+from pate.validation import InvalidValue
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """A file of 12 pictures: 3 public, 4 for test, 5 private."""
+
+    def write(name: str = "icons-8-grey.npz", **changed: Any) -> Path:
+        rng = np.random.default_rng(0)
+        labels = np.zeros((12, 10), np.bool_)
+        labels[np.arange(12), np.arange(12) % 10] = True
+        arrays = {
+            "pictures": rng.integers(0, 256, (12, 1, 8, 8), dtype=np.uint8),
+            "labels": np.packbits(labels, axis=1),
+            "record_ids": np.arange(12) + 2**61,
+            "group_ids": np.arange(12) // 2 * 2**40 + np.array([0] * 3 + [1] * 4 + [2] * 5),
+            "split_sizes": np.array([3, 4, 5]),
+            "label_names": np.array([f"word{place}" for place in range(10)]),
+            "public_names": np.array(["a:b", "a:c", "d:e"]),
+        }
+        write_arrays(tmp_path / name, **{**arrays, **changed})
+        return tmp_path / name
+
+    return write
+
+
+def test_splits_labels_and_ids_are_those_of_the_file(write: Write, tmp_path: Path) -> None:
+    write()
+    data = Icons(tmp_path, image_size=8).load()
+    assert (data.name, data.real, data.kind, data.input_shape) == ("icons", True, "images", (1, 8, 8))
+    assert [len(split) for split in (data.public, data.test, data.private)] == [3, 4, 5]
+    assert [np.flatnonzero(row).tolist() for row in data.test.labels] == [[3], [4], [5], [6]]
+    assert data.private.record_ids.tolist() == [2**61 + row for row in range(7, 12)]
+    assert data.published_ids.tolist() == ["a:b", "a:c", "d:e"]
+    assert data.preprocessing is not None
+    assert data.preprocessing.input_shape == (1, 8, 8)
+
+
+def test_pictures_stay_in_the_file(write: Write) -> None:
+    path = write()
+    inputs: Any = Icons(path, image_size=8).load().private.inputs
+    assert isinstance(inputs, Pixels)
+    assert isinstance(inputs.levels, np.memmap)
+    with np.load(path) as archive:
+        assert np.array_equal(inputs.levels, archive["pictures"])
+        assert np.array_equal(np.asarray(inputs), archive["pictures"][7:].astype(np.float32) / np.float32(255))
+
+
+def test_a_limit_takes_the_first_of_each_split(write: Write) -> None:
+    data = Icons(write(), image_size=8, limit=2).load()
+    assert [len(split) for split in (data.public, data.test, data.private)] == [2, 2, 2]
+    assert data.private.record_ids.tolist() == [2**61 + 7, 2**61 + 8]
+    assert data.published_ids.tolist() == ["a:b", "a:c"]
+
+
+def test_the_digest_is_of_what_is_in_it(write: Write) -> None:
+    before = Icons(write(), image_size=8).load()
+    other = np.random.default_rng(1).integers(0, 256, (12, 1, 8, 8), dtype=np.uint8)
+    after = Icons(write("other.npz", pictures=other), image_size=8).load()
+    again = Icons(write("again.npz"), image_size=8).load()
+    assert before.digest() == again.digest() != after.digest()
+    assert before.private_digest() == again.private_digest() != after.private_digest()
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"expected icons-32-grey\.npz in it: make icons draws it"):
+        Icons(tmp_path).load()
+    with pytest.raises(InvalidValue, match=r"expected icons-64-rgb\.npz in it"):
+        Icons(tmp_path, image_size=64, channels=3).load()
+    with pytest.raises(InvalidValue, match="expected the folder that make icons wrote"):
+        Icons(tmp_path / "none").load()
+
+
+def test_pictures_of_another_size_are_one_line(write: Write) -> None:
+    with pytest.raises(InvalidValue, match=r"expected pictures of \(1, 32, 32\); set data\.image_size"):
+        Icons(write()).load()
+
+
+@pytest.mark.parametrize("setting", [{"image_size": 0}, {"channels": 2}, {"limit": 0}, {"root": 3}])
+def test_settings_out_of_range(setting: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=f"data.{next(iter(setting))}="):
+        Icons(**{"root": "somewhere", **setting})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"split_sizes": np.array([3, 4, 6])},
+        {"split_sizes": np.array([3, 9, 0])},
+        {"record_ids": np.arange(11)},
+        {"public_names": np.array(["a", "b"])},
+        {"labels": np.zeros((12, 1), np.uint8)},
+        {"pictures": np.zeros((12, 1, 8, 8), np.uint16)},
+        {"pictures": np.zeros((12, 8, 8), np.uint8)},
+        {"pictures": np.zeros((0, 1, 8, 8), np.uint8)},
+        {"group_ids": np.zeros(12)},
+        {"more": np.zeros(3)},
+    ],
+)
+def test_a_file_of_another_form_is_one_line(write: Write, changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=r"^file=.*make it anew with make icons"):
+        Icons(write(**changed), image_size=8).load()
+
+
+def test_a_damaged_file_is_one_line(write: Write) -> None:
+    path = write()
+    content = path.read_bytes()
+    start = content.index(b"pictures.npy") + 200  # among the pixels
+    for damaged in (
+        content[:start] + bytes([content[start] ^ 1]) + content[start + 1 :],
+        content[:-40],
+        b"",
+        b"no zip",
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidValue, match=r"^file=.*make it anew with make icons"):
+            Icons(path, image_size=8).load()
+
+
+def test_a_compressed_file_cannot_be_mapped(write: Write, tmp_path: Path) -> None:
+    packed = tmp_path / "packed.npz"
+    with zipfile.ZipFile(write()) as archive, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for member in archive.namelist():
+            target.writestr(member, archive.read(member))
+    with pytest.raises(InvalidValue, match="a compressed array"):
+        Icons(packed, image_size=8).load()
+
+
+def test_a_group_in_two_splits_is_refused(write: Write) -> None:
+    with pytest.raises(InvalidValue, match="expected each group in one split"):
+        Icons(write(group_ids=np.zeros(12, np.int64)), image_size=8).load()

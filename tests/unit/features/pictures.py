@@ -1,0 +1,70 @@
+"""Small drawn pictures: a bar, brighter or darker than the ground, stands upright or lies, at one of two sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pate.data import Dataset, ImageForm, Pixels, Split
+from pate.features import Patches
+
+SIDE = 12
+SMALL = Patches(dimension=24, num_filters=16, patch_size=4, num_patches=2_000)
+SIZES = {"private": 160, "public": 60, "test": 40}
+NAMES = ("upright", "left or top", "clear")
+
+
+def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.random((count, len(NAMES))) < 0.5
+    levels = rng.integers(118, 138, (count, 3, SIDE, SIDE))
+    for picture, (upright, first, clear) in zip(levels, labels, strict=True):
+        start = rng.integers(0, 5) + (0 if first else SIDE // 2)
+        shown = picture.transpose(0, 2, 1) if upright else picture
+        shown[:, start : start + 2] += rng.choice([-1, 1]) * (110 if clear else 50)
+    return levels.astype(np.uint8), labels
+
+
+def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
+    parts, first = {}, 0
+    for place, (name, count) in enumerate(SIZES.items()):
+        seed = {"private": private_seed, "public": public_seed}.get(name, place)
+        levels, labels = drawn(count, seed)
+        ids = np.arange(first, first + count)
+        inputs: Any = Pixels(levels, np.arange(count))
+        parts[name] = Split(inputs, labels, ids, ids)
+        first += count
+    form = ImageForm(3, SIDE, SIDE)
+    return Dataset("bars", False, "images", NAMES, **parts, preprocessing=form)
+
+
+class Unreadable(Pixels):
+    """Pictures that nobody may look at."""
+
+    def __getitem__(self, rows: Any) -> Any:
+        raise AssertionError("somebody looked at private pictures")
+
+    def blocks(self) -> Any:
+        raise AssertionError("somebody looked at private pictures")
+
+
+def with_unreadable(data: Dataset) -> Dataset:
+    """The same, with private and test pictures that raise as they are read."""
+    hidden = {
+        name: replace(getattr(data, name), inputs=Unreadable(np.zeros((SIZES[name], 3, SIDE, SIDE), np.uint8), rows))
+        for name in ("private", "test")
+        for rows in (np.arange(SIZES[name]),)
+    }
+    return replace(data, **hidden)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A reader of data that is there."""
+
+    dataset: Dataset
+
+    def load(self) -> Dataset:
+        return self.dataset

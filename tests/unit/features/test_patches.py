@@ -1,0 +1,138 @@
+"""Features that public patches suggest: what decides them, and what they are worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data.stages import unwatched
+from pate.features import Extractor, PublicPictures
+from pate.features.patch_extractor import PatchExtractor
+from pate.features.patch_filters import CONTRAST, learn_filters, spherical_k_means
+from pate.student import LinearStudent
+from pate.validation import InvalidValue
+from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable
+
+
+def fitted(**seeds: int) -> PatchExtractor:
+    return SMALL.fit(PublicPictures(dataset(**seeds)), unwatched)
+
+
+def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
+    first = fitted()
+    assert first.to_bytes() == fitted().to_bytes()
+    assert first.num_features == SMALL.dimension
+    others = [replace(SMALL, seed=1), replace(SMALL, num_filters=15), replace(SMALL, threshold=0.4)]
+    pictures = PublicPictures(dataset())
+    assert first.digest() not in {other.fit(pictures, unwatched).digest() for other in others}
+    assert len({recipe.identity(pictures) for recipe in (SMALL, *others)}) == 4
+
+
+def test_private_pictures_decide_nothing() -> None:
+    """Other private pictures, and ones that raise when they are read, give the same extractor; public ones do not."""
+    usual = fitted().to_bytes()
+    assert fitted(private_seed=9).to_bytes() == usual
+    assert SMALL.fit(PublicPictures(with_unreadable(dataset())), unwatched).to_bytes() == usual
+    assert fitted(public_seed=9).to_bytes() != usual
+
+
+def test_a_fit_takes_public_pictures_and_nothing_else() -> None:
+    data = dataset()
+    for wrong in (data.private, data.private.inputs, data.public):
+        with pytest.raises(InvalidValue, match=r"dataset=.*: expected a pate\.data\.Dataset"):
+            PublicPictures(wrong)  # type: ignore[arg-type]
+    assert not hasattr(PublicPictures(data), "private")
+    assert vars(PublicPictures(data)).keys() == {"inputs"}
+    for wrong in (data, data.private, data.private.inputs):
+        with pytest.raises(InvalidValue, match="pictures="):
+            SMALL.fit(wrong, unwatched)  # type: ignore[arg-type]
+
+
+def test_features_are_what_the_rule_says() -> None:
+    """One picture, one filter after the other, written out."""
+    extractor, (levels, _) = fitted(), drawn(1, 5)
+    image = levels[0].astype(np.float32) / np.float32(255)
+    filters, offsets, size = extractor.arrays["filters"], extractor.arrays["offsets"], SMALL.patch_size
+    count = SIDE - size + 1
+    answers = np.empty((len(filters), count, count))
+    for row in range(count):
+        for column in range(count):
+            patch = image[:, row : row + size, column : column + size]
+            standard = (patch - patch.mean()) / np.sqrt(patch.var() + CONTRAST)
+            answers[:, row, column] = (filters * standard).sum(axis=(1, 2, 3)) - offsets
+    thirds = [np.arange(count)[np.arange(count) * 3 // count == part] for part in range(3)]
+    measured = [
+        np.maximum(sign * answers - SMALL.threshold, 0)[:, rows][:, :, columns].mean(axis=(1, 2))
+        for sign in (1, -1)
+        for rows in thirds
+        for columns in thirds
+    ]
+    flat = np.concatenate([np.stack(measured[:9], axis=1).ravel(), np.stack(measured[9:], axis=1).ravel()])
+    expected = (flat - extractor.arrays["center"]) @ extractor.arrays["projection"]
+    np.testing.assert_allclose(extractor.features_of(image[None])[0], expected, atol=2e-4)
+
+
+def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> None:
+    data, extractor = dataset(), fitted()
+    pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
+    scores = []
+    for train, test in (pixels, [extractor.features_of(each) for each in pixels]):
+        model = LinearStudent().fit(train, data.private.labels, seed=0)
+        scores.append((model.predict(test) == data.test.labels).mean())
+    assert scores[1] > 0.8 > 0.7 > scores[0]
+    assert len(NAMES) == data.num_labels
+
+
+def test_k_means_finds_directions_whatever_their_sign() -> None:
+    rng = np.random.default_rng(0)
+    axes = np.eye(6, dtype=np.float32)[:3]
+    rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
+    rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
+    found = spherical_k_means(rows, 6, np.random.default_rng(1))
+    assert np.abs(found @ axes.T).max(axis=0).min() > 0.99
+
+
+def test_filters_have_mean_zero_and_blank_pictures_are_refused() -> None:
+    filters, _ = learn_filters(PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0)
+    assert np.abs(filters.mean(axis=(1, 2, 3))).max() < 1e-6
+    blank = dataset()
+    blank.public.inputs.levels[:] = 7  # type: ignore[attr-defined]
+    with pytest.raises(InvalidValue, match="public pictures that show something"):
+        SMALL.fit(PublicPictures(blank), unwatched)
+
+
+def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    extractor, path, (levels, _) = fitted(), tmp_path / "extractor.safetensors", drawn(5, 3)
+    extractor.save(path)
+    read, images = Extractor.load(path, remedy="none"), levels.astype(np.float32) / 255
+    assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
+    assert (read.digest(), dict(read.origin)) == (extractor.digest(), dict(extractor.origin))
+    for damage in (lambda data: data[:-8], lambda data: b"\0" * len(data), lambda data: data.replace(b"F32", b"F16")):
+        path.write_bytes(damage(extractor.to_bytes()))
+        with pytest.raises(InvalidValue, match="an extractor of features"):
+            Extractor.load(path, remedy="none")
+    with pytest.raises(InvalidValue, match="as the features were made for"):
+        read.features_of(images[:, :1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"dimension": 0}, "features.dimension=0"),
+        ({"patch_size": -1}, "features.patch_size=-1"),
+        ({"stride": 0}, "features.stride=0"),
+        ({"threshold": -0.5}, "features.threshold=-0.5"),
+        ({"seed": -1}, "features.seed=-1"),
+    ],
+)
+def test_settings_out_of_range_are_one_line(wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(InvalidValue, match=said):
+        replace(SMALL, **wrong)  # type: ignore[arg-type]
+
+
+def test_pictures_that_are_too_small_are_one_line() -> None:
+    with pytest.raises(InvalidValue, match=r"features\.patch_size=4: expected at most 3"):
+        SMALL.check((1, 3, 20))
