@@ -48,8 +48,10 @@ def beyond_own(own: Rows, said: Rows, labels: NDArray[np.bool_], asked: Rows, of
     """One teacher's row of `PoolAnswers.beyond`, `[D, L]`.
 
     Args:
-        own: `[n, D]`, features of its own records, of length sqrt(D) as `asked`, `[q, D]`.
-        said: `[n, L]`, its confidences there; `labels` what they are.
+        own: `[n, D]`, features of its own records, of length sqrt(D).
+        said: `[n, L]`, its confidences there.
+        labels: bool `[n, L]`, what is true there.
+        asked: `[q, D]`, features of the public rows, of length sqrt(D).
         of_pool: `[q, L]`, its confidences on the public rows.
     """
     moved = (said - labels).mean(axis=0)

@@ -59,7 +59,7 @@ def test_a_constant_in_confidences_does_not_count() -> None:
 
 @pytest.mark.parametrize("knows", [False, True])
 def test_teachers_that_know_vote_with_less_chance(knows: bool) -> None:
-    """Over draws of its labels, a teacher's vote that says the true probabilities spreads less than one of constants."""
+    """Over draws of its labels: a vote that says the true probabilities spreads less than one of constants."""
     rng, true = np.random.default_rng(1), expit(3 * WIDE["own"] @ TRUE)
     of_own = true if knows else np.full_like(true, 0.5)
     of_pool = expit(3 * WIDE["asked"] @ TRUE) if knows else np.full((3000, 2), 0.5)
