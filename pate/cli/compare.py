@@ -14,7 +14,6 @@ from pate.cli.app import run_app
 from pate.cli.featured import featured, has_none
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
-from pate.comparison.console import print_frontier
 from pate.config import build, build_aggregator
 from pate.config.location import members
 from pate.data import Dataset
@@ -61,7 +60,10 @@ def compare_from_config(config: DictConfig) -> None:
         num_workers=config.num_workers,
         allow_useless=config.allow_useless,
     )
-    print_frontier(compare(plan, output_dir, monitor), output_dir)
+    frontier = compare(plan, output_dir, monitor)
+    from pate.comparison.console import print_frontier  # loads matplotlib
+
+    print_frontier(frontier, output_dir)
 
 
 def _others(config: DictConfig) -> tuple[Method, ...]:
