@@ -17,7 +17,7 @@ from tests.duration_budget import DurationBudget
 
 
 def workers_of_joblib() -> None:
-    if reusable_executor._executor is not None:  # one that an earlier test left, and that joblib cannot use
+    if reusable_executor._executor is not None:  # of an earlier test, whose workers are there already
         reusable_executor._executor.shutdown(kill_workers=True)
         reusable_executor._executor = None
     Parallel(n_jobs=2)(delayed(int)() for _ in range(2))

@@ -63,11 +63,11 @@ class ProcessesEngine(Engine):
     def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
         """Trains the chunks, removing each from the list once its teachers are reported."""
         from joblib import cpu_count  # loads slowly
-        from joblib.externals.loky import get_reusable_executor
+        from joblib.externals.loky import ProcessPoolExecutor  # its own: the shared one is of another kind in joblib
 
         num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
-            executor = get_reusable_executor(
+            executor = ProcessPoolExecutor(
                 num_workers, env=ONE_THREAD, initializer=_end_with_parent, initargs=(os.getpid(),)
             )
         running: dict[Future[dict[int, float]], Chunk] = {}
@@ -88,8 +88,7 @@ class ProcessesEngine(Engine):
             while running:
                 collect()
         finally:
-            if running:  # it failed; idle workers, kept for a next call, end by themselves after ten seconds
-                executor.shutdown(wait=True, kill_workers=True)
+            executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
 
 
 @contextmanager

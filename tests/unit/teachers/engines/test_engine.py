@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from joblib import Parallel, delayed
 from safetensors.numpy import load_file, save
 
 from pate.networks.device import DeviceFull
@@ -165,6 +166,13 @@ class DyingTeacher(LinearTeacher):
             time.sleep(1)  # until the other chunk is on the disk
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit_many(shards, seeds)
+
+
+@pytest.mark.process
+def test_joblib_works_in_the_same_process_afterwards(many, tmp_path):
+    """Its pool is another than the engine's."""
+    train(ProcessesEngine(num_workers=2, chunk_size=5), LINEAR, many, tmp_path)
+    assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]
 
 
 @pytest.mark.process
