@@ -48,9 +48,11 @@ def beyond_own(own: Rows, said: Rows, labels: NDArray[np.bool_], asked: Rows, of
     """One teacher's row of `PoolAnswers.beyond`, `[D, L]`.
 
     Args:
-        own: `[n, D]`, features of its own records, of length sqrt(D) as `asked`, `[q, D]`.
-        said: `[n, L]`, its confidences there; `labels` what they are.
-        of_pool: `[q, L]`, its confidences on the public rows.
+        own: `[n, D]`, features of its own records, of length sqrt(D).
+        said: `[n, L]`, its confidences there.
+        labels: `[n, L]`, what is true there.
+        asked: `[q, D]`, features of public rows.
+        of_pool: `[q, L]`, its confidences there.
     """
     moved = (said - labels).mean(axis=0)
     root = math.sqrt(asked.shape[1])
