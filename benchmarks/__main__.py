@@ -22,27 +22,42 @@ from benchmarks.generators import generator_jobs
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.reports import report_jobs
 from benchmarks.sessions import session_jobs
+from benchmarks.starts import start_jobs
+from benchmarks.tables import NUM_ROWS, table_cost
 from benchmarks.teachers import product_rates, results
 
 
 def main() -> None:
     """Prints the tables, or one part of them; `--json FILE` writes the figures of the jobs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("part", nargs="?", choices=["teachers", "generators", "quick"])
+    parser.add_argument("part", nargs="?", choices=["teachers", "generators", "quick", "starts", "table"])
     parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
+    parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the large table")
     chosen = parser.parse_args()
     console = Console(width=160)
     jobs = {
-        None: lambda: [*quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()],
+        None: lambda: [*start_jobs(), *quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()],
         "generators": generator_jobs,
         "quick": quick_jobs,
+        "starts": start_jobs,
+        "table": list[Job],
         "teachers": list[Job],
     }
     figures = print_jobs(console, jobs[chosen.part]())
     if chosen.part in (None, "teachers"):
         print_teachers(console)
+    if chosen.part in (None, "table"):
+        print_table(console, chosen.rows)
     if chosen.json:
         chosen.json.write_text(json.dumps({**surroundings(), "jobs": figures}, indent=1) + "\n", encoding="utf-8")
+
+
+def print_table(console: Console, rows: int) -> None:
+    """A line on a large table: what is held after reading it, and what it took meanwhile."""
+    cost = table_cost(rows)
+    held, peak = cost.held / 2**30, cost.peak / 2**30
+    what = f"data=table, {cost.rows:,} rows of 100 columns: {cost.seconds:,.0f} s, {cost.features} features a row"
+    console.print(f"{what}, {held:.2f} GB held, {peak:.2f} GB at the peak", soft_wrap=True)
 
 
 def surroundings() -> dict[str, object]:
@@ -105,7 +120,7 @@ def _products() -> Table:
 
 
 def _alternating_medians(job: Job) -> tuple[float, float]:
-    """Medians in seconds; job and floor take turns, so that both meet the same disturbances."""
+    """Medians in seconds of the processor; job and floor take turns, so that both meet the same disturbances."""
     runs, floors = [], []
     job.run()
     for _ in range(job.rounds):
@@ -115,9 +130,10 @@ def _alternating_medians(job: Job) -> tuple[float, float]:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    """Of this process on the processor, which other work on the machine disturbs less than the clock."""
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def _peak(call: Callable[[], object]) -> str:

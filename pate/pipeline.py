@@ -10,6 +10,8 @@ import time
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from pate.aggregators import TrainingSet
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
@@ -66,7 +68,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         monitor.say(line)
     if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-    place = Workplace.of(folder, payment.randomness, monitor, draw=draw)
+    place = Workplace.of(folder, payment.randomness, monitor, draw=draw, tensorboard=plan.tensorboard)
     with place.events:
         ensemble = _ensemble(plan, place, dataset, priced)
         votes = ensemble.votes()
@@ -80,10 +82,9 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         for line in student_is_the_prior(student, dataset.public.inputs):
             monitor.say(line)
         majority = priced.aggregator.noiseless_from(votes, place.kept)
-        baselines = {
-            "majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs)),
-            "true_label_student": students.train("true_label_student", TrainingSet(inputs, labels)),
-        }
+        baselines = {"majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs))}
+        if dataset.public_labeled:
+            baselines["true_label_student"] = students.train("true_label_student", TrainingSet(inputs, labels))
         if plan.trains_ceiling(dataset):
             baselines["all_records_model"] = students.train_ceiling()
         payment.require_paid()
@@ -93,7 +94,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             release=release,
             num_teachers=votes.num_teachers,
             histogram=votes.counts() if votes.gives_bits else None,
-            teacher_accuracies=votes.accuracies(labels),
+            teacher_accuracies=votes.accuracies(labels) if dataset.public_labeled else np.empty(0),
             predictions={
                 name: Prediction.of(model, dataset) for name, model in ({"student": student} | baselines).items()
             },

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
 from pate.accounting import Accountant
@@ -17,7 +17,7 @@ from pate.aggregators import Aggregator, TargetChargedAggregator
 from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
-from pate.config.location import members
+from pate.config.location import CONFIG_FOLDER, file_of, members
 from pate.files.atomic import make_folder
 from pate.files.strict_json import to_json_line
 from pate.pricing import (
@@ -103,8 +103,15 @@ def _at_least(config: DictConfig, release: PricedRelease, budget: Budget) -> Low
 
 def _accountants(names: tuple[str, ...], allowed: list[str]) -> dict[str, Callable[[], Accountant]]:
     """Those of the group, by name."""
-    nodes = {name: compose("account", [f"accountant={name}"]).accountant for name in names}
-    return {name: partial(build, node, "accountant", allowed_targets=allowed) for name, node in nodes.items()}
+    return {name: partial(_accountant, name, allowed) for name in names}
+
+
+def _accountant(name: str, allowed: list[str]) -> Accountant:
+    """One of them, as `accountant=NAME` would make it."""
+    ours = file_of("accountant", name, (CONFIG_FOLDER,))  # a file of one's own may need composing
+    node = OmegaConf.load(ours) if ours is not None else compose("account", [f"accountant={name}"]).accountant
+    made: Accountant = build(node, "accountant", allowed_targets=allowed)  # type: ignore[arg-type]
+    return made
 
 
 def _require_sensible_files(config: DictConfig, aggregator: Aggregator) -> None:

@@ -18,13 +18,12 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
-from rich.console import Console
 
 from pate import __version__
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
-from pate.config.loader import guarded_files
+from pate.config.loader import guarded_files, quick_start
 from pate.config.mistakes import (
     explain,
     explain_choice,
@@ -86,7 +85,7 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     try:
         require_no_pickle(sys.argv[1:])
         require_no_dashes(sys.argv[1:], _known(config_name))
-        with guarded_files(), _way_of_pictures(config_name):
+        with guarded_files(), quick_start(sys.argv[1:]), _way_of_pictures(config_name):
             _heard(app)
         sys.stdout.flush()
         if refused:
@@ -203,4 +202,6 @@ def _stop(message: str, code: int) -> None:
 
 def _say(message: str) -> None:
     one_line = shortened(" ".join(message.split()))
+    from rich.console import Console  # loads slowly, and most commands end well
+
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)

@@ -16,7 +16,7 @@ from pate.accounting import Adjacency
 from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.files.strict_json import to_json_line
-from pate.pricing import ReleaseParameters, VoteAudit, audit_votes
+from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.report.rounding import format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.vote_files import ImportedVotes
@@ -34,7 +34,7 @@ def audit(config: DictConfig) -> None:
     require_choice("format", config.format, ("text", "json"))
     adjacency = Adjacency.parse(config.adjacency)
     if OmegaConf.is_missing(config, "votes"):
-        raise InvalidValue("votes=???: expected the path of an .npy or .npz file")
+        raise InvalidValue("votes=???: expected the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)
     parameters = ReleaseParameters(**{item.name: config[item.name] for item in fields(ReleaseParameters)})
     allowed = list(config.allowed_targets)
@@ -48,6 +48,7 @@ def audit(config: DictConfig) -> None:
         parameters=parameters,
         aggregator=given,
         accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
+        given_only=True,
     )
     if config.format == "json":
         print(to_json_line(audited.to_json(adjacency)))  # noqa: T201 - the command's product
@@ -63,20 +64,32 @@ def _print(audited: VoteAudit, votes: ImportedVotes) -> None:
         console.print(f"a teacher votes for up to {votes.max_votes} labels of a query", style="dim")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("release", no_wrap=True)
+    table.add_column("noise, and what else it is for")
     for name in (*Adjacency, "claimed elsewhere"):
         table.add_column(str(name), justify="right")
     table.add_column("the claim, not a bound", style="dim")
     for each in audited.findings:
         bounds = [_epsilon(each.epsilon[name]) for name in Adjacency]
         claimed = "-" if each.paper_epsilon is None else f"{each.paper_epsilon:.2f}"
-        table.add_row(each.aggregator, *bounds, Text(claimed, style="yellow"), each.claim)
+        table.add_row(each.aggregator, _parameters(each), *bounds, Text(claimed, style="yellow"), each.claim)
     console.print(table)
-    given = ", ".join(f"{name}={value}" for name, value in audited.parameters.known.items())
-    ending = f", for {given}" if given else ""
-    bound = f"epsilon at delta = {format_delta(audited.target_delta)} by {audited.accountant}, rounded up{ending}"
+    bound = f"epsilon at delta = {format_delta(audited.target_delta)} by {audited.accountant}, rounded up"
     console.print(bound, style="dim", soft_wrap=True)
-    if assumed := ", ".join(f"{name}={value:g}" for name, value in audited.parameters.assumed.items()):
-        console.print(f"assumed where a release has it, as nothing was said: {assumed}", style="yellow", soft_wrap=True)
+    if any(each.assumed for each in audited.findings):
+        line = "a price for noise that is assumed is no bound for yours: say what the release was made with"
+        console.print(line, style="yellow", soft_wrap=True)
+    if unknown := ", ".join(f"{name}=" for name in audited.parameters.assumed):
+        console.print(f"releases with other parameters are priced once these are given: {unknown}", soft_wrap=True)
+
+
+def _parameters(finding: AuditFinding) -> Text:
+    """A line for each, and whether somebody gave it."""
+    said = {True: ("assumed", "yellow"), False: ("given", "")}
+    lines = [
+        Text(f"{name} {value:g} ({said[name in finding.assumed][0]})", style=said[name in finding.assumed][1])
+        for name, value in finding.parameters.items()
+    ]
+    return Text("\n").join(lines)
 
 
 def _epsilon(epsilon: float) -> str:

@@ -9,7 +9,7 @@ from pate.config import CONFIG_FOLDER
 from pate.files import fingerprint
 from pate.report import Heading
 
-BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw", "all_records", "allow_useless")
+BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw", "all_records", "allow_useless", "logger")
 """Settings that the release does not depend on."""
 
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")

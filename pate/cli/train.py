@@ -20,8 +20,10 @@ from pate.config.noise import noise_is_given, target_is_given
 from pate.config.published import public_settings
 from pate.pipeline import train
 from pate.report import print_report
+from pate.report.mlflow import log_release, require_mlflow
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor
+from pate.validation import require_choice
 
 
 def main() -> None:
@@ -43,7 +45,13 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     heading = run_heading(settings, said[0], hydra.runtime.choices)
     output_dir = Path(config.output_dir or default_folder(settings, heading))
     monitor = ConsoleMonitor()
-    report = train(replace(_plan(config, settings, monitor, output_dir), heading=heading), output_dir, monitor)
+    logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
+    if logger == "mlflow":
+        require_mlflow()
+    plan = replace(_plan(config, settings, monitor, output_dir), heading=heading, tensorboard=logger == "tensorboard")
+    report = train(plan, output_dir, monitor)
+    if logger == "mlflow":
+        log_release(output_dir / "release", report, folder=output_dir / "mlflow")
     print_report(report, output_dir / "report.html")
     return sweep_row(report, output_dir)
 

@@ -10,8 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, cpu_count, delayed, parallel_config
-
 from pate import __version__
 from pate.accounting import Accountant, PureDpEvent, RdpAccountant
 from pate.comparison.bench import Bench
@@ -19,8 +17,6 @@ from pate.comparison.calibration import Calibration
 from pate.comparison.frontier import Frontier
 from pate.comparison.kind import kind
 from pate.comparison.method import Method, Reference
-from pate.comparison.page import write_page
-from pate.comparison.picture import write_png
 from pate.comparison.run import METRICS, Run, write_runs
 from pate.comparison.shared_data import SharedData
 from pate.comparison.students import all_records_model, true_label_student
@@ -141,6 +137,9 @@ class _Comparison:
             num_test=len(dataset.test),
         )
         with self.monitor.stage("writing the frontier"):
+            from pate.comparison.page import write_page  # loads matplotlib
+            from pate.comparison.picture import write_png
+
             write_runs(folder.path / "comparison.csv", runs)
             write_png(folder.path / "frontier.png", frontier)
             write_page(folder.path / "frontier.html", frontier, _parameters(trials))
@@ -149,6 +148,8 @@ class _Comparison:
     def _check(self, bench: Bench) -> None:
         """Refuses what cannot work, and says what is rarely wanted."""
         plan, num_labels = self.plan, bench.dataset.num_labels
+        rule = "true, as the public records have no labels to train a yardstick on"
+        require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
         for method in plan.methods:
             method.check(bench)
         require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
@@ -171,6 +172,8 @@ class _Comparison:
 
     def _shared_out(self, work: list[Baseline | Trial], left: list[int]) -> Iterator[tuple[int, list[Run]]]:
         """Results as they come, from processes that read the data for themselves."""
+        from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
+
         num_workers = min(self.plan.num_workers or cpu_count(), max(len(left), 1))
         tasks = [delayed(_results)(index, work[index]) for index in left]
         how: dict[str, Any] = {"max_nbytes": None, "batch_size": 1, "return_as": "generator_unordered"}
@@ -213,7 +216,9 @@ class _Comparison:
         """The student of the true labels, the ceiling, and what the methods show beside themselves, each once."""
         student = {"student": kind(bench.student)}
         seen = [bench.num_queries, full_text(bench.student)]
-        references = [Reference("true_label_student", partial(true_label_student, bench), seen, student)]
+        references = []
+        if bench.dataset.public_labeled:
+            references.append(Reference("true_label_student", partial(true_label_student, bench), seen, student))
         if self.plan.all_records:
             columns = {"student": kind(bench.student.ceiling)}
             ceiling = partial(all_records_model, bench)

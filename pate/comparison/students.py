@@ -20,7 +20,8 @@ def trained(student: Student, release: Release, bench: Bench, *, seed: int) -> T
     training = release.training_set(queries.inputs)
     model = train_student(student, training, bench.dataset, num_queries=bench.num_queries, seed=student_seed)
     correct = (release.labels == queries.labels)[release.answered]
-    return Trained(model, release.num_answered, float(correct.mean()) if len(correct) else None)
+    measured = len(correct) > 0 and bench.dataset.public_labeled
+    return Trained(model, release.num_answered, float(correct.mean()) if measured else None)
 
 
 def trained_on_labels(labels: NDArray[np.bool_], bench: Bench, *, seed: int) -> Trained:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from hydra.core.config_store import ConfigStore
-from omegaconf import MISSING, OmegaConf
+from hydra.core.config_store import ConfigNode, ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from pate.config.classes import is_within, located
 from pate.config.kinds import kind_of_group
@@ -34,11 +34,37 @@ def store_schemas(groups: Iterable[str], folders: Iterable[Path], trusted: tuple
     for group in groups:
         for name in sorted({path.stem for folder in searched for path in (folder / group).glob("*.yaml")}):
             target = target_of(group, name, searched)
-            if target is None or not is_within(target, trusted) or (cls := _dataclass(target, group)) is None:
-                continue
-            extra = [_number_of(cls)] if group == "teacher" else []
-            node = schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra)
-            store.store(group=f"schema/{group}", name=name, node=node)
+            if target is not None and is_within(target, trusted):
+                later = _SchemaLater(f"{name}.yaml", group, target)
+                store.repo.setdefault("schema", {}).setdefault(group, {})[later.name] = later
+
+
+class _SchemaLater(ConfigNode):
+    """The schema of a member, made when it is composed: its class is loaded only where the member is chosen."""
+
+    def __init__(self, name: str, group: str, target: str) -> None:
+        self.name, self.group, self.package, self.provider = name, f"schema/{group}", None, None
+        self._of: tuple[str, str] = group, target
+        self._made: DictConfig | None = None
+
+    @property
+    def node(self) -> DictConfig:
+        """The schema; without keys, and open to all, where the class has none."""
+        if self._made is None:
+            self._made = _schema(*self._of)
+        return self._made
+
+    @node.setter
+    def node(self, copied: DictConfig) -> None:
+        self._made = copied
+
+
+def _schema(group: str, target: str) -> DictConfig:
+    if (cls := _dataclass(target, group)) is None:
+        return OmegaConf.create({})
+    extra = [_number_of(cls)] if group == "teacher" else []
+    schema: DictConfig = OmegaConf.structured(schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra))
+    return schema
 
 
 def target_of(group: str, name: str, folders: tuple[Path, ...]) -> str | None:

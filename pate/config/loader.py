@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import Any
 from unittest.mock import patch
@@ -49,6 +49,25 @@ class FileGuard(ConfigLoaderImpl):
 def guarded_files() -> Iterator[None]:
     """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too."""
     with patch.object(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard):
+        yield
+
+
+@contextmanager
+def quick_start(words: Sequence[str]) -> Iterator[None]:
+    """Hydra's apps that start meanwhile leave out what takes long and tells nothing.
+
+    * The list of all groups for `--help`: ours are listed with what they are.
+    * Composing everything once only to read `hydra.mode`, which the command line alone can set.
+
+    Args:
+        words: of the command line.
+    """
+    app = hydra._internal.hydra.Hydra
+    needless = [("format_config_groups", "", "--hydra-help"), ("get_mode", None, "hydra.mode")]
+    with ExitStack() as stack:
+        for name, answer, unless in needless:
+            if not any(unless in word for word in words):
+                stack.enter_context(patch.object(app, name, lambda *_, _answer=answer, **__: _answer))
         yield
 
 

@@ -51,6 +51,7 @@ class TrainConfig(SharedConfig):
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
+        logger: tensorboard keeps curves in the run's folder, mlflow sends what release/ holds to a server, or none.
     """
 
     data: Any = MISSING
@@ -65,6 +66,7 @@ class TrainConfig(SharedConfig):
     redraw: bool = False
     seed: int | None = None
     output_dir: str | None = None
+    logger: str = "tensorboard"
 
 
 @dataclass

@@ -4,6 +4,7 @@ from pate.data.arrays_file import Arrays
 from pate.data.celeba import CelebA
 from pate.data.dataset import Dataset, Split
 from pate.data.digits_grid import DigitsGrid
+from pate.data.huggingface import HuggingFace
 from pate.data.icons import Icons
 from pate.data.image_folder import ImageFolder
 from pate.data.image_form import ImageForm
@@ -22,6 +23,7 @@ __all__ = [
     "Dataset",
     "DigitsGrid",
     "FaceCopy",
+    "HuggingFace",
     "Icons",
     "ImageFolder",
     "ImageForm",

@@ -95,6 +95,8 @@ class Dataset:
             None for their `record_ids`.
         private_cells: a digest of the private records as they were before any preprocessing, so that a budget over
             several runs knows them again; None for that of `private`. No epsilon covers it.
+        public_labeled: whether the public labels are known. Where they are not they are all False, and nothing is
+            measured by them: neither how right the release is, nor a student of true labels.
 
     Raises:
         InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
@@ -111,6 +113,7 @@ class Dataset:
     preprocessing: Preprocessing | None = None
     public_ids: NDArray[Any] | None = None
     private_cells: str | None = None
+    public_labeled: bool = True
 
     def __post_init__(self) -> None:
         require_text("name", self.name)

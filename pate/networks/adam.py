@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
+else:
+    from pate.networks.later import torch
+
 
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8

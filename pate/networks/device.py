@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import torch
 from threadpoolctl import threadpool_limits
 
 from pate.validation import InvalidValue, require_choice
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from pate.networks.later import torch
 
 _DEVICES = ("auto", "cpu", "cuda")
 

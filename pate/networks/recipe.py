@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from pate.validation import require_choice, require_count, require_non_negative, require_positive
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from pate.networks.later import torch
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 _LOSS_SCALE = 1024.0  # lifts gradients out of float16's denormals; a power of two, so that undoing it is exact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pate.accounting import Accountant, Adjacency, NonPrivateEvent, RdpAccountant
@@ -37,12 +37,16 @@ class AuditFinding:
         paper_epsilon: what published code prints for such a release; not a bound. None where it prints nothing of its
             own.
         claim: how that figure comes about.
+        parameters: what the price is for, by the names of `ReleaseParameters`.
+        assumed: those of them that nobody gave.
     """
 
     aggregator: str
     epsilon: Mapping[str, float]
     paper_epsilon: float | None
     claim: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +96,7 @@ def audit_votes(
     parameters: ReleaseParameters | None = None,
     aggregator: Aggregator | None = None,
     accountant: Callable[[], Accountant] = RdpAccountant,
+    given_only: bool = False,
 ) -> VoteAudit:
     """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.
 
@@ -103,6 +108,7 @@ def audit_votes(
         parameters: what is known of the release, for every aggregator that has them; for the rest see `assumed`.
         aggregator: the one that comes first, with its own parameters; None for the plain one of the layout.
         accountant: makes an empty accountant.
+        given_only: whether to leave out releases with a parameter that nobody gave, but the first one.
 
     Raises:
         InvalidValue: an aggregator that cannot release such votes, or a price that has no epsilon.
@@ -115,8 +121,9 @@ def audit_votes(
     if aggregator is not None:
         _require_layout(aggregator, votes.layout)
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
+    findings = [_finding(each, parameters, votes, shape, budget, given=aggregator) for each in usual]
     return VoteAudit(
-        findings=tuple(_finding(each, parameters, votes, shape, budget) for each in usual),
+        findings=tuple(each for each in findings if not (given_only and each.assumed) or each is findings[0]),
         parameters=parameters,
         target_delta=target_delta,
         accountant=accountant().name,
@@ -126,7 +133,13 @@ def audit_votes(
 
 
 def _finding(
-    start: Aggregator, parameters: ReleaseParameters, votes: ImportedVotes, shape: ReleaseShape, budget: Budget
+    start: Aggregator,
+    parameters: ReleaseParameters,
+    votes: ImportedVotes,
+    shape: ReleaseShape,
+    budget: Budget,
+    *,
+    given: Aggregator | None,
 ) -> AuditFinding:
     aggregator, bare = parameters.applied(start)
     bounds = {}
@@ -135,7 +148,9 @@ def _finding(
         bounds[str(adjacency)] = budget.accountant().compose(event).get_epsilon(budget.target_delta)
     free = PublishedClaim(0.0, "no noise costs nothing")
     claim = free if bare else published_claim(aggregator, votes, budget.target_delta)
-    return AuditFinding(_configured_name(aggregator), bounds, claim.epsilon, claim.origin)
+    used = parameters.used_by(aggregator)
+    assumed = () if start is given else tuple(name for name in used if name in parameters.assumed)
+    return AuditFinding(_configured_name(aggregator), bounds, claim.epsilon, claim.origin, used, assumed)
 
 
 def _usual_aggregators(layout: str, shape: ReleaseShape, target_delta: float) -> list[Aggregator]:

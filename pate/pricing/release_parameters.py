@@ -48,6 +48,19 @@ class ReleaseParameters:
         """What releases have of which nothing was said."""
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
+    def used_by(self, aggregator: Aggregator) -> dict[str, float]:
+        """What an aggregator has of them, by these names: as given, or else as the aggregator has it."""
+        own = {item.name for item in fields(aggregator)}
+        found: dict[str, float] = {}
+        for item in fields(self):
+            if item.name == "threshold_share" and "screening_std" not in found:
+                continue  # a threshold without a screening has no part in a price or a claim
+            name = item.name if item.name in own else _OTHER_NAMES.get(item.name, item.name)
+            value = self.known.get(item.name, getattr(aggregator, name, None)) if name in own else None
+            if isinstance(value, (int, float)):
+                found[item.name] = value
+        return found
+
     def applied(self, aggregator: Aggregator) -> tuple[Aggregator, bool]:
         """The aggregator with these parameters, and whether some of its noise is 0, which no aggregator takes."""
         own = {item.name for item in fields(aggregator)}

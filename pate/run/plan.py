@@ -48,6 +48,7 @@ class Plan:
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: the part of it that may be published, as text, given the aggregator as it was used.
+        tensorboard: whether curves are kept in the run's folder.
         heading: what the run is called; nothing else depends on it.
     """
 
@@ -70,6 +71,7 @@ class Plan:
     seed: int | None = None
     settings: dict[str, Any]
     public_settings: Callable[[Aggregator], str] = repr
+    tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from pate.bundle.form import ModelForm
 from pate.bundle.model_card import model_card
 from pate.data import Dataset
 from pate.files.atomic import write_text
-from pate.report import Report, privacy_card, render_html
+from pate.report import Report, privacy_card
 from pate.run.manifest import write_manifests
 from pate.run.results import Results
 from pate.run.workplace import Workplace
@@ -28,6 +28,8 @@ def write_report_files(
         model: the student that is published.
         public_settings: the settings that may be published, as YAML.
     """
+    from pate.report import render_html  # loads matplotlib
+
     folder, events, figures = place.folder, place.events, results.figures(report)
     write_text(folder.release / "config.yaml", public_settings)
     card = privacy_card(

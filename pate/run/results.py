@@ -182,12 +182,13 @@ class Results:
     def _release_summary(self) -> ReleaseSummary:
         answered = self.release.answered
         labels, true = self.release.labels[answered], self.queries.labels[answered]
+        measured = len(labels) > 0 and self.dataset.public_labeled
         return ReleaseSummary(
             num_queries=self.release.num_queries,
             num_answered=self.release.num_answered,
             answer_rate=self.release.num_answered / self.release.num_queries,
-            label_accuracy=float(np.mean(labels == true)) if len(labels) else None,
-            micro_f1=micro_f1(labels, true) if len(labels) else None,
+            label_accuracy=float(np.mean(labels == true)) if measured else None,
+            micro_f1=micro_f1(labels, true) if measured else None,
             **self._hits(),
         )
 

@@ -28,6 +28,8 @@ def plan_warnings(
     if teacher.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
         yield from few_records(setting, len(dataset.private), num_teachers, remedy)
+    if not dataset.public_labeled:
+        yield "data: the public records have no labels, so how right teachers and release are is not measured"
     if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
         yield warning_of_one_label(aggregator)
     minding = [name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale]

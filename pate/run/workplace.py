@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pate.files.kept_arrays import KeptArrays
 from pate.report import RunWriter
+from pate.report.no_events import NoEvents
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor
 from pate.run.randomness import Randomness
@@ -19,20 +20,23 @@ class Workplace:
         folder: the run's.
         randomness: streams for each purpose.
         monitor: shows progress.
-        events: TensorBoard's.
+        events: TensorBoard's, or none.
         draw: how often the release is drawn with fresh noise, this time included.
     """
 
     folder: RunFolder
     randomness: Randomness
     monitor: Monitor
-    events: RunWriter
+    events: RunWriter | NoEvents
     draw: int = 1
 
     @classmethod
-    def of(cls, folder: RunFolder, randomness: Randomness, monitor: Monitor, *, draw: int = 1) -> Workplace:
+    def of(
+        cls, folder: RunFolder, randomness: Randomness, monitor: Monitor, *, draw: int = 1, tensorboard: bool = True
+    ) -> Workplace:
         """That of a run in a folder that is its own."""
-        return cls(folder, randomness, monitor, RunWriter(folder.path / "tensorboard"), draw)
+        events = RunWriter(folder.path / "tensorboard") if tensorboard else NoEvents()
+        return cls(folder, randomness, monitor, events, draw)
 
     @property
     def kept(self) -> KeptArrays:

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from pate.student.model import StudentModel
@@ -150,6 +149,8 @@ class _White:
 
     def fit(self, features: Rows, labels: NDArray[np.bool_], penalty: float, start: Floats) -> Floats:
         """The weights `[r + 1, L]` of the least penalized loss, searched from others."""
+        from scipy.optimize import minimize  # loads slowly
+
         loss = partial(_loss, features=features, labels=labels.astype(np.float32), penalized=penalty * self.penalized)
         found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=_SEARCH)
         return np.asarray(found.x.reshape(start.shape))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from pate.student.mlp_model import MLPModel
 from pate.student.student import OnEpoch, require_rows
 from pate.student.threshold import ThresholdedStudent
 from pate.validation import require_count, require_non_negative, require_positive
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import functional
+else:
+    from pate.networks.later import functional, torch
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.teachers.cnn import CNNTeacher
 from pate.teachers.teacher import Shard, State, Teacher
 
 
@@ -51,7 +50,11 @@ def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
     """
     sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
     return (
-        teacher
-        if sizes_are_public or teacher.is_isolated or isinstance(teacher, CNNTeacher)
-        else IsolatedTeacher(teacher)
+        teacher if sizes_are_public or teacher.is_isolated or _is_convolutional(teacher) else IsolatedTeacher(teacher)
     )
+
+
+def _is_convolutional(teacher: Teacher) -> bool:
+    from pate.teachers.cnn import CNNTeacher  # loads torch
+
+    return isinstance(teacher, CNNTeacher)

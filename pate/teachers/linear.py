@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pate.networks.device import require_device
@@ -14,6 +14,11 @@ from pate.teachers.padded_batch import PaddedBatch
 from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
 from pate.teachers.threshold import best_thresholds
 from pate.validation import require_positive, require_probability
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from pate.networks.later import torch
 
 _SMALLEST_SLACK = 1e-9  # of 1 - leverage; reached only by a shard of one record
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pate.networks.adam import StackedAdam
@@ -17,8 +17,14 @@ from pate.teachers.padded_batch import PaddedBatch
 from pate.teachers.teacher import Shard, State, Teacher, as_rows, require_shards
 from pate.validation import require_count, require_non_negative, require_positive, require_probability
 
+if TYPE_CHECKING:
+    import torch
+
+    Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+else:
+    from pate.networks.later import torch
+
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
-Parameters = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from pate.teachers.teacher import Shard, as_rows
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from pate.networks.later import torch
 
 
 @dataclass(frozen=True, eq=False)

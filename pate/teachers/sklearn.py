@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 from pate.teachers.fitted_labels import FittedLabels, minds_scale, stretched
 from pate.teachers.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require_probability
+from pate.votes.source import VoteSource
+
+if TYPE_CHECKING:
+    from pate.run.ensemble import Ensemble
+
+_REHEARSED = 200
+_SHOWN = 120
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,9 @@ class SklearnTeacher(Teacher):
     Attributes:
         estimator: unfitted; it is cloned, never changed.
         threshold: confidence from which a label is voted for, in (0, 1).
+        frames: whether the estimator is given a table's rows as a DataFrame, columns by name, words and missing cells
+            as they are: for a pipeline with a `ColumnTransformer`. Numbers are cut to the public range, words that the
+            public file does not have are "other".
 
     Raises:
         InvalidValue: no estimator, or a threshold outside its range.
@@ -41,12 +51,24 @@ class SklearnTeacher(Teacher):
 
     estimator: Any = field(metadata={"public": True, "kind": "estimator"})
     threshold: float = 0.5
+    frames: bool = False
 
     def __post_init__(self) -> None:
         predicts = hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
         if not predicts or isinstance(self.estimator, type):
             raise InvalidValue(f"estimator={self.estimator!r}: expected an unfitted scikit-learn estimator")
         require_probability("threshold", self.threshold)
+
+    def votes_of(self, ensemble: Ensemble) -> VoteSource:
+        """See `Voter.votes_of`."""
+        if not self.frames:
+            return super().votes_of(ensemble)
+        form = ensemble.dataset.preprocessing
+        if not hasattr(form, "frame"):
+            raise InvalidValue("teacher.frames=true: expected data=table, whose columns have names and kinds")
+        teacher = _FramedTeacher(self.estimator, self.threshold, form=form)
+        teacher.rehearse(ensemble.queries.inputs, ensemble.dataset.num_labels)
+        return ensemble.trained_votes(teacher)
 
     @property
     def is_isolated(self) -> bool:
@@ -65,14 +87,49 @@ class SklearnTeacher(Teacher):
 
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
-        rows = as_rows(inputs)
+        rows = self._rows(inputs)
         raw = np.stack([pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states])
         return stretched(raw, self.threshold)
 
+    def _rows(self, inputs: NDArray[np.float32]) -> Any:
+        """What the estimator is given for inputs."""
+        return as_rows(inputs)
+
     def _fit(self, shard: Shard, seed: int) -> State:
-        fitted = FittedLabels.fit(self.estimator, as_rows(shard.inputs), shard.labels, seed)
-        loss = np.square(fitted.confidences(as_rows(shard.inputs)) - shard.labels).mean()
+        rows = self._rows(shard.inputs)
+        fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
+        loss = np.square(fitted.confidences(rows) - shard.labels).mean()
         return {
             PICKLE: np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),
         }
+
+
+@dataclass(frozen=True)
+class _FramedTeacher(SklearnTeacher):
+    """One whose estimator is given DataFrames.
+
+    Attributes:
+        form: makes them of inputs, as `pate.data.TableSchema` does; public.
+    """
+
+    form: Any = None
+
+    def rehearse(self, public: NDArray[np.float32], num_labels: int) -> None:
+        """Fits the estimator to public samples and labels that say nothing, before a private record is read.
+
+        Raises:
+            InvalidValue: it cannot take such columns.
+        """
+        some = public[:_REHEARSED]
+        bits = np.zeros((len(some), num_labels), np.bool_)
+        bits[::2] = True
+        try:
+            self.predict_many([self._fit(Shard(some, bits), 0)], some)
+        except (ValueError, TypeError) as error:
+            said = " ".join(str(error).split())[:_SHOWN]
+            rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"
+            raise InvalidValue(f"teacher.estimator={type(self.estimator).__name__}: expected {rule}") from error
+
+    def _rows(self, inputs: NDArray[np.float32]) -> Any:
+        return self.form.frame(as_rows(inputs))

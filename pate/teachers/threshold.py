@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+else:
+    from pate.networks.later import torch
+
 
 _STEPS = 100  # thresholds are whole hundredths
 _LOWEST, _HIGHEST = 2, 98

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ class ImportedVotes:
 
     @classmethod
     def read(cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None) -> ImportedVotes:
-        """Reads an .npy or .npz file, or a vote file of this package.
+        """Reads an .npy or .npz file, counts in a .csv file, or a vote file of this package.
 
         Args:
             path: the file; of an .npz with several arrays, the one named votes, teacher_votes or counts.
@@ -109,6 +110,8 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
 
 
 def _array_of(path: Path, name: str) -> NDArray[Any]:
+    if path.suffix.lower() == ".csv":
+        return _table(path, name)
     with path.open("rb") as file:
         if is_array_file(file.read(6)):
             file.seek(0)
@@ -129,6 +132,30 @@ def _array_of(path: Path, name: str) -> NDArray[Any]:
         member = archive.getinfo(f"{(named or found)[0]}.npy")
         with archive.open(member) as content:
             return read_array(content, member.file_size)
+
+
+def _table(path: Path, name: str) -> NDArray[Any]:
+    """Numbers of a CSV file, a row for each query; a first line that holds words is its heading."""
+    size = path.stat().st_size
+    require(size <= _MOST_BYTES, name, f"{size:,} bytes", f"at most {_MOST_BYTES:,} in a file")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"{name}={path}: expected text in UTF-8") from error
+    lines = [line for line in lines if line.strip()]
+    require(bool(lines), name, path, "rows of numbers")
+    separator = max(",;\t", key=lines[0].count)
+    try:
+        np.loadtxt(lines[:1], delimiter=separator)
+    except ValueError:
+        lines = lines[1:]
+    require(bool(lines), name, path, "rows of numbers below the heading")
+    try:
+        return np.loadtxt(lines, delimiter=separator, ndmin=2)
+    except ValueError as error:
+        row = re.search(r"at row (\d+)", str(error))
+        where = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
+        raise InvalidValue(f"{name}={path}: expected a number in each cell, as many in each row{where}") from None
 
 
 def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:

@@ -17,11 +17,11 @@ _STYLES = _table(
 
 _MARKS = _table(
     """
-    alt background baseline bg bx bxl bxs color colored colour expressive extrabold heavy icon icons ios large logo lt
+    alt background baseline bg bx bxl bxs color colored expressive extrabold heavy icon icons ios large logo lt
     ltr md medium micro mini minimalistic monochrome multicolor normal o original plain print remix rtl semibold simple
     small tone tones variant wordmark
     """
-)
+) | {"colour"}  # codespell:ignore
 """Sizes, directions of writing, and marks of single sets: never labels."""
 
 _NUMBERS = _table("zero one two three four five six seven eight nine ten")

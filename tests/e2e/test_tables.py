@@ -230,3 +230,104 @@ def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatc
     rows = pandas.read_csv("predictions.csv")
     assert rows[list(names["model"].labels)].to_numpy().tolist() == names["labels"].astype(int).tolist()
     assert (tmp_path / "model.onnx").exists()
+
+
+MIXED = """
+_target_: pate.teachers.SklearnTeacher
+frames: true
+estimator:
+  _target_: sklearn.pipeline.Pipeline
+  steps:
+    - - columns
+      - _target_: sklearn.compose.ColumnTransformer
+        transformers:
+          - - numbers
+            - _target_: sklearn.pipeline.Pipeline
+              steps:
+                - [fill, {_target_: sklearn.impute.SimpleImputer, strategy: median}]
+                - [scale, {_target_: sklearn.preprocessing.StandardScaler}]
+            - [age, pressure, hba1c]
+          - - words
+            - {_target_: sklearn.preprocessing.OneHotEncoder, handle_unknown: ignore}
+            - [sex, town]
+    - - model
+      - {_target_: sklearn.linear_model.LogisticRegression}
+"""
+TREES = "sklearn.ensemble.HistGradientBoostingClassifier"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mixed", "trees"])
+def test_a_teacher_of_scikit_learn_is_given_the_columns(kind: str, tables: Path, tmp_path: Path) -> None:
+    """A ColumnTransformer by column names; boosted trees that take categories and missing cells as they are."""
+    (tmp_path / "conf" / "teacher").mkdir(parents=True)
+    (tmp_path / "conf" / "teacher" / "mixed.yaml").write_text(MIXED)
+    chosen = [f"--config-dir={tmp_path / 'conf'}", "teacher=mixed"]
+    if kind == "trees":
+        more = ["+teacher.estimator.categorical_features=from_dtype", "+teacher.estimator.max_iter=5"]
+        chosen = ["teacher=sklearn", "teacher.frames=true", f"teacher.estimator._target_={TREES}", *more]
+    few = ["teacher.num_teachers=30", "target_epsilon=20"]
+    ended = call("train", *chosen, *settings(tables), *few, f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
+
+
+def test_an_estimator_that_takes_no_words_says_so_before_anything_is_trained(tables: Path, tmp_path: Path) -> None:
+    ended = call("train", *settings(tables), "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 2
+    line = "teacher.estimator=LogisticRegression: expected one that takes the columns of the table, such as a pipeline"
+    assert ended.stderr.splitlines()[-1].startswith(line)
+    assert not (tmp_path / "run" / "teachers").exists()
+    ended = call("train", "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}")
+    assert (
+        ended.stderr.splitlines()[-1] == "teacher.frames=true: expected data=table, whose columns have names and kinds"
+    )
+
+
+@pytest.mark.slow
+def test_public_records_without_labels_measure_nothing(tables: Path, tmp_path: Path) -> None:
+    """The same release as with them; what would be measured by them is null, and a line says so."""
+    frame = pytest.importorskip("pandas").read_csv(tables / "public.csv")
+    frame.drop(columns=list(LABELS)).to_csv(tmp_path / "public.csv", index=False)
+    words = [*settings(tables), f"data.public={tmp_path / 'public.csv'}", f"output_dir={tmp_path / 'run'}"]
+    ended = call("train", *words)
+    assert ended.returncode == 0, ended.stderr
+    assert (
+        "data: the public records have no labels, so how right teachers and release are is not measured" in ended.stderr
+    )
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["release"]["label_accuracy"] is report["teachers"]["mean_accuracy"] is None
+    assert report["baselines"]["true_label_student"] is None
+    assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
+    assert call("compare", *words[:-1], "aggregators=[gaussian_votes]", "all_records=false").returncode == 2
+
+
+def test_the_release_does_not_depend_on_public_labels(finished: Path, tables: Path, tmp_path: Path) -> None:
+    shutil.copy(tables / "public.csv", tmp_path / "public.csv")
+    frame = pytest.importorskip("pandas").read_csv(tables / "public.csv")
+    frame.assign(old=1 - frame["old"]).to_csv(tmp_path / "public.csv", index=False)
+    words = [*settings(tables), f"data.public={tmp_path / 'public.csv'}", f"output_dir={tmp_path / 'run'}"]
+    assert call("train", *words).returncode == 0
+    name = "release/release.npz"
+    with np.load(tmp_path / "run" / name) as one, np.load(finished / name) as other:
+        assert np.array_equal(one["labels"], other["labels"])
+
+
+@pytest.mark.slow
+def test_a_data_set_of_hugging_face_is_read_by_its_columns(finished: Path, tables: Path, tmp_path: Path) -> None:
+    """The same records in another library's folder: the same votes, so the same bytes but for their order."""
+    datasets = pytest.importorskip("datasets")
+    pandas = pytest.importorskip("pandas")
+    frames = {name: pandas.read_csv(tables / f"{name}.csv") for name in ("private", "public", "test")}
+    parts = {name: datasets.Dataset.from_pandas(frame) for name, frame in frames.items()}
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "saved"))
+    words = [word for word in settings(tables) if not word.startswith("data")]
+    columns = "data.inputs=[date,age,sex,town,pressure,hba1c]"
+    more = ["data=huggingface", f"data.path={tmp_path / 'saved'}", columns, f"data.labels=[{','.join(LABELS)}]"]
+    ended = call("train", *words, *more, "data.group=patient", "data.id=visit", f"output_dir={tmp_path / 'run'}")
+    assert ended.returncode == 0, ended.stderr
+    bundle, known = pate.load(tmp_path / "run" / "release"), pate.load(finished / "release")
+    assert bundle.feature_names == known.feature_names
+    new = pandas.read_csv(tables / "new.csv")
+    assert (bundle.predict(new) == known.predict(new)).mean() > 0.9

@@ -62,6 +62,38 @@ def test_the_classifier_is_loaded_when_asked_for_and_needs_no_torch() -> None:
     assert not loaded & {"torch", "hydra", "omegaconf", "matplotlib", "tensorboard"}
 
 
+COMMAND = """
+import contextlib, io, sys
+sys.argv = {words}
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    from pate.cli.{name} import main
+    main()
+print(*sorted(sys.modules))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("train", "--help"),
+        ("train", "agregator=peeling"),
+        ("train", "teacher.num_techers=3"),
+        ("train", "teacher=mlp student=mlp typo=1"),
+        ("compare", "--help"),
+        ("account", "aggregator=gaussian_votes"),
+        ("predict", "--help"),
+    ],
+)
+def test_a_command_loads_what_it_uses(name: str, word: str) -> None:
+    """Seconds, where it loads what no page of help and no typo needs."""
+    words = [f"pate-{name}", *word.split()]
+    program = [sys.executable, "-c", COMMAND.format(name=name, words=words)]
+    loaded = set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
+    assert {"hydra", f"pate.cli.{name}"} <= loaded
+    assert not loaded & {"torch", "sklearn", "matplotlib", "tensorboard", "pandas", "joblib", "dp_accounting", *SLOW}
+
+
 def test_other_names_are_missing_as_in_any_module() -> None:
     with pytest.raises(ImportError, match="cannot import name 'PATERegressor' from 'pate'"):
         from pate import PATERegressor  # noqa: F401 - the import is what fails

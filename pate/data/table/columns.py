@@ -42,6 +42,10 @@ class Column(ABC):
         """Features float32 `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
 
     @abstractmethod
+    def cells(self, block: NDArray[np.float32]) -> Any:
+        """A column of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
+
+    @abstractmethod
     def plain(self) -> dict[str, Any]:
         """What a schema's file says of it."""
 
@@ -98,6 +102,12 @@ class NumberColumn(Column):
         if self.missing:
             block[:, 1] = cells.missing
         return block, cells.wrong
+
+    def cells(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
+        """See `Column.cells`: numbers to a millionth of the public range, NaN where they are missing."""
+        numbers = block[:, 0].astype(np.float64) * self.std + self.mean
+        numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
+        return np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers
 
     def plain(self) -> dict[str, Any]:
         """See `Column.plain`."""
@@ -159,6 +169,15 @@ class CategoryColumn(Column):
         block[np.arange(len(codes)), codes] = 1
         return block, np.zeros(len(codes), np.bool_)
 
+    def cells(self, block: NDArray[np.float32]) -> Any:
+        """See `Column.cells`: a categorical, whose last category is that of all other words."""
+        from pandas import Categorical
+
+        codes = block.argmax(axis=1)
+        other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
+        codes[codes > len(self.categories)] = -1  # missing
+        return Categorical.from_codes(codes, categories=[*self.categories, other])
+
     def plain(self) -> dict[str, Any]:
         """See `Column.plain`."""
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
@@ -187,6 +206,10 @@ class TextColumn(Column):
     def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Nothing."""
         return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
+
+    def cells(self, block: NDArray[np.float32]) -> Any:
+        """All missing."""
+        return np.full(len(block), np.nan)
 
     def plain(self) -> dict[str, Any]:
         """See `Column.plain`."""

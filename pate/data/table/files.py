@@ -21,7 +21,7 @@ MISSING_WORDS = (
 _KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow"}
 _SEPARATORS = (",", ";", "\t", "|")
-_BATCH_ROWS, _BLOCK_BYTES = 65536, 8 * 2**20
+_BATCH_ROWS, _BLOCK_BYTES = 8192, 2**20
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ class TableFile:
             for batch in rows:
                 count += batch.num_rows
                 yield pa.Table.from_batches([batch]).select(columns or names)
+                pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
         if broken:
             rule = f"{len(names)} cells in every row, {len(broken)} of {count + len(broken)} rows have more or fewer"
             raise InvalidValue(f"{self.said}: expected {rule}")
@@ -145,6 +146,7 @@ class TableFile:
             yield schema.empty_table().select(columns or schema.names)
             for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
                 yield pa.Table.from_batches([batch])
+                pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
 
     def _ipc(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()

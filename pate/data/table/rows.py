@@ -13,6 +13,7 @@ from pate.data.table.cells import arrow, as_numbers, as_texts
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue
 
+SPLITS = ("private", "public", "test")
 _TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
 
 
@@ -55,6 +56,7 @@ class Rows:
         groups: pyarrow words `[n]`, or None.
         ids: pyarrow words `[n]`, or None.
         numbers: int64 `[n]`, the rows of the file, from 0.
+        labeled: whether labels are known; of a public split they may be missing in all rows, and are False then.
     """
 
     inputs: NDArray[np.float32]
@@ -62,6 +64,7 @@ class Rows:
     groups: Any
     ids: Any
     numbers: NDArray[np.int64]
+    labeled: bool = True
 
     @classmethod
     def read(cls, batches: Iterable[Any], schema: TableSchema, roles: Roles, *, name: str, split: str) -> Rows:
@@ -90,6 +93,7 @@ class _Reading:
         self.row = 0  # of the file
         self.wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self.wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
+        self.labeled = split != "public"
 
     def add(self, batch: Any) -> None:
         """A batch of the file."""
@@ -103,7 +107,12 @@ class _Reading:
             return
         inputs, wrong = self.schema.encode(batch)
         _count(self.wrong, wrong, numbers)
-        labels, wrong = labels_of(batch, self.roles.labels)
+        found = [name for name in self.roles.labels if name in batch.column_names]
+        if not self.labeled:
+            self.labeled = any(not as_texts(batch.column(name)).missing.all() for name in found)
+        there = found == list(self.roles.labels)
+        nothing = np.zeros((batch.num_rows, len(self.roles.labels)), np.bool_)
+        labels, wrong = labels_of(batch, self.roles.labels) if there else (nothing, nothing)
         _count(self.wrong_labels, wrong, numbers)
         self.inputs.append(inputs)
         self.labels.append(labels)
@@ -120,13 +129,12 @@ class _Reading:
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
         self.schema.require_right(self.name, self.wrong[0], self.wrong[1], self.count)
         for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
-            if count:
+            if count and self.labeled:
                 found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
                 raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}")
         words = {role: self._joined(role) for role in self.words}
-        return Rows(
-            _joined(self.inputs), _joined(self.labels), words["group"], words["id"], np.concatenate(self.numbers)
-        )
+        numbers = np.concatenate(self.numbers)
+        return Rows(_joined(self.inputs), _joined(self.labels), words["group"], words["id"], numbers, self.labeled)
 
     def _joined(self, role: str) -> Any:
         if (column := getattr(self.roles, role)) is None:
@@ -136,6 +144,29 @@ class _Reading:
             found = f"{words.null_count} of {self.count} rows have none"
             raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
+
+
+def numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
+    """A number for each word, the same for equal ones; those of the first column do not depend on the others."""
+    pa = arrow()
+    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in coded.unify_dictionaries().chunks])
+    return np.split(numbers.astype(np.int64), np.cumsum([len(column) for column in columns])[:-1])
+
+
+def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
+    """Raises where a group or record is in two splits.
+
+    Args:
+        role: group or id.
+        column: that says it.
+        ids: of each split.
+    """
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        shared = len(np.intersect1d(ids[first], ids[second]))
+        if shared:
+            both = f"{SPLITS[first]} and {SPLITS[second]}"
+            raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
 
 
 def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:

@@ -82,6 +82,17 @@ class TableSchema(Preprocessing):
         wrong = np.stack([pair[1] for pair in pairs], axis=1)
         return np.concatenate([pair[0] for pair in pairs], axis=1), wrong
 
+    def frame(self, inputs: NDArray[np.float32]) -> Any:
+        """A DataFrame of inputs `[n, d]`: the columns by name, numbers as they are, categories, missing cells.
+
+        What was cut to the public range, or is no public category, stays so; dates are days since 1970.
+        """
+        from pandas import DataFrame
+
+        ends = np.cumsum([len(column.feature_names) for column in self.columns])
+        blocks = np.split(inputs, ends[:-1], axis=1)
+        return DataFrame({each.name: each.cells(block) for each, block in zip(self.columns, blocks, strict=True)})
+
     def inputs(self, given: Any, *, first_row: int = 0) -> NDArray[np.float32]:
         """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
 

@@ -14,11 +14,11 @@ from pate.data.dataset import Dataset, Split
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.private_cells import private_cells
-from pate.data.table.rows import Roles, Rows
+from pate.data.table.rows import SPLITS as _SPLITS
+from pate.data.table.rows import Roles, Rows, numbered, require_apart
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
-_SPLITS = ("private", "public", "test")
 _ROLES = ("labels", "group", "id", "split", "drop")
 
 
@@ -33,7 +33,7 @@ class Table:
     Attributes:
         private: file of the private records.
         public: file of the public ones; its rows are shuffled, and the first of them are asked about. Their labels
-            serve measurements alone.
+            serve measurements alone: the file may lack all columns of labels, or all their cells.
         test: file of the records that measure.
         path: one file for all three, in their place.
         split: its column that holds private, public or test.
@@ -102,9 +102,15 @@ class Table:
             label_names=self.labels,
             preprocessing=schema,
             public_ids=names[shuffled],
+            public_labeled=public.labeled,
             private_cells=private_cells(self._files["private"].batches(), split=self._roles.split),
             **parts,
         )
+
+    def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
+        """The columns that a setting names and a file has to have: a public one may have no label at all."""
+        named = self._columns(role)
+        return () if (role, split) == ("labels", "public") and not set(named) & set(names) else named
 
     def _columns(self, role: str) -> tuple[str, ...]:
         """The columns that a setting names."""
@@ -115,7 +121,7 @@ class Table:
         """What the public records say of all columns that settings do not call something else."""
         file = self._public_file
         for role in _ROLES[:-1]:
-            self._require_named(role, file.names, file.name)
+            self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
         return TableSchema.of(self._public_features())
 
     @cached_property
@@ -170,9 +176,9 @@ class Table:
         rule = "the columns that are labels: data.labels=[NAME,NAME]"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
-    def _require_named(self, role: str, names: list[str], where: str) -> None:
+    def _require_named(self, wanted: tuple[str, ...], role: str, names: list[str], where: str) -> None:
         """Raises unless the columns that a setting names are there."""
-        for column in self._columns(role):
+        for column in wanted:
             if column not in names:
                 said = nearest(column, tuple(names))
                 raise InvalidValue(f"data.{role}={column}: expected a column of {where}{said}")
@@ -182,9 +188,9 @@ class Table:
         names = self._names[split]
         where = self._files[split].name
         for role in _ROLES[:-1]:
-            self._require_named(role, names, where)
+            self._require_named(self._wanted(role, split, names), role, names, where)
         everywhere = set.intersection(*(set(each) for each in self._names.values()))
-        lost = [name for name in names if name not in everywhere and name not in self.drop]
+        lost = [name for name in names if name not in everywhere and name not in (*self.drop, *self.labels)]
         if lost:
             lacking = next(each for each in _SPLITS if lost[0] not in self._names[each])
             rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
@@ -192,7 +198,8 @@ class Table:
 
     def _rows(self, split: str, schema: TableSchema) -> Rows:
         file = self._files[split]
-        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
+        roles = [column for role in _ROLES[:-1] for column in self._wanted(role, split, self._names[split])]
+        columns = list(dict.fromkeys((*schema.names, *roles)))
         require_columns(file.name, self._names[split], columns)
         name = file.name if self.path is None else f"data.path, {split}"
         return Rows.read(file.batches(columns), schema, self._roles, name=name, split=split)
@@ -223,35 +230,19 @@ class Table:
         """A number for each record: of its row, or of its name where records have names."""
         if self.id is None:
             return {split: rows[split].numbers | (place << 48) for place, split in enumerate(_SPLITS)}
-        ids = _numbered([rows[split].ids for split in _SPLITS])
+        ids = numbered([rows[split].ids for split in _SPLITS])
         for split, numbers in zip(_SPLITS, ids, strict=True):
             repeated = len(numbers) - len(np.unique(numbers))
             found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
             if repeated:
                 raise InvalidValue(f"data.id={self.id}: expected another id in each row, {found}")
-        self._require_apart("id", ids)
+        require_apart("id", self.id, ids)
         return dict(zip(_SPLITS, ids, strict=True))
 
     def _groups(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
-        groups = _numbered([rows[split].groups for split in _SPLITS])
-        self._require_apart("group", groups)
+        groups = numbered([rows[split].groups for split in _SPLITS])
+        require_apart("group", self.group, groups)
         return dict(zip(_SPLITS, groups, strict=True))
-
-    def _require_apart(self, role: str, ids: list[NDArray[np.int64]]) -> None:
-        """Raises where a group or record is in two splits."""
-        for first, second in ((0, 1), (0, 2), (1, 2)):
-            shared = len(np.intersect1d(ids[first], ids[second]))
-            if shared:
-                column, both = getattr(self, role), f"{_SPLITS[first]} and {_SPLITS[second]}"
-                raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
-
-
-def _numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
-    """A number for each word, the same for equal ones; those of the first column do not depend on the others."""
-    pa = arrow()
-    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
-    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in coded.unify_dictionaries().chunks])
-    return np.split(numbers.astype(np.int64), np.cumsum([len(column) for column in columns])[:-1])
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:

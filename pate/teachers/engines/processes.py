@@ -11,9 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.resource_tracker import ensure_running
 
-from joblib import cpu_count
-from joblib.externals.loky import get_reusable_executor
-
 from pate.teachers.engines.engine import Engine, WorkersLost
 from pate.teachers.engines.job import Chunk, TrainingJob, last_loss
 from pate.teachers.engines.worker import ONE_THREAD, end_unless
@@ -65,6 +62,9 @@ class ProcessesEngine(Engine):
 
     def _train(self, job: TrainingJob, waiting: list[Chunk]) -> None:
         """Trains the chunks, removing each from the list once its teachers are reported."""
+        from joblib import cpu_count  # loads slowly
+        from joblib.externals.loky import get_reusable_executor
+
         num_workers = min(self.num_workers or cpu_count(), max(len(waiting), 1))
         with _interrupts_held():
             executor = get_reusable_executor(

@@ -139,3 +139,21 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
         GaussianVotes(noise_std=40.0), VOTES, 1e-6
     )
     assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6).epsilon == 600 * 1e-6
+
+
+def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:
+    def names(given: Aggregator | None = None, **parameters: Any) -> dict[str, tuple[str, ...]]:
+        told = ReleaseParameters(**parameters)
+        audit = audit_votes(VOTES, target_delta=1e-6, parameters=told, aggregator=given, given_only=True)
+        return {each.aggregator: each.assumed for each in audit.findings}
+
+    assert names() == {"gaussian_votes": ("noise_std",)}
+    assert names(noise_std=40.0) == {"gaussian_votes": (), "powerset_gnmax": ()}
+    assert set(names(noise_std=40.0, vote_clip=3)) == {"gaussian_votes", "clipped_votes", "powerset_gnmax"}
+    assert list(names(StableTopK(selection_scale=39.0, test_std=60.0))) == ["stable_top_k"]
+    both = names(noise_std=40.0, screening_std=60.0)
+    assert both["stable_top_k"] == ()
+    assert "confident_votes" not in both
+    finding = found(VOTES, noise_std=40.0, screening_std=60.0)["stable_top_k"]
+    assert finding.parameters == {"noise_std": 40.0, "screening_std": 60.0}
+    assert found(VOTES, noise_std=40.0)["confident_votes"].assumed == ("screening_std", "threshold_share")

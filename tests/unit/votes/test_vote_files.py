@@ -114,10 +114,10 @@ def test_impossible_files_are_refused_in_one_line(
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"votes=.*none\.npy: expected an existing \.npy or \.npz file"):
         ImportedVotes.read(tmp_path / "none.npy")
-    text = tmp_path / "votes.csv"
+    text = tmp_path / "votes.dat"
     for content in (b"1,2,3", b"", b"PK\x03\x04broken"):
         text.write_bytes(content)
-        with pytest.raises(InvalidValue, match=r"votes=.*votes\.csv: expected an \.npy or \.npz file of numbers"):
+        with pytest.raises(InvalidValue, match=r"votes=.*votes\.dat: expected an \.npy or \.npz file of numbers"):
             ImportedVotes.read(text)
     objects = tmp_path / "objects.npy"
     np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
@@ -186,9 +186,9 @@ def test_strange_arrays_are_one_short_line(tmp_path: Path, array: Any, layout: s
     "content", ["1,2\n3,4\n".encode("utf-16"), b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00" + b"(" * 118]
 )
 def test_other_files_are_one_line(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "votes.csv").write_bytes(content)
-    with pytest.raises(InvalidValue, match=r"^votes=\S+votes\.csv: expected an \.npy or \.npz file of numbers \(.+\)$"):
-        ImportedVotes.read(tmp_path / "votes.csv")
+    (tmp_path / "votes.dat").write_bytes(content)
+    with pytest.raises(InvalidValue, match=r"^votes=\S+votes\.dat: expected an \.npy or \.npz file of numbers \(.+\)$"):
+        ImportedVotes.read(tmp_path / "votes.dat")
 
 
 def test_orders_of_bytes_and_axes_make_no_difference(tmp_path: Path) -> None:

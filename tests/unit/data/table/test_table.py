@@ -323,3 +323,43 @@ def test_a_kind_may_be_changed_in_the_file(write: Write, tmp_path: Path) -> None
     dataset = Table(**write(), schema=str(path)).load()
     columns = [dataset.preprocessing.feature_names.index(f"age={each}") for each in ("20", "40", "other")]  # type: ignore[union-attr]
     assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
+
+
+def test_a_frame_has_the_columns_again(write: Write) -> None:
+    pandas = pytest.importorskip("pandas")
+    dataset = Table(**write()).load()
+    assert isinstance(dataset.preprocessing, TableSchema)
+    frame = dataset.preprocessing.frame(dataset.private.inputs)
+    assert frame.columns.tolist() == ["seen", "age", "sex", "note"]
+    assert frame["age"].tolist()[::2] == [60.0, 40.0]  # 1000 years are cut to the public range
+    assert frame["age"].isna().tolist() == [False, True, False]
+    assert frame["sex"].tolist() == ["F", "other", "M"]
+    assert frame["note"].tolist() == ["a", "other", "b"]
+    assert isinstance(frame["sex"].dtype, pandas.CategoricalDtype)
+    again = dataset.preprocessing.inputs(frame.assign(seen=["2025-01-02", "2025-01-03", "2025-01-01"]))
+    assert np.allclose(again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
+
+
+def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
+    """Neither the columns nor, where there are any, what stands in them; a label alone is a mistake."""
+    known = Table(**write()).load()
+    settings = write(public=[row.rsplit(",", 2)[0] + ",," for row in PUBLIC])
+    emptied = Table(**settings).load()
+    lines = [HEAD.rsplit(",", 2)[0], *(row.rsplit(",", 2)[0] for row in PUBLIC)]
+    (tmp_path / "public.csv").write_text("\n".join(lines))
+    bare = Table(**settings).load()
+    for dataset in (emptied, bare):
+        assert not dataset.public_labeled
+        assert not dataset.public.labels.any()
+        assert np.array_equal(dataset.public.inputs, known.public.inputs)
+        assert np.array_equal(dataset.private.labels, known.private.labels)
+    assert known.public_labeled
+    (tmp_path / "public.csv").write_text("\n".join([f"{lines[0]},flu", *(f"{row},1" for row in lines[1:])]))
+    with pytest.raises(InvalidValue, match=r"^data\.labels=cough: expected a column of data\.public"):
+        Table(**settings).load()
+
+
+def test_private_records_need_labels(write: Write) -> None:
+    settings = write(private=[row.rsplit(",", 2)[0] + ",," for row in PRIVATE])
+    with pytest.raises(InvalidValue, match=r"^data\.private\.flu: expected 0 or 1 in a label's column, 3 of 3 rows"):
+        Table(**settings).load()

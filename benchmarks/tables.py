@@ -1,0 +1,85 @@
+"""How much memory and time a large table takes: a tenth of ten million rows of 100 columns, in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.data import Table
+
+NUM_ROWS = 1_000_000
+_COLUMNS = 100
+_BLOCK = 50_000
+
+
+@dataclass(frozen=True)
+class TableCost:
+    """What reading a table took.
+
+    Attributes:
+        rows: private ones.
+        features: numbers a row, once words are categories.
+        seconds: of `Table.load`.
+        held: bytes of the private features, float32.
+        peak: bytes of the process at its largest, less those before it read anything.
+    """
+
+    rows: int
+    features: int
+    seconds: float
+    held: int
+    peak: int
+
+
+def table_cost(rows: int = NUM_ROWS) -> TableCost:
+    """Writes Parquet files of 90 columns of numbers, ten of words and a label, and reads them in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, count in (("private", rows), ("public", 5000), ("test", 1000)):
+            _write(Path(folder) / f"{name}.parquet", count)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            return pool.apply(_read, (Path(folder),))
+
+
+def _write(path: Path, rows: int) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer: Any = None
+    for block in _blocks(rows):
+        table = pa.table(block)
+        writer = writer or parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def _blocks(rows: int) -> Iterator[dict[str, Any]]:
+    rng, words = np.random.default_rng(0), np.array(["north", "east", "south", "west"])
+    for first in range(0, rows, _BLOCK):
+        count = min(_BLOCK, rows - first)
+        numbers = {f"x{each}": rng.standard_normal(count).astype(np.float32) for each in range(_COLUMNS - 10)}
+        texts = {f"w{each}": rng.choice(words, count) for each in range(10)}
+        yield numbers | texts | {"flu": rng.integers(0, 2, count)}
+
+
+def _read(folder: Path) -> TableCost:
+    import pandas
+    import pyarrow.parquet
+
+    assert pandas and pyarrow.parquet  # their own size is no part of what a table takes
+    before, started = _largest(), time.perf_counter()
+    files = {name: str(folder / f"{name}.parquet") for name in ("private", "public", "test")}
+    inputs = Table(**files, labels=("flu",)).load().private.inputs
+    return TableCost(*inputs.shape, time.perf_counter() - started, inputs.nbytes, _largest() - before)
+
+
+def _largest() -> int:
+    """Of this process; `getrusage` would count what it was forked from, too."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))

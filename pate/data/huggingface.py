@@ -1,0 +1,209 @@
+"""Data sets of Hugging Face's library, saved to disk or on the hub: columns for inputs and labels by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.column_forms import ImageColumn, LabelLists, VectorColumn
+from pate.data.dataset import Dataset, Split
+from pate.data.image_form import ImageForm
+from pate.data.pixels import Pixels
+from pate.data.table.private_cells import private_cells
+from pate.data.table.rows import SPLITS, Roles, Rows, numbered, require_apart
+from pate.data.table.schema import TableSchema
+from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
+
+_BATCH = 16384
+
+
+@dataclass(frozen=True)
+class HuggingFace:
+    """A data set with three splits, in the folder of `save_to_disk` or under a name of the hub.
+
+    Inputs are one column of pictures, one of lists of numbers (such as embeddings), or any columns of numbers, dates
+    and words, which become features as those of `Table` do, by what the public split alone says. Labels are columns
+    of 0 and 1, or one column of lists: of classes that apply (`List(ClassLabel)`), or of a 0 or 1 for each label.
+
+    Attributes:
+        path: folder or name.
+        config: of a data set that has several, on the hub.
+        private: name of the split of private records.
+        public: of the public ones, whose labels serve measurements alone and may be missing.
+        test: of those that measure.
+        inputs: columns that become inputs.
+        labels: columns that are labels.
+        group: column that says which records belong together, such as those of a person.
+        id: column that names each record; public ids are published.
+        image_size: height and width that pictures are brought to.
+        channels: 3 for color, 1 for gray.
+        fit: crop or stretch, see `ImageForm`.
+        name: of the data set, in the report and on the card.
+        seed: of the public records' order.
+
+    Raises:
+        InvalidValue: settings out of range. What is wrong with the data is said by `load`.
+    """
+
+    path: str | None = None
+    config: str | None = None
+    private: str = "private"
+    public: str = "public"
+    test: str = "test"
+    inputs: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    group: str | None = None
+    id: str | None = None
+    image_size: int = field(default=64, metadata={"public": True})
+    channels: int = field(default=3, metadata={"public": True})
+    fit: str = field(default="crop", metadata={"public": True})
+    name: str = field(default="huggingface", metadata={"public": True})
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_text("data.name", self.name)
+        require_count("data.seed", self.seed, minimum=0)
+        require_count("data.image_size", self.image_size)
+        require_choice("data.fit", self.fit, ("crop", "stretch"))
+        for name in ("inputs", "labels"):
+            given = getattr(self, name)
+            good = isinstance(given, (list, tuple)) and all(isinstance(each, str) for each in given)
+            require(good and len(set(given)) == len(given), f"data.{name}", given, "a list of columns: [NAME,NAME]")
+            object.__setattr__(self, name, tuple(given))
+        parts = [getattr(self, split) for split in SPLITS]
+        require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
+
+    def load(self) -> Dataset:
+        """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
+        for name in ("inputs", "labels"):
+            require(len(getattr(self, name)) > 0, f"data.{name}", list(getattr(self, name)), "columns: [NAME,NAME]")
+        form = self._form
+        rows = {split: self._rows(split, form) for split in SPLITS}
+        ids = self._ids(rows)
+        groups = ids
+        if self.group is not None:
+            found = numbered([rows[split].groups for split in SPLITS])
+            require_apart("group", self.group, found)
+            groups = dict(zip(SPLITS, found, strict=True))
+        order = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
+        parts = {
+            split: Split(_shown(rows[split].inputs, form), rows[split].labels, ids[split], groups[split])
+            for split in SPLITS
+        }
+        public = rows["public"]
+        names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+        of_cells = isinstance(form, TableSchema)
+        return Dataset(
+            name=self.name,
+            real=True,
+            kind="images" if isinstance(form, ImageColumn) else "features",
+            label_names=self._label_names,
+            private=parts["private"],
+            public=parts["public"].take(order),
+            test=parts["test"],
+            preprocessing=form.preprocessing if isinstance(form, (ImageColumn, VectorColumn)) else form,
+            public_ids=names[order],
+            public_labeled=public.labeled,
+            private_cells=private_cells(self._batches("private"), split=None) if of_cells else None,
+        )
+
+    @cached_property
+    def _parts(self) -> dict[str, Any]:
+        """The three splits, opened."""
+        require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
+        try:
+            import datasets
+        except ImportError as error:
+            rule = "pip install 'pate-multilabel[huggingface]', which reads such data sets"
+            raise InvalidValue(f"data=huggingface: expected {rule}") from error
+        saved = Path(str(self.path)) / "dataset_dict.json"
+        try:
+            opened = (
+                datasets.load_from_disk(str(self.path))
+                if saved.is_file()
+                else datasets.load_dataset(str(self.path), self.config)
+            )
+        except Exception as error:  # of many libraries: files, connections, formats
+            rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
+            raise InvalidValue(f"data.path={self.path}: expected {rule}") from error
+        known = tuple(map(str, opened)) if isinstance(opened, dict) else ()
+        for split in SPLITS:
+            wanted = getattr(self, split)
+            if wanted not in known:
+                rule = f"one of the splits {', '.join(known) or 'of a DatasetDict'}{nearest(wanted, known)}"
+                raise InvalidValue(f"data.{split}={wanted}: expected {rule}")
+        return {split: opened[getattr(self, split)] for split in SPLITS}
+
+    @cached_property
+    def _lists(self) -> LabelLists | None:
+        """How one column of lists becomes a bit for each label; None where labels are columns of bits."""
+        features = self._parts["private"].features
+        return LabelLists.of(self.labels[0], features.get(self.labels[0])) if len(self.labels) == 1 else None
+
+    @property
+    def _label_names(self) -> tuple[str, ...]:
+        return self.labels if self._lists is None else self._lists.names
+
+    @cached_property
+    def _form(self) -> Any:
+        """How inputs are made: of pictures, of lists, or of cells, by what the public split says."""
+        public = self._parts["public"]
+        self._require_columns("public")
+        if len(self.inputs) == 1:
+            feature = public.features[self.inputs[0]]
+            if type(feature).__name__ == "Image":
+                return ImageColumn(self.inputs[0], ImageForm(self.channels, self.image_size, self.image_size, self.fit))
+            if (vectors := VectorColumn.of(self.inputs[0], public)) is not None:
+                return vectors
+        table = public.select_columns(list(self.inputs)).with_format("arrow")[:]
+        schema = TableSchema.of(table)
+        schema.require_usable("data.public")
+        return schema
+
+    def _require_columns(self, split: str) -> None:
+        known = tuple(self._parts[split].column_names)
+        unlabeled = split == "public" and not set(self.labels) & set(known)
+        for role in ("inputs", "labels", "group", "id"):
+            named = getattr(self, role) or ()
+            for column in (named,) if isinstance(named, str) else named:
+                if column not in known and not (role == "labels" and unlabeled):
+                    rule = f"a column of the split {getattr(self, split)}{nearest(column, known)}"
+                    raise InvalidValue(f"data.{role}={column}: expected {rule}")
+
+    def _batches(self, split: str) -> Iterator[Any]:
+        """Tables of the columns that are read, labels as bits."""
+        part = self._parts[split]
+        wanted = [*self.inputs, *self.labels, *(each for each in (self.group, self.id) if each is not None)]
+        columns = [each for each in dict.fromkeys(wanted) if each in part.column_names]
+        batches = part.select_columns(columns).with_format("arrow").iter(batch_size=_BATCH)
+        yield from batches if self._lists is None else map(self._lists.unfolded, batches)
+
+    def _rows(self, split: str, form: Any) -> Rows:
+        self._require_columns(split)
+        roles = Roles(self._label_names, self.group, self.id)
+        return Rows.read(self._batches(split), form, roles, name=f"data.{split}", split=split)
+
+    def _ids(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
+        if self.id is None:
+            return {split: rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)}
+        ids = numbered([rows[split].ids for split in SPLITS])
+        for split, numbers in zip(SPLITS, ids, strict=True):
+            if repeated := len(numbers) - len(np.unique(numbers)):
+                rule = f"another id in each record, {repeated} of {len(numbers)} of {split} have that of another"
+                raise InvalidValue(f"data.id={self.id}: expected {rule}")
+        require_apart("id", self.id, ids)
+        return dict(zip(SPLITS, ids, strict=True))
+
+
+def _shown(inputs: NDArray[Any], form: Any) -> Any:
+    """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
+    if not isinstance(form, ImageColumn):
+        return inputs
+    levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
+    return Pixels(levels, np.arange(len(levels), dtype=np.int64))

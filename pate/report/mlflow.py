@@ -1,0 +1,89 @@
+"""A finished release on an MLflow server, which others read: nothing that `release/` does not hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pate.files.manifest import MANIFEST, file_digest
+from pate.report.report import Report
+from pate.validation import InvalidValue
+
+_TAG = "pate.release"
+_EXPERIMENT = "pate"
+_LONGEST = 500  # characters of a parameter
+
+
+def require_mlflow() -> None:
+    """Raises `InvalidValue` unless MLflow is installed."""
+    if find_spec("mlflow") is None:
+        raise InvalidValue("logger=mlflow: expected pip install 'pate-multilabel[mlflow]', which brings it")
+
+
+def log_release(release: Path, report: Report, *, folder: Path) -> str:
+    """Logs a release once, however often it is called, and returns the id of MLflow's run.
+
+    Parameters are those of `release/config.yaml`, metrics the price and the counts that its privacy card holds,
+    artifacts the files of `release/`. No name of a user, of a file outside or of a program is sent, and no telemetry.
+
+    Args:
+        release: the folder that may be published, with its manifest.
+        report: of the run; its price and the counts of the release are read, nothing else.
+        folder: where runs are kept unless `MLFLOW_TRACKING_URI` says.
+
+    Raises:
+        InvalidValue: a server that does not answer, or refuses.
+    """
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or folder.absolute().as_uri()
+    if uri.startswith("file:"):
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    try:
+        return _logged(MlflowClient(tracking_uri=uri), release, report)
+    except MlflowException as error:
+        said = " ".join(str(error).split())[:_LONGEST]
+        remedy = "the run is complete, and the same command tries again"
+        raise InvalidValue(f"logger=mlflow: expected a server that takes runs ({said}); {remedy}") from error
+
+
+def _logged(client: Any, release: Path, report: Report) -> str:
+    digest = file_digest(release / MANIFEST, remedy="the same command writes it")
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT)
+    known = client.get_experiment_by_name(name)
+    experiment = client.create_experiment(name) if known is None else known.experiment_id
+    for earlier in client.search_runs([experiment], filter_string=f"tags.`{_TAG}` = '{digest}'"):
+        if earlier.info.status == "FINISHED":
+            return str(earlier.info.run_id)
+    run = str(client.create_run(experiment, tags={_TAG: digest}, run_name=f"release {digest[:8]}").info.run_id)
+    settings = yaml.safe_load((release / "config.yaml").read_text(encoding="utf-8"))
+    for key, value in _flat(settings):
+        client.log_param(run, key, str(value)[:_LONGEST])
+    for key, value in _figures(report).items():
+        client.log_metric(run, key, value)
+    client.log_artifacts(run, str(release), artifact_path="release")
+    client.set_terminated(run)
+    return run
+
+
+def _figures(report: Report) -> dict[str, float]:
+    """The price, and how much was released."""
+    counts = report.release
+    found = {"epsilon": report.privacy.epsilon, "delta": report.privacy.delta, "answer_rate": counts.answer_rate}
+    return found | {"num_queries": float(counts.num_queries), "num_answered": float(counts.num_answered)}
+
+
+def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their dotted names."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _flat(value, f"{prefix}.{key}".lstrip("."))
+    else:
+        yield prefix.replace("._target_", "").replace("_target_", "class"), node

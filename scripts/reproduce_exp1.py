@@ -1,0 +1,11 @@
+"""The same as python -m reproductions.stable_top_k.exp1."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # reproductions/ is no part of the package
+
+from reproductions.stable_top_k.exp1 import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Data sets of Hugging Face's library that were saved to disk: cells, lists of numbers, pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import HuggingFace, ImageForm, TableSchema
+from pate.validation import InvalidValue
+
+datasets = pytest.importorskip("datasets")
+pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+SIZES = {"train": 12, "unlabeled": 8, "test": 4}
+
+
+def saved(folder: Path, features: Any = None, **columns: Any) -> str:
+    """The folder of a data set whose splits are rows of the columns, one after the other."""
+    ends = np.cumsum([0, *SIZES.values()])
+    parts = {
+        split: datasets.Dataset.from_dict({name: list(values[a:b]) for name, values in columns.items()}, features)
+        for split, a, b in zip(SIZES, ends, ends[1:], strict=False)
+    }
+    datasets.DatasetDict(parts).save_to_disk(str(folder))
+    return str(folder)
+
+
+def reader(path: str, **settings: Any) -> HuggingFace:
+    return HuggingFace(path=path, private="train", public="unlabeled", **settings)
+
+
+def cells() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {
+        "age": [float(age) for age in rng.integers(20, 60, 24)],
+        "sex": ["F", "M"] * 12,
+        "flu": rng.integers(0, 2, 24).tolist(),
+        "cough": (rng.random(24) < 0.5).tolist(),
+        "person": [f"p{number // 2}" for number in range(24)],
+    }
+
+
+def test_columns_of_cells_are_those_of_a_table(tmp_path: Path) -> None:
+    columns = cells()
+    path = saved(tmp_path / "saved", **columns)
+    before = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*"))
+    dataset = reader(path, inputs=["age", "sex"], labels=["flu", "cough"], group="person").load()
+    assert dataset.label_names == ("flu", "cough")
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert dataset.preprocessing.feature_names == ("age", "sex=F", "sex=M", "sex=other")
+    public = np.array(columns["age"][12:20])
+    assert np.allclose(
+        dataset.private.inputs[:, 0],
+        (np.clip(columns["age"][:12], public.min(), public.max()) - public.mean()) / public.std(),
+        atol=1e-5,
+    )
+    assert dataset.private.labels[:, 0].tolist() == [bool(bit) for bit in columns["flu"][:12]]
+    assert dataset.test.labels[:, 1].tolist() == columns["cough"][20:]
+    assert len(np.unique(dataset.private.group_ids)) == 6
+    assert dataset.private_cells is not None
+    assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
+
+
+def test_lists_of_numbers_and_of_classes(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32)
+    tags = [[0, 2] if place % 2 else [] for place in range(24)]
+    names = datasets.ClassLabel(names=["cat", "dog", "tree"])
+    features = datasets.Features({"vector": datasets.List(datasets.Value("float32")), "tags": datasets.List(names)})
+    path = saved(tmp_path / "saved", features, vector=vectors.tolist(), tags=tags)
+    dataset = reader(path, inputs=["vector"], labels=["tags"]).load()
+    assert dataset.label_names == ("cat", "dog", "tree")
+    assert np.allclose(dataset.private.inputs, vectors[:12])
+    assert dataset.private.labels.tolist() == [[bool(place % 2), False, bool(place % 2)] for place in range(12)]
+    order = dataset.published_ids
+    assert np.allclose(dataset.public.inputs, vectors[12:20][order])
+
+
+def test_lists_of_bits(tmp_path: Path) -> None:
+    bits = datasets.List(datasets.Value("int8"), length=2)
+    features = datasets.Features({"age": datasets.Value("float64"), "bits": bits})
+    path = saved(tmp_path / "saved", features, age=cells()["age"], bits=[[place % 2, 1] for place in range(24)])
+    dataset = reader(path, inputs=["age"], labels=["bits"]).load()
+    assert dataset.label_names == ("bits_0", "bits_1")
+    assert dataset.test.labels.tolist() == [[False, True], [True, True]] * 2
+
+
+def test_pictures(tmp_path: Path) -> None:
+    levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
+    image = pytest.importorskip("PIL.Image")
+    features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
+    path = saved(tmp_path / "saved", features, picture=[image.fromarray(each) for each in levels], flu=cells()["flu"])
+    dataset = reader(path, inputs=["picture"], labels=["flu"], image_size=8).load()
+    assert dataset.kind == "images"
+    assert dataset.preprocessing == ImageForm(3, 8, 8)
+    found = np.asarray(dataset.private.inputs[np.arange(12)])
+    assert np.allclose(found, levels[:12].transpose(0, 3, 1, 2) / 255, atol=1e-6)
+
+
+def test_public_records_need_no_labels(tmp_path: Path) -> None:
+    columns = cells()
+    columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
+    path = saved(tmp_path / "saved", **columns)
+    dataset = reader(path, inputs=["age", "sex"], labels=["flu"]).load()
+    assert not dataset.public_labeled
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"inputs": ["agee"]}, r"^data\.inputs=agee: expected a column of the split unlabeled \(did you mean age\?\)$"),
+        ({"labels": ["fluu"]}, r"^data\.labels=fluu: expected a column of the split"),
+        ({"inputs": []}, r"^data\.inputs=\[\]: expected columns: \[NAME,NAME\]$"),
+        ({"group": "sex"}, r"^data\.group=sex: expected each sex in one split, \d are in private and public$"),
+        (
+            {"test": "tset"},
+            r"^data\.test=tset: expected one of the splits train, unlabeled, test \(did you mean test\?\)$",
+        ),
+        ({"test": "train"}, r"^data\.public=unlabeled: expected three different splits$"),
+        ({"labels": ["age"]}, r"^data\.private\.age: expected 0 or 1 in a label's column, 12 of 12 rows"),
+        (
+            {"path": "nowhere"},
+            r"^data\.path=nowhere: expected a folder that DatasetDict\.save_to_disk wrote, or a data",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(settings: dict[str, Any], line: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no")))
+    given = {"path": saved(tmp_path / "saved", **cells()), "inputs": ["age", "sex"], "labels": ["flu"]}
+    with pytest.raises(InvalidValue, match=line):
+        HuggingFace(**{"private": "train", "public": "unlabeled"} | given | settings).load()
