@@ -50,15 +50,9 @@ def beyond_own(own: Rows, said: Rows, labels: NDArray[np.bool_], asked: Rows, of
     Args:
         own: `[n, D]`, features of its own records, of length sqrt(D).
         said: `[n, L]`, its confidences there.
-    <<<<<<< HEAD
-        labels: `[n, L]`, what is true there.
-        asked: `[q, D]`, features of public rows.
-        of_pool: `[q, L]`, its confidences there.
-    =======
         labels: bool `[n, L]`, what is true there.
         asked: `[q, D]`, features of the public rows, of length sqrt(D).
         of_pool: `[q, L]`, its confidences on the public rows.
-    >>>>>>> main
     """
     moved = (said - labels).mean(axis=0)
     root = math.sqrt(asked.shape[1])
