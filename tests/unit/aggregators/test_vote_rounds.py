@@ -104,10 +104,13 @@ def test_other_labels_with_the_same_noise_are_another_release() -> None:
 
 
 def test_teachers_of_several_records_are_the_units() -> None:
-    teacher_of = np.arange(4000) % 500
-    release = aggregator(3.0, 500).release_from(source(teacher_of, 500), ReleaseContext(np.random.default_rng(0)))
-    one = aggregator(3.0, 500, rounds=1).release_from(source(teacher_of, 500), ReleaseContext(np.random.default_rng(0)))
-    assert precision(release) > precision(one)
+    """Mean of three draws: with all five directions in both, rounds gain a thousandth."""
+    votes, known = source(np.arange(4000) % 500, 500), {}
+    for rounds in (1, None):
+        asked = aggregator(3.0, 500, rounds=rounds)
+        drawn = [asked.release_from(votes, ReleaseContext(np.random.default_rng(seed))) for seed in range(3)]
+        known[rounds] = np.mean([precision(release) for release in drawn])
+    assert known[None] > known[1]
 
 
 def test_teachers_of_several_records_vote_in_fewer_directions() -> None:
