@@ -120,7 +120,7 @@ def _products() -> Table:
 
 
 def _alternating_medians(job: Job) -> tuple[float, float]:
-    """Medians in seconds; job and floor take turns, so that both meet the same disturbances."""
+    """Medians in seconds of the processor; job and floor take turns, so that both meet the same disturbances."""
     runs, floors = [], []
     job.run()
     for _ in range(job.rounds):
@@ -130,9 +130,10 @@ def _alternating_medians(job: Job) -> tuple[float, float]:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    """Of this process on the processor, which other work on the machine disturbs less than the clock."""
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def _peak(call: Callable[[], object]) -> str:

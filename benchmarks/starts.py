@@ -21,7 +21,7 @@ _STARTS = {
         "numpy, scipy.special, hydra",
     ),
     "pate-train --help": (("-m", "pate.cli.train", "--help"), _HYDRA, "numpy, scipy.special, hydra"),
-    "pate-train agregator=x, a typo": (("-m", "pate.cli.train", "agregator=x"), _HYDRA, "numpy, scipy.special, hydra"),
+    "pate-train teachers=x, a typo": (("-m", "pate.cli.train", "teachers=x"), _HYDRA, "numpy, scipy.special, hydra"),
 }
 
 

@@ -16,6 +16,7 @@ from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.config import build, build_aggregator
 from pate.config.location import members
+from pate.data import Dataset
 from pate.files import fingerprint
 from pate.validation import InvalidValue, require, require_choice
 
@@ -41,7 +42,7 @@ def compare_from_config(config: DictConfig) -> None:
     _require_heard(given, names)
     monitor = ConsoleMonitor()
     read, features = (build(config[part], part, allowed_targets=allowed) for part in ("data", "features"))
-    data = featured(read, features, output_dir)
+    data = featured(read, features, output_dir, check=partial(_require_queries, config.num_queries))
     plan = ComparisonPlan(
         load_dataset=watched_load(data, monitor),
         methods=(*(_method(name, config, given) for name in names), *others),
@@ -116,6 +117,12 @@ def _method(named: str, config: DictConfig, given: list[str]) -> PATEMethod:
         num_teachers=made.teacher.num_teachers,
         student=build(made.student, "student", allowed_targets=allowed),
     )
+
+
+def _require_queries(num_queries: int, dataset: Dataset) -> None:
+    """Refuses more queries than there are public samples, before features are made of these."""
+    pool = len(dataset.public)
+    require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:

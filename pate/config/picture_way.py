@@ -1,4 +1,4 @@
-"""What is taken for data sets of faces where no teacher is named: public features, and a teacher for each record."""
+"""What is taken for data sets of pictures where no teacher is named: public features, and a teacher for each record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pate.config.overlay import given_words
 
-_DATA = ("celeba", "synth_faces")
+_DATA = ("celeba", "icons", "synth_faces")
 _FEATURES = "features=patches"
 _WAY = {"teacher": "kernel", "aggregator": "centered_votes", "accountant": "exact", "student": "low_rank"}
 

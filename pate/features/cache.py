@@ -28,13 +28,16 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class FeatureCache:
-    """A file of features for each split, and beside it a stamp for each block of pictures that it was made from.
+    """A file of features for each set of pictures, and beside it a stamp for each block: a digest of its features.
 
-    Features of a block reach the disk before its stamp does. So whatever ends the process, a block whose stamp is there
-    is whole, and the next call makes only the others: the file ends with the same bytes as one that was made in one go.
-    A second process that wants the same waits for the first. Where nothing is missing nothing is written.
+    Features of a block reach the disk before its stamp does, and a stamp is compared with the features before they are
+    used. So whatever ended a process or damaged a file, the next call makes the blocks that are not whole, and no
+    others: the file ends with the same bytes as one that was made in one go. A file is named after its pictures, so
+    that nobody changes it who reads others. A second process that wants the same waits for the first. Where nothing is
+    missing nothing is written.
 
-    Memory holds a block a worker, never a split. Features are as private as the pictures; the folder has mode 0700.
+    Memory holds a few blocks a worker, never a split. Features are as private as the pictures: the folder has mode
+    0700.
 
     Attributes:
         folder: made if missing; one for each extractor.
@@ -55,51 +58,31 @@ class FeatureCache:
             InvalidValue: a folder that cannot be written; pictures of another shape.
             OSError: the disk is full; what was made before is kept.
         """
-        shape = (len(inputs), extractor.num_features)
-        stamps = _stamps(inputs)
-        if not self._has(name, shape, stamps):
-            with self._opened(name, shape, len(stamps)) as (features, kept):
-                known = np.fromfile(self._kept(name), np.int64)
-                missing = np.flatnonzero(known != stamps).tolist()
+        shape, path = (len(inputs), extractor.num_features), self.folder / f"{name}-{_digest(inputs)}.f32"
+        if _missing(path, shape):
+            with self._opened(path, shape) as (features, stamps):
+                missing = _missing(path, shape)
                 with stage(f"features of the {name} pictures", len(inputs)) as advance:
                     done = len(inputs) - sum(min(_BLOCK, len(inputs) - _BLOCK * block) for block in missing)
                     advance(done)
                     for block, made in _extracted(extractor, inputs, missing):
                         self._put(features, block * _BLOCK * made[0].nbytes, made)
-                        self._put(kept, block * 8, stamps[block : block + 1])
+                        self._put(stamps, block * 8, np.array([_stamp(made)]))
                         done += len(made)
                         advance(done)
-        return np.memmap(self._features(name), np.float32, mode="c", shape=shape)
-
-    def _features(self, name: str) -> Path:
-        return self.folder / f"{name}.f32"
-
-    def _kept(self, name: str) -> Path:
-        return self.folder / f"{name}.stamps"
-
-    def _has(self, name: str, shape: tuple[int, int], stamps: NDArray[np.int64]) -> bool:
-        """Whether nothing is missing; asked without the lock, for the sake of folders that are read-only."""
-        try:
-            known = np.fromfile(self._kept(name), np.int64)
-            whole = self._features(name).stat().st_size == 4 * shape[0] * shape[1]
-        except OSError:
-            return False
-        return whole and np.array_equal(known, stamps)
+        return np.memmap(path, np.float32, mode="c", shape=shape)
 
     @contextmanager
-    def _opened(self, name: str, shape: tuple[int, int], num_blocks: int) -> Iterator[tuple[int, int]]:
+    def _opened(self, path: Path, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """Descriptors of the features and the stamps, both at full length, and nobody else's meanwhile."""
-        size = 4 * shape[0] * shape[1]
         with ExitStack() as stack:
             with self._writable():
                 make_folder(self.folder)
                 stack.enter_context(locked(self.folder / "lock"))
-                features, kept = (_open(path, stack) for path in (self._features(name), self._kept(name)))
-                if os.fstat(features).st_size != size:
-                    os.ftruncate(kept, 0)  # new, or of other pictures: stamps then say nothing
-                os.ftruncate(features, size)
-                os.ftruncate(kept, 8 * num_blocks)
-            yield features, kept
+                features, stamps = (_open(each, stack) for each in (path, _stamps(path)))
+                os.ftruncate(features, 4 * shape[0] * shape[1])
+                os.ftruncate(stamps, 8 * -(-shape[0] // _BLOCK))
+            yield features, stamps
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
@@ -147,13 +130,34 @@ def _extracted(extractor: Extractor, inputs: Any, blocks: list[int]) -> Iterator
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _stamps(inputs: Any) -> NDArray[np.int64]:
-    """A number for each block of pictures that changes when one of them does; never 0."""
-    digests = (
-        hashlib.sha256(block_bytes(inputs, first, first + _BLOCK)).digest()[:8]
-        for first in range(0, len(inputs), _BLOCK)
-    )
-    return np.array([int.from_bytes(digest, "big") >> 1 | 1 for digest in digests], np.int64)
+def _missing(path: Path, shape: tuple[int, int]) -> list[int]:
+    """The blocks whose features are not those that were stamped; asked without the lock, too."""
+    blocks = range(-(-shape[0] // _BLOCK))
+    try:
+        known = np.fromfile(_stamps(path), np.int64)
+        features = np.memmap(path, np.float32, mode="r", shape=shape)
+    except (OSError, ValueError):  # not there, or shorter
+        return list(blocks)
+    if len(known) != len(blocks):
+        return list(blocks)
+    return [block for block in blocks if _stamp(features[block * _BLOCK : (block + 1) * _BLOCK]) != known[block]]
+
+
+def _stamps(path: Path) -> Path:
+    return path.with_suffix(".stamps")
+
+
+def _stamp(features: NDArray[np.float32]) -> int:
+    """A number for a block of features; never 0."""
+    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1
+
+
+def _digest(inputs: Any) -> str:
+    """A name for pictures in their order."""
+    digest = hashlib.sha256(repr(inputs.shape).encode())
+    for first in range(0, len(inputs), _BLOCK):
+        digest.update(block_bytes(inputs, first, first + _BLOCK))
+    return digest.hexdigest()[:12]
 
 
 def _open(path: Path, stack: ExitStack) -> int:

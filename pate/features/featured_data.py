@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -19,10 +20,11 @@ from pate.features.extracted_form import FILE, ExtractedForm
 from pate.features.extractor import Extractor
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
-from pate.files.atomic import make_folder, remove_partials
+from pate.files.atomic import make_folder, remove_partials, write_text
 from pate.files.lock import locked
 from pate.validation import InvalidValue
 
+_DIGEST = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
 
 
@@ -67,7 +69,7 @@ class FeaturedData:
         pictures = PublicPictures(dataset, self.features.most_pictures)
         self.features.check(pictures.shape)
         folder = self.cache.expanduser() / self._name(pictures)
-        if self.check is not None and not (folder / FILE).exists():
+        if self.check is not None and not _is_whole(folder):
             self.check(_blank(dataset))
         self._make(folder)
         extractor, cache = self._extractor(folder, pictures, stage), FeatureCache(folder)
@@ -98,12 +100,23 @@ class FeaturedData:
 
     def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> Extractor:
         """The one that was kept, or else fitted and kept; a process that wants the same waits."""
-        path = folder / FILE
-        with nullcontext() if path.exists() else locked(folder / "lock", wait=True):
-            if not path.exists():
-                remove_partials(folder, (re.escape(FILE),))
-                self.features.fit(pictures, stage).save(path)
-            return Extractor.load(path, remedy=_REMEDY)
+        with nullcontext() if _is_whole(folder) else locked(folder / "lock"):
+            if not _is_whole(folder):
+                remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
+                extractor = self.features.fit(pictures, stage)
+                extractor.save(folder / FILE)
+                write_text(folder / _DIGEST, extractor.digest() + "\n")
+            return Extractor.load(folder / FILE, remedy=_REMEDY)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether an extractor is there, and is what was written."""
+    try:
+        with (folder / FILE).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        return (folder / _DIGEST).read_text(encoding="utf-8").strip() == found
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _blank(dataset: Dataset) -> Dataset:

@@ -12,6 +12,8 @@ from pate.features.extractor import Extractor
 from pate.features.public_pictures import PublicPictures
 from pate.files.fingerprint import full_text
 
+_VERSION = 1  # of what recipes do with their settings; in the name of what is kept
+
 
 class Features(ABC):
     """A representation of pictures, chosen by `features=`.
@@ -43,7 +45,7 @@ class Features(ABC):
     def _said(self) -> str:
         settings: Any = self
         kept = {item.name: getattr(self, item.name) for item in fields(settings) if item.name != "cache"}
-        return full_text([type(self).__qualname__, kept])
+        return full_text([_VERSION, type(self).__qualname__, kept])
 
 
 @dataclass(frozen=True)

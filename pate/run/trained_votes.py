@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 from pate.teachers import Teacher, cast_votes
 from pate.validation import require
 from pate.votes import VoteStore
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.pool_answers import PoolAnswers, beyond_own
+from pate.votes.public_pca import SHARE_OF_SEVERAL, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
+
+_MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
+_ASKED = 2048  # of these, asked
 
 
 class TrainedVotes(VoteSource):
@@ -51,6 +57,49 @@ class TrainedVotes(VoteSource):
                 yield block
                 advance(first + len(block))
         rmtree(folder, ignore_errors=True)
+
+    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+        """See `VoteSource.in_rounds`: of rows of numbers; a student of images is more than linear."""
+        if not self.teacher.votes_in_rounds or len(self.ensemble.dataset.public.inputs.shape) != 2:
+            return None
+        count = affordable_directions(
+            noise_multiplier=noise_multiplier,
+            num_teachers=self.num_teachers,
+            num_records=self.ensemble.num_groups,
+            num_labels=self.num_labels,
+            noise_share=SHARE_OF_SEVERAL,
+        )
+        found: MomentVotes = self.remembered(("moments", count), lambda: self._moments(count))
+        return found
+
+    def _moments(self, count: int) -> MomentVotes:
+        private, public = self.ensemble.dataset.private, self.ensemble.dataset.public.inputs
+        directions = PublicPCA.of(np.asarray(public), count)
+        return MomentVotes(
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=self.ensemble.partition.teacher_of,
+            num_teachers=self.num_teachers,
+            directions=directions,
+            public_inputs=public[: max(_MOST_PUBLIC, self.num_queries)],
+            records_per_teacher=self.records_per_teacher,
+            ask=lambda: self._answers(directions, public[:_ASKED]),
+        )
+
+    def _answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
+        """What every teacher says of these rows and of its own records; each is asked of its own by itself."""
+        store, private = self.ensemble.train(self.teacher), self.ensemble.dataset.private
+        asked = directions.with_constant(rows).astype(np.float32)
+        beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
+        with self.ensemble.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
+            for first, block in cast_votes(self.teacher, store, self.num_teachers, rows):
+                for teacher, of_pool in enumerate(block, start=first):
+                    own = private.take(self.ensemble.partition.indices(teacher))
+                    said = self.teacher.predict_many([store.load(teacher)], own.inputs)[0]
+                    features = directions.with_constant(own.inputs).astype(np.float32)
+                    beyond[teacher] = beyond_own(features, said, own.labels, asked, of_pool)
+                advance(first + len(block))
+        return PoolAnswers(beyond, asked)
 
     def label_shares(self) -> Array:
         """See `VoteSource.label_shares`."""

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue, require
 from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.moment_votes import MomentVotes
-from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.public_pca import SHARE_OF_SEVERAL, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
 _MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
-_SHARE_OF_ONE, _SHARE_OF_SEVERAL = 0.25, 0.125  # of noise in rounds: teachers of one record, of more
+_SHARE_OF_ONE = 0.25  # of the labels' variance is noise
 
 
 class KernelVotes(VoteSource):
@@ -85,7 +85,7 @@ class KernelVotes(VoteSource):
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
         """See `VoteSource.in_rounds`."""
-        share = _SHARE_OF_ONE if self.records_per_teacher == 1 else _SHARE_OF_SEVERAL
+        share = _SHARE_OF_ONE if self.records_per_teacher == 1 else SHARE_OF_SEVERAL
         directions = self._directions(noise_multiplier, share)
         found: MomentVotes = self.remembered(
             ("moments", directions.projection.shape[1]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class SklearnTeacher(Teacher):
     Raises:
         InvalidValue: no estimator, or a threshold outside its range.
     """
+
+    votes_in_rounds: ClassVar[bool] = False  # as in PATEClassifier, and inputs may be missing
 
     estimator: Any = field(metadata={"public": True, "kind": "estimator"})
     threshold: float = 0.5

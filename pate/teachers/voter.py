@@ -17,9 +17,11 @@ class Voter(ABC):
     Attributes:
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
             few records teach them little.
+        votes_in_rounds: whether they may vote in rounds, of the class; else they cast one matrix of votes.
     """
 
     is_trained: ClassVar[bool] = True
+    votes_in_rounds: ClassVar[bool] = True
 
     @property
     def minds_scale(self) -> bool:

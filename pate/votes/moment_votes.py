@@ -1,10 +1,10 @@
-"""What kernel teachers say against a public student: features times what it does not know of their labels."""
+"""What teachers say against a public student: features times what it does not know of their labels."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
+from pate.votes.pool_answers import TRUST, PoolAnswers
 from pate.votes.public_pca import PublicPCA
 
 Array = NDArray[np.float64]
@@ -25,7 +26,9 @@ class MomentVotes:
     """Votes of teachers that hold a few records each, in rounds. Nothing of them is priced.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
-    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers.
+    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. Of teachers that
+    were trained, the half of p gives way to what the teacher says itself, of its records and of the pool
+    (`PoolAnswers`).
 
     Args:
         inputs: float32 `[n, …]`, private; read a few thousand rows at a time.
@@ -35,6 +38,7 @@ class MomentVotes:
         directions: of the public pool.
         public_inputs: float32 `[m, …]`, what stands for the pool.
         records_per_teacher: about, public.
+        ask: gives what trained teachers say, called once; None for kernel teachers.
 
     Attributes:
         public: float32 `[m, D]`, features of the pool, of length sqrt(D).
@@ -53,14 +57,15 @@ class MomentVotes:
         directions: PublicPCA,
         public_inputs: NDArray[np.float32],
         records_per_teacher: float,
+        ask: Callable[[], PoolAnswers] | None = None,
     ) -> None:
         self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
         self.num_labels = labels.shape[1]
         self.public, self.variances = directions.with_constant(public_inputs).astype(np.float32), directions.variances
-        self._inputs, self._directions, self._teacher_of = inputs, directions, teacher_of
+        self._inputs, self._directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
         sizes = np.bincount(teacher_of, minlength=num_teachers)
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
-        self._num_single = int((sizes == 1).sum())
+        self._num_single = int((sizes == 1).sum()) if ask is None else 0
         self._order, self._labels = order, labels[order]
         several = teacher_of[order[self._num_single :]]
         self._bounds = self._num_single + np.append(np.flatnonzero(np.diff(several, prepend=-1)), len(several))
@@ -75,6 +80,8 @@ class MomentVotes:
         named = hashlib.sha256(salt.encode())
         named.update(np.packbits(self._labels).data)
         named.update(np.ascontiguousarray(self._teacher_of).data)
+        if self._answers is not None:
+            named.update(np.ascontiguousarray(self._answers.beyond).data)
         return named.hexdigest()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
@@ -93,9 +100,18 @@ class MomentVotes:
         for start in range(0, len(self._bounds) - 1, _TEACHERS):
             bounds = self._bounds[start : start + _TEACHERS + 1]
             rows = slice(int(bounds[0]), int(bounds[-1]))
-            means = _means(self._features[rows], self._residuals(rows, on_grid) * label_scale, bounds - bounds[0])
+            residuals = self._residuals(rows, on_grid)
+            if (answers := self._answers) is not None:
+                residuals = (1 - TRUST) * residuals + TRUST * self._labels[rows]
+            means = _means(self._features[rows], residuals * label_scale, bounds - bounds[0])
+            if answers is not None:
+                means += answers.votes(self._teacher_of[self._order[bounds[:-1]]], weights) * label_scale
             total += clipped.of_several(means)
         return total
+
+    @cached_property
+    def _answers(self) -> PoolAnswers | None:
+        return None if self._ask is None else self._ask()
 
     def _residuals(self, rows: slice, on_grid: NDArray[np.float32]) -> Array:
         """Labels minus the student's probabilities; numpy's tanh takes a fifth of the time of a logistic function."""

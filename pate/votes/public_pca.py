@@ -16,6 +16,9 @@ _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
 _RIDGE = 0.3  # of the mean variance
 
+SHARE_OF_SEVERAL = 0.125
+"""The noise in the directions of rounds, of the labels' variance, where teachers have several records."""
+
 
 @dataclass(frozen=True, eq=False)
 class PublicPCA:

@@ -16,12 +16,19 @@ from pate.comparison import Method
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
 from pate.config.location import members
 from pate.config.schema import GROUPS
+from pate.features import Features
 from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
 from pate.teachers import Engine, KernelTeacher, Teacher
 from pate.validation import InvalidValue
 
-BASES = {"teacher": (Teacher, KernelTeacher), "engine": Engine, "accountant": Accountant, "student": Student}
+BASES = {
+    "teacher": (Teacher, KernelTeacher),
+    "engine": Engine,
+    "accountant": Accountant,
+    "student": Student,
+    "features": Features,
+}
 NEEDS = {"data=celeba": ["data.root=somewhere"], "data=icons": ["data.root=somewhere"], "teacher=sklearn": []}
 
 

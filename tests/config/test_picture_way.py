@@ -1,4 +1,4 @@
-"""Data sets of faces choose public features where no teacher is named, and say so."""
+"""Data sets of pictures choose public features where no teacher is named, and say so."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ WAY = ("features=patches", "teacher=kernel", "aggregator=centered_votes", "accou
         (["data=celeba", "aggregator=gaussian_votes"], "train", WAY[:1]),
         (["data=celeba", "teacher.num_teachers=30"], "train", WAY[:1]),
         (["data=celeba"], "compare", WAY[:1]),
+        (["data=icons"], "train", WAY),
         (["data=celeba", "teacher=cnn"], "train", ()),
         (["data=celeba", "teacher=cnn"], "compare", ()),
         (["data=celeba", "features=none"], "train", ()),
@@ -37,6 +38,7 @@ def test_what_a_command_line_leaves_open(words: list[str], command: str, chosen:
     assert picture_way(words, command) == chosen
 
 
+@pytest.mark.slow
 def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path) -> None:
     small = ["data.num_private=600", "data.num_public=80", "data.num_test=40", "data.image_size=10", "seed=0"]
     small += ["features.num_filters=16", "features.num_patches=2000"]

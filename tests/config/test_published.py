@@ -248,3 +248,17 @@ def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
     assert "mercy hospital" not in card and str(NUMBER) not in card
     parameters = json.loads((tmp_path / "report.json").read_text())["privacy"].get("parameters", {})
     assert "note" not in parameters
+
+
+def test_of_features_there_is_the_recipe_and_no_file() -> None:
+    features = {
+        "_target_": "pate.features.Backbone",
+        "model": "resnet18",
+        "weights": "/mnt/ward/w.pth",
+        "cache": "ward",
+    }
+    settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features | {"seed": NUMBER}}
+    text = public_settings(settings, GaussianVotes(noise_std=3.0))
+    assert OmegaConf.create(text).features == {"_target_": "pate.features.Backbone", "model": "resnet18"}
+    assert "ward" not in text
+    assert str(NUMBER) not in text

@@ -15,7 +15,7 @@ from pate.pipeline import train
 from pate.report import Report
 from pate.run.plan import Plan
 from pate.student import LinearStudent, LowRankStudent, StudentModel
-from pate.teachers import KernelTeacher
+from pate.teachers import KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MomentVotes
@@ -132,6 +132,38 @@ def student_f1(plan: Plan, folder: Path) -> float:
     test = small_dataset().test
     predicted = StudentModel.load(folder / "release" / "student").predict(test.inputs)
     return float(2 * (predicted & test.labels).sum() / (predicted.sum() + test.labels.sum()))
+
+
+def test_trained_teachers_in_rounds_know_more_and_go_on_where_they_were_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the price of one matrix of votes; a run killed after one of two rounds ends with the same bytes."""
+    total, asked = MomentVotes.total, []
+
+    def plan(rounds: int) -> Plan:
+        aggregator, teacher = CenteredVotes(noise_multiplier=1.0, rounds=rounds), LinearTeacher(device="cpu")
+        return centered_plan(teacher=teacher, num_teachers=60, aggregator=aggregator, target_epsilon=8.0)
+
+    one = train(plan(1), tmp_path / "one", SilentMonitor())
+    two = train(plan(2), tmp_path / "two", SilentMonitor())
+    assert charges(tmp_path / "one")[-1]["epsilon"] == charges(tmp_path / "two")[-1]["epsilon"]
+    assert two.student.mean_average_precision > one.student.mean_average_precision + 0.02
+    assert two.teachers.mean_accuracy is not None
+
+    def stopping(self: MomentVotes, *arguments: Any) -> Any:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(0)
+        return total(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(MomentVotes, "total", stopping)
+        train(plan(2), tmp_path / "killed", SilentMonitor())
+    assert len(list((tmp_path / "killed" / "rounds").iterdir())) == 1
+    train(plan(2), tmp_path / "killed", SilentMonitor())
+    for name in ("release/release.npz", "release/student/student.safetensors"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert charges(tmp_path / "killed") == charges(tmp_path / "two")
 
 
 def test_few_kernel_teachers_and_trained_ones(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_help_shows_examples_and_choices(module: str) -> None:
     done = call(module, "--help")
     assert done.returncode == 0
     assert "Examples" in done.stdout
-    assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: every", done.stdout, re.MULTILINE)
+    assert re.search(r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each", done.stdout, re.MULTILINE)
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert "schema" not in done.stdout
 

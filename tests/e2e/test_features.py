@@ -24,6 +24,8 @@ from tests.e2e.commands import call
 from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, Given, dataset, drawn
 
+pytestmark = pytest.mark.slow
+
 
 def plan(cache: Path) -> Plan:
     return small_plan(
@@ -149,6 +151,15 @@ def test_a_comparison_gives_features_to_methods(tmp_path: Path) -> None:
     with (tmp_path / "comparison" / "comparison.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["epsilon"]]
     assert {row["aggregator"] for row in rows} == {"centered_votes", "dp_gd"}
+
+
+def test_a_comparison_of_too_many_queries_makes_no_features(tmp_path: Path) -> None:
+    data = ["data=synth_faces", "data.num_private=90", "data.num_public=50", "data.num_test=40", "data.image_size=12"]
+    words = ["aggregators=[centered_votes]", "num_queries=51", f"output_dir={tmp_path / 'comparison'}"]
+    ended = call("compare", *data, "features=patches", *words)
+    assert ended.returncode == 2
+    assert "num_queries=51: expected at most 50, the public pool" in ended.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from pate.verification import PriceRefuted, verify_densities, verify_samples
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.moment_votes import MomentVotes
+from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 
 Array = NDArray[np.float64]
@@ -27,15 +28,21 @@ ADJACENCIES = tuple(Adjacency)
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 
 
-def votes_of(inputs: Any, labels: Any, teacher_of: Any, num_teachers: int, directions: int = 3) -> MomentVotes:
+def votes_of(
+    inputs: Any, labels: Any, teacher_of: Any, num_teachers: int, directions: int = 3, said: Any = None
+) -> MomentVotes:
+    """Of kernel teachers, or of trained ones that say `said`, `[N, D, L]`, beyond what they say of their records."""
+    pool = PublicPCA.of(POOL, directions)
+    asked = pool.with_constant(POOL).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(teacher_of, dtype=np.int64),
         num_teachers=num_teachers,
-        directions=PublicPCA.of(POOL, directions),
+        directions=pool,
         public_inputs=POOL,
         records_per_teacher=1.0,
+        ask=None if said is None else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
     )
 
 
@@ -64,22 +71,39 @@ def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip:
     assert 0.9 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
 
 
-def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds() -> None:
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adjacency) -> None:
+    """Of one and of several records, with answers of any size; the control: 10% less does not hold."""
+    rng, sums = np.random.default_rng(4), ClippedMoments(0.6, 1, adjacency)
+    weights, parts = rng.normal(size=(4, 2)), []
+    for size, far in product((1, 3), (0.0, 1e-3, 1.0, 1e9)):
+        for labels in product((False, True), repeat=2):
+            said = rng.normal(size=(4, 2)) * far
+            for sign in (1, -1):
+                alone = votes_of(rng.normal(size=(size, 3)), [labels] * size, [0] * size, 1, said=[sign * said])
+                parts.append(alone.total(weights * 9, np.array([120.0, 16.0]), sums).ravel())
+    moved = furthest(np.array(parts, dtype=np.float64), adjacency)
+    assert 0.9 * sums.l2_sensitivity < moved <= sums.l2_sensitivity
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: bool) -> None:
     """The sum is that of what each says alone, so that one change is one teacher's."""
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs, labels = rng.normal(size=(9, 3)), rng.random((9, 2)) < 0.5
     weights, sums = rng.normal(size=(4, 2)), ClippedMoments(0.3, 6)
-    together = votes_of(inputs, labels, teacher_of, 6).total(weights, np.ones(2), sums)
-    alone = [
-        votes_of(inputs[teacher_of == t], labels[teacher_of == t], [0] * int((teacher_of == t).sum()), 1).total(
-            weights, np.ones(2), sums
-        )
-        for t in range(6)
-    ]
+    said = rng.normal(size=(6, 4, 2)) if trained else None
+    together = votes_of(inputs, labels, teacher_of, 6, said=said).total(weights, np.ones(2), sums)
+    alone = []
+    for t in range(6):
+        own = teacher_of == t
+        its = None if said is None else said[t : t + 1]
+        votes = votes_of(inputs[own], labels[own], [0] * int(own.sum()), 1, said=its)
+        alone.append(votes.total(weights, np.ones(2), sums))
     np.testing.assert_array_equal(together, np.sum(alone, axis=0))
     shuffled = rng.permutation(9)
-    again = votes_of(inputs[shuffled], labels[shuffled], teacher_of[shuffled], 6)
+    again = votes_of(inputs[shuffled], labels[shuffled], teacher_of[shuffled], 6, said=said)
     np.testing.assert_array_equal(again.total(weights, np.ones(2), sums), together)
 
 

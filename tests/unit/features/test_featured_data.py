@@ -88,31 +88,54 @@ def test_after_a_kill_only_the_rest_is_made_and_the_bytes_are_those_of_one_go(tm
     with pytest.raises(Killed):
         load(tmp_path / "killed", kill_at=3 * BLOCK)
     (folder,) = (tmp_path / "killed").iterdir()
-    stamps = np.fromfile(folder / "private.stamps", np.int64)
+    (path,) = folder.glob("private-*.stamps")
+    stamps = np.fromfile(path, np.int64)
     assert 3 <= (stamps != 0).sum() < len(stamps)
     _, stages = load(tmp_path / "killed")
     assert stages[0] == "features of the private pictures"
     assert bytes_of(tmp_path / "killed") == bytes_of(tmp_path / "whole")
 
 
-def test_other_pictures_in_a_block_are_extracted_anew_and_the_extractor_stays(tmp_path: Path) -> None:
-    load(tmp_path)
+def test_other_pictures_have_a_file_of_their_own_and_the_extractor_stays(tmp_path: Path) -> None:
+    """Whoever reads the first ones meanwhile reads the same numbers on."""
+    first, _ = load(tmp_path / "kept")
+    before = first.digest()
     changed = dataset()
     changed.private.inputs.levels[40] //= 2  # type: ignore[attr-defined]
-    data, stages = load(tmp_path, changed)
+    second, stages = load(tmp_path / "kept", changed)
     load(tmp_path / "fresh", changed)
     assert stages == ["features of the private pictures"]
-    (kept,) = (path for path in tmp_path.iterdir() if path.name != "fresh")
-    assert bytes_of(kept) == bytes_of(tmp_path / "fresh")
-    assert len(data.private) == SIZES["private"]
+    assert bytes_of(tmp_path / "fresh").items() <= bytes_of(tmp_path / "kept").items()
+    assert first.digest() == before != second.digest()
 
 
 def test_a_file_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
     load(tmp_path)
     before = bytes_of(tmp_path)
-    (path,) = tmp_path.rglob("private.f32")
+    (path,) = tmp_path.rglob("private-*.f32")
     os.truncate(path, 100)
     load(tmp_path)
+    assert bytes_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("private-*.f32", ["features of the private pictures"]),
+        ("private-*.stamps", ["features of the private pictures"]),
+        ("extractor.safetensors", ["learning filters from public pictures", "projecting public pictures"]),
+        ("extractor.sha256", ["learning filters from public pictures", "projecting public pictures"]),
+    ],
+)
+def test_what_was_altered_is_made_anew(name: str, again: list[str], tmp_path: Path) -> None:
+    load(tmp_path)
+    before = bytes_of(tmp_path)
+    (path,) = tmp_path.rglob(name)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    _, stages = load(tmp_path)
+    assert stages == again
     assert bytes_of(tmp_path) == before
 
 

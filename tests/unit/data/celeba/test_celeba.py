@@ -251,3 +251,12 @@ def test_impossible_parameters_are_refused() -> None:
         CelebA(root="celeba", crop=-1)
     with pytest.raises(InvalidValue, match=r"^missing=warn: expected one of skip, error$"):
         CelebA(root="celeba", missing="warn")
+
+
+def test_a_model_is_told_how_photographs_become_inputs(copy: Path) -> None:
+    """The published model's users have photographs: they are brought to what the private ones were."""
+    dataset = CelebA(root=copy, image_size=8).load()
+    assert dataset.preprocessing is not None
+    (path,) = copy.rglob("000007.jpg")
+    np.testing.assert_array_equal(dataset.preprocessing.inputs([path])[0], np.asarray(dataset.test.inputs)[0])
+    assert CelebA(root=copy, image_size=8, crop=4).load().preprocessing is None

@@ -1,0 +1,49 @@
+"""The picture of docs/performance.md over versions: python scripts/draw_benchmarks.py OUT.svg.
+
+Reads the figures that `python -m benchmarks quick --json benchmarks/history/VERSION.json` wrote, and draws for each job
+its time over that of its floor: a row per job, a dot per version, the last version with its number.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+HISTORY = Path(__file__).parents[1] / "benchmarks" / "history"
+LAST, EARLIER = "#0072B2", "#b8c4c9"
+
+
+def main(output: str) -> None:
+    """Draws all versions that are there."""
+    files = sorted(HISTORY.glob("*.json"), key=lambda path: [int(part) for part in path.stem.split(".")])
+    versions = {path.stem: json.loads(path.read_text(encoding="utf-8"))["jobs"] for path in files}
+    draw(output, {name: {job["name"]: job["ratio"] for job in jobs} for name, jobs in versions.items()})
+
+
+def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
+    """A row per job of the last version."""
+    last = list(ratios)[-1]
+    jobs = sorted(ratios[last], key=ratios[last].__getitem__, reverse=True)
+    figure = Figure(figsize=(7.2, 0.28 * len(jobs) + 1.0), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    for version, found in ratios.items():
+        places = [(found[job], row) for row, job in enumerate(jobs) if job in found]
+        axes.plot(*zip(*places, strict=True), "o", color=LAST if version == last else EARLIER, markersize=5)
+    for row, job in enumerate(jobs):
+        text = f"{ratios[last][job]:.1f}"
+        axes.annotate(text, (ratios[last][job], row), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.axvline(1, color="#4d5a61", linewidth=1)
+    axes.set(xscale="log", xlim=(0.8, 400), xlabel=f"time over the time of the floor, version {last} in blue")
+    axes.set_xticks([1, 10, 100], ["1", "10", "100"])
+    axes.set_yticks(range(len(jobs)), jobs, fontsize=8)
+    axes.minorticks_off()
+    axes.spines[["top", "right"]].set_visible(False)
+    FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
