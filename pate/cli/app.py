@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ DISTRIBUTION = "pate-multilabel"
 USER_MISTAKE = 2
 _TRAINING = ("train", "compare")
 _FAILED = 1
+_WITH_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
 
 
@@ -59,6 +61,7 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
         command = Path(sys.argv[0]).stem
         print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
+    sys.argv[1:] = _options_first(sys.argv[1:])
     with owners_umask():
         try:
             with ended_by_signals():
@@ -108,6 +111,18 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         if (failure := _of_launcher(str(error))) is None:
             raise
         _stop(failure, _FAILED)
+
+
+def _options_first(words: list[str]) -> list[str]:
+    """The same command line, its options before its settings: argparse takes no settings on both sides of an option."""
+    options: list[str] = []
+    settings: list[str] = []
+    left = iter(words)
+    for word in left:
+        (options if word.startswith("-") else settings).append(word)
+        if word in _WITH_VALUE:
+            options.extend(islice(left, 1))
+    return [*options, *settings]
 
 
 @contextmanager

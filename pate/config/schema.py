@@ -64,9 +64,9 @@ class TrainConfig(SharedConfig):
     ledger: str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
+    logger: str = "tensorboard"
     seed: int | None = None
     output_dir: str | None = None
-    logger: str = "tensorboard"
 
 
 @dataclass

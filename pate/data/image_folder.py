@@ -18,7 +18,7 @@ from pate.data.table.cells import as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.rows import labels_of
 from pate.data.table.schema import require_columns
-from pate.validation import InvalidValue, require, require_choice, require_count, require_text
+from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
 _SPLITS = ("private", "public", "test")
 _SHOWN = 100
@@ -86,6 +86,12 @@ class ImageFolder:
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
+        for role, named in (("file", self.file), ("split", self.split)):
+            if named not in file.names:
+                holds = "paths below data.root" if role == "file" else "private, public or test"
+                said = nearest(named, tuple(file.names))
+                rule = f"a column of data.table that holds {holds}, data.{role}=NAME{said}"
+                raise InvalidValue(f"data.{role}={named}: expected {rule}")
         require_columns("data.table", file.names, columns)
         table = file.read(list(dict.fromkeys(columns)))
         require(table.num_rows > 0, "data.table", file.path, "at least one row")

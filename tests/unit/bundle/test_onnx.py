@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pate
 from pate.bundle import Bundle, ModelForm
 from pate.data import ImageForm
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
 from pate.validation import InvalidValue
+from tests.e2e.commands import call
 from tests.unit.bundle.test_bundle import listed
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -111,3 +114,33 @@ def test_the_test_would_notice_other_probabilities(tmp_path: Path) -> None:
     bundle = Bundle.load(bundle_in(tmp_path / "release", model))
     bundle.to_onnx(tmp_path / "model.onnx")
     assert np.abs(said_by(tmp_path / "model.onnx", inputs) - bundle.predict_proba(inputs + 1e-2)).max() > 1e-5
+
+
+def test_every_student_that_ships_has_a_graph() -> None:
+    """The configuration's members, beside variants of them."""
+    shipped = {path.stem for path in (Path(__file__).parents[3] / "conf" / "student").glob("*.yaml")}
+    assert shipped <= set(students())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["linear", "logistic", "low_rank", "mlp", "cnn", "resnet50"])
+def test_a_bundle_predicts_the_same_by_all_its_doors(tmp_path: Path, name: str) -> None:
+    """The model as it was trained, `pate.load`, `pate-predict` and the ONNX graph."""
+    if name == "resnet50" and find_spec("torchvision") is None:
+        pytest.skip("torchvision is optional")
+    model, inputs = trained(name)
+    asked = inputs[:7]
+    folder = bundle_in(tmp_path / "release", model)
+    bundle = pate.load(folder)
+    assert np.array_equal(bundle.predict_proba(asked), model.predict_proba(asked))
+    assert np.array_equal(bundle.predict(asked), model.predict(asked))
+    np.save(tmp_path / "new.npy", asked)
+    words = [f"release={folder}", f"data={tmp_path / 'new.npy'}", f"output={tmp_path / 'said.csv'}"]
+    ended = call("predict", *words)
+    assert ended.returncode == 0, ended.stderr
+    rows = list(csv.DictReader((tmp_path / "said.csv").read_text().splitlines()))
+    said = np.array([[float(row[f"{label}_probability"]) for label in LABELS] for row in rows])
+    assert np.allclose(said, bundle.predict_proba(asked), atol=1e-5)
+    assert [[row[label] == "1" for label in LABELS] for row in rows] == bundle.predict(asked).tolist()
+    bundle.to_onnx(tmp_path / "model.onnx")
+    assert np.abs(said_by(tmp_path / "model.onnx", asked) - said).max() < 2e-5

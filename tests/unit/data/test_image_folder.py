@@ -106,3 +106,14 @@ def test_a_picture_that_cannot_be_read_is_one_line(folder: Path) -> None:
         ImageForm().inputs([folder / "labels.csv"])
     with pytest.raises(InvalidValue, match=r"^data\[0\]=int: expected the file of a picture, or a PIL image$"):
         ImageForm().inputs([3])
+
+
+def test_a_column_under_another_name_is_said_with_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("picture,red\na.png,1\n")
+    settings = {"root": str(tmp_path), "table": str(tmp_path / "labels.csv"), "labels": ["red"]}
+    line = r"^data\.file=file: expected a column of data\.table that holds paths below data\.root, data\.file=NAME"
+    with pytest.raises(InvalidValue, match=line):
+        ImageFolder(**settings).load()
+    line = r"^data\.split=split: expected a column of data\.table that holds private, public or test, data\.split=NAME"
+    with pytest.raises(InvalidValue, match=line):
+        ImageFolder(**settings, file="picture").load()
