@@ -193,3 +193,12 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypa
     verify_samples(two_rounds, event=rounds.event, rng=np.random.default_rng(0), **settings).require()
     one = GaussianEvent(0.5 * math.sqrt(2))
     assert verify_samples(two_rounds, event=one, rng=np.random.default_rng(0), **settings).refuted
+
+
+def test_a_student_that_is_sure_of_everything_leaves_a_clip() -> None:
+    """Labels that a line tells apart, and hardly any noise."""
+    inputs = np.random.default_rng(4).normal(size=(400, 3))
+    votes = votes_of(inputs, inputs[:, :2] > 0, np.arange(400), 400)
+    sure = VoteRounds(noise_multiplier=1e-4, num_rounds=30)
+    weights = sure.release(votes, np.array([0.5, 0.5]), ReleaseContext(np.random.default_rng(5)))
+    assert np.isfinite(weights).all()

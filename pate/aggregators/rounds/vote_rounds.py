@@ -22,6 +22,8 @@ from pate.votes.moment_votes import MomentVotes
 
 Array = NDArray[np.float64]
 
+_LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
+
 Gather = Callable[[], NDArray[np.int64]]
 Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
 """Of a round's number, its sum and how that is clipped: the sum with its noise, and the std of that, in steps."""
@@ -116,6 +118,7 @@ class VoteRounds:
         variance = prevalence * (1 - prevalence)
         scale = (variance / variance.mean()) ** -0.25
         left = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
+        left = np.maximum(left, _LEAST_LEFT * variance)  # of a student that is sure of everything
         likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
         return ClippedMoments(self.clip_factor * likely, votes.num_teachers, self.adjacency), scale
 
