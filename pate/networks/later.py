@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
 class Later:
-    """Stands for a module; what is read from it is kept, so that the next reading costs nothing."""
+    """Stands for a module, which is imported at the first name that is read from it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
+    @cached_property
+    def _module(self) -> ModuleType:
+        return import_module(self._name)
+
     def __getattr__(self, name: str) -> Any:
-        """Loads the module at the first name, and gives what it holds."""
+        """What the module holds under that name."""
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(import_module(self._name), name)
-        setattr(self, name, found)
-        return found
+        return getattr(self._module, name)
 
 
 torch: Any = Later("torch")

@@ -26,7 +26,7 @@ from pate.aggregators import Aggregator
 from pate.config.build import build, class_of
 from pate.config.classes import located
 from pate.config.kinds import kind_of_group, kind_of_parameter
-from pate.data import Arrays, CelebA, DigitsGrid, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
+from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
@@ -230,7 +230,19 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
 def test_a_data_set_is_one_that_loads_itself() -> None:
     kind = kind_of_group("data")
     found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
-    assert found == {Arrays, CelebA, DigitsGrid, FeaturedData, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast}
+    assert found == {
+        Arrays,
+        CelebA,
+        DigitsGrid,
+        FeaturedData,
+        HuggingFace,
+        Icons,
+        ImageFolder,
+        SynthFaces,
+        Table,
+        WordNet40,
+        Yeast,
+    }
 
 
 # What stands within what

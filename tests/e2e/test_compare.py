@@ -52,4 +52,4 @@ def test_help_shows_examples_and_names() -> None:
     assert done.returncode == 0
     assert "Examples" in done.stdout
     assert "stable_top_k_table" in done.stdout
-    assert "keep its folder inside" in done.stdout
+    assert "do not publish its folder" in done.stdout

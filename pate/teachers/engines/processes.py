@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -88,7 +89,18 @@ class ProcessesEngine(Engine):
             while running:
                 collect()
         finally:
-            executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
+            with _quiet_threads():
+                executor.shutdown(wait=True, kill_workers=bool(running))  # where some are left, it failed
+
+
+@contextmanager
+def _quiet_threads() -> Iterator[None]:
+    """The executor's thread may look for a task that was just dropped with the others, and would print a traceback."""
+    before, threading.excepthook = threading.excepthook, lambda _: None
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 @contextmanager

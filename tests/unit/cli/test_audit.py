@@ -36,14 +36,14 @@ def test_prices_and_claims_of_a_vote_file(run: Callable[..., str]) -> None:
     answer = json.loads(run(VOTES, *arguments, "format=json"))
     found = {each["aggregator"]: each for each in answer["findings"]}
     assert next(iter(found)) == answer["aggregator"] == "clipped_votes"
-    assert set(found) == {"clipped_votes", "gaussian_votes", "confident_votes", "powerset_gnmax", "stable_top_k"}
+    assert set(found) == {"clipped_votes", "gaussian_votes", "powerset_gnmax"}  # of what was given
     assert answer["epsilon"] == found["clipped_votes"]["epsilon"]["replace_one"]
     removed = json.loads(run(VOTES, *arguments, "format=json", "adjacency=add_remove"))
     assert removed["epsilon"] == found["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
     page = run(VOTES, *arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
-    assert "for noise_std=10.0, vote_clip=2" in page
-    assert "nothing was said: screening_std=50, threshold_share=0.6" in page
+    assert "(given)" in page and "(assumed)" not in page
+    assert "priced once these are given: screening_std=, threshold_share=" in page
     assert answer["assumed"] == {"screening_std": 50.0, "threshold_share": 0.6}
     assert page.index("clipped_votes") < page.index("gaussian_votes")
 
@@ -78,5 +78,5 @@ def test_mistakes_are_said_in_one_line(run: Callable[..., str], override: str, m
 
 
 def test_a_file_must_be_named(run: Callable[..., str]) -> None:
-    with pytest.raises(InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy or \.npz file"):
+    with pytest.raises(InvalidValue, match=r"votes=\?\?\?: expected the path of an \.npy, \.npz or \.csv file"):
         audit(compose("audit", overrides=[]))
