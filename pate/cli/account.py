@@ -110,7 +110,7 @@ def _accountant(name: str, allowed: list[str]) -> Accountant:
     """One of them, as `accountant=NAME` would make it."""
     ours = file_of("accountant", name, (CONFIG_FOLDER,))  # a file of one's own may need composing
     node = OmegaConf.load(ours) if ours is not None else compose("account", [f"accountant={name}"]).accountant
-    made: Accountant = build(node, "accountant", allowed_targets=allowed)  # type: ignore[arg-type]
+    made: Accountant = build(node, "accountant", allowed_targets=allowed)  # type: ignore[arg-type]  # a file of ours is a mapping
     return made
 
 

@@ -71,8 +71,10 @@ class Extractor(ABC):
         require(found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for")
         features = np.empty((len(images), self.num_features), np.float32)
         for first in range(0, len(images), self.batch_size):
-            rows = slice(first, first + self.batch_size)
-            features[rows] = self.features(np.asarray(images[rows], np.float32))
+            batch = np.zeros((self.batch_size, *wanted), np.float32)  # full: products of one shape treat pictures alike
+            shown = np.asarray(images[first : first + self.batch_size], np.float32)
+            batch[: len(shown)] = shown
+            features[first : first + len(shown)] = self.features(batch)[: len(shown)]
         return features
 
     def to_bytes(self) -> bytes:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.teachers import Teacher, cast_votes
 from pate.validation import require
 from pate.votes import VoteStore
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
 from pate.votes.public_pca import SHARE_OF_SEVERAL, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
@@ -21,8 +21,7 @@ from pate.votes.source import Array, Bits, VoteSource, mean_labels
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
 
-_MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
-_ASKED = 2048  # of these, asked
+_ASKED = 2048  # rows of the public pool that teachers are asked of
 
 
 class TrainedVotes(VoteSource):
@@ -81,7 +80,7 @@ class TrainedVotes(VoteSource):
             teacher_of=self.ensemble.partition.teacher_of,
             num_teachers=self.num_teachers,
             directions=directions,
-            public_inputs=public[: max(_MOST_PUBLIC, self.num_queries)],
+            public_inputs=public[: max(MOST_PUBLIC, self.num_queries)],
             records_per_teacher=self.records_per_teacher,
             ask=lambda: self._answers(directions, public[:_ASKED]),
         )

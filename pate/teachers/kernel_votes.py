@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
 from pate.votes.low_rank_votes import LowRankVotes
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
 from pate.votes.public_pca import SHARE_OF_SEVERAL, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
-_MOST_PUBLIC = 20_000  # rows of the pool that moments are matched on
 _SHARE_OF_ONE = 0.25  # of the labels' variance is noise
 
 
@@ -95,7 +94,7 @@ class KernelVotes(VoteSource):
                 teacher_of=self.teacher_of,
                 num_teachers=self.num_teachers,
                 directions=directions,
-                public_inputs=self.public_inputs[: max(_MOST_PUBLIC, self.num_queries)],
+                public_inputs=self.public_inputs[: max(MOST_PUBLIC, self.num_queries)],
                 records_per_teacher=self.records_per_teacher,
             ),
         )

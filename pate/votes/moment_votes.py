@@ -18,6 +18,9 @@ from pate.votes.public_pca import PublicPCA
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+MOST_PUBLIC = 20_000
+"""Rows of the public pool that moments are matched on; as many as are asked, where those are more."""
+
 _BLOCK = 512
 _TEACHERS = 256  # of several records, at once
 
