@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.data.stages import Stage
 from pate.features.features import Features
@@ -84,7 +82,7 @@ class Backbone(Features):
             {"fitted_on": "the public pool", "num_pictures": len(pictures), "pictures_sha256": pictures.digest()},
         )
         with one_thread(), stage("projecting public pictures", len(pictures)) as advance:
-            measured = stacked(_measured(network, pictures, advance), len(pictures))
+            measured = stacked(map(network.measured, pictures.batches(network.batch_size, advance)), len(pictures))
             projection = Projection.fit(measured, self.dimension, seed=self.seed)
         return BackboneExtractor(dict(network.arrays) | projection.arrays, network.settings, network.origin)
 
@@ -107,13 +105,3 @@ class Backbone(Features):
         return BackboneExtractor(
             arrays, settings, origin | {"model": self.model, "weights_sha256": weights_digest(path)}
         )
-
-
-def _measured(
-    network: BackboneExtractor, pictures: PublicPictures, advance: Callable[[int], None]
-) -> Iterator[NDArray[np.float32]]:
-    """What is projected, of all public pictures, a batch at a time."""
-    for first in range(0, len(pictures), network.batch_size):
-        rows = pictures.inputs[first : first + network.batch_size]
-        yield network.measured(np.asarray(rows, np.float32))
-        advance(first + len(rows))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.data.stages import Stage
 from pate.features.features import Features
@@ -100,16 +98,8 @@ class Patches(Features):
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
             with stage("projecting public pictures", len(pictures)) as advance:
-                measured = stacked(_pooled(PatchExtractor(arrays, settings, origin), pictures, advance), len(pictures))
+                unprojected = PatchExtractor(arrays, settings, origin)
+                batches = pictures.batches(unprojected.batch_size, advance)
+                measured = stacked(map(unprojected.pooled, batches), len(pictures))
                 projection = Projection.fit(measured, self.dimension, seed=self.seed)
         return PatchExtractor(arrays | projection.arrays, settings, origin)
-
-
-def _pooled(
-    extractor: PatchExtractor, pictures: PublicPictures, advance: Callable[[int], None]
-) -> Iterator[NDArray[np.float32]]:
-    """What is projected, of all public pictures, a batch at a time."""
-    for first in range(0, len(pictures), extractor.batch_size):
-        rows = pictures.inputs[first : first + extractor.batch_size]
-        yield extractor.pooled(np.asarray(rows, np.float32))
-        advance(first + len(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,13 @@ class PublicPictures:
         """All pictures in order, a few hundred at a time."""
         for first in range(0, len(self), _BLOCK):
             yield np.asarray(self.inputs[first : first + _BLOCK])
+
+    def batches(self, size: int, advance: Callable[[int], None]) -> Iterator[NDArray[np.float32]]:
+        """All pictures in order, `size` at a time; `advance` is told how many are done."""
+        for first in range(0, len(self), size):
+            rows = np.asarray(self.inputs[first : first + size], np.float32)
+            yield rows
+            advance(first + len(rows))
 
     def digest(self) -> str:
         """SHA-256 of the pictures in their order, in hexadecimal."""
