@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pate.bundle.bundle import Bundle
 from pate.bundle.form import SCHEMA, ModelForm
 from pate.bundle.model_card import model_card
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, replacing, write_text
+from pate.files.atomic import make_folder, remove_partials, replacing, write_text
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged, read_text
 from pate.run.progress import Monitor, NullMonitor
@@ -75,6 +76,7 @@ def train_on_release(
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
+    _clear(target)
     for name, digest in terms.sha256.items():
         if file_digest(source / name, rule="a file of a release", remedy=_REMEDY) != digest:
             raise damaged(source / name, "the file as it was released", "it is another", _REMEDY)
@@ -173,6 +175,13 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         made: Any = {"event": NoOpEvent(), "adjacency": adjacency, "num_directions": None}
         return CenteredRelease.load(path, **made), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)
+
+
+def _clear(folder: Path) -> None:
+    """Removes what a killed call half-wrote there."""
+    for name in (*_GIVEN, *_MADE, MANIFEST):
+        path = folder / name
+        remove_partials(path.parent, [re.escape(path.name)])
 
 
 def _copy(source: Path, output: Path) -> None:
