@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,5 +70,6 @@ app.run_app(None, "audit")
 
 
 def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False, env=buffered)
     assert (done.returncode, done.stderr) == (141, "")
