@@ -64,6 +64,7 @@ class Results:
         aggregator: as it was used.
         budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
+        won_by: the accountant whose figure one draw's price is, where the budget's asks others.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
         heading: what the run is called.
@@ -79,6 +80,7 @@ class Results:
     aggregator: Aggregator
     budget: Budget
     epsilon: float
+    won_by: str | None
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
@@ -155,6 +157,7 @@ class Results:
             adjacency=str(self.release.adjacency),
             unit=_UNITS[self.release.adjacency],
             accountant=self.budget.accountant().name,
+            won_by=self.won_by,
             mechanism=type(self.aggregator).__name__,
             num_queries=self.release.num_queries,
             paper_epsilon=self.aggregator.paper_epsilon(
