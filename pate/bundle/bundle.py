@@ -75,10 +75,10 @@ class Bundle:
 
         Args:
             data: for a model of tables a DataFrame, a pyarrow table, a mapping of columns or the name of a file, with
-                the columns that the public file had, in any order; others are not read. For a model of pictures a list of their files or of
-                PIL images, or an array of bytes `[n, channels, height, width]`; for a model of features of pictures the
-                same, it brings what makes them. For any an array of inputs as the model takes them, `[n, …]`:
-                `form.input_shape` and `feature_names` say which.
+                the columns that the public file had, in any order; others are not read. For a model of pictures a list
+                of their files or of PIL images, or an array of bytes `[n, channels, height, width]`; for a model of
+                features of pictures the same, it brings what makes them. For any an array of inputs as the model takes
+                them, `[n, …]`: `form.input_shape` and `feature_names` say which.
 
         Raises:
             InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite.
@@ -118,7 +118,7 @@ class Bundle:
                     f"an array of shape [n, {', '.join(map(str, self.form.input_shape))}]; this model knows no columns"
                 )
                 raise InvalidValue(f"data={type(data).__name__}: expected {rule}")
-        if isinstance(form, TableSchema) and getattr(data, "dtype", None) == object:
+        if isinstance(form, TableSchema) and getattr(getattr(data, "dtype", None), "kind", "") == "O":
             raise InvalidValue("data.dtype=object: expected a DataFrame with the columns of the public file")
         array = require_array("data", data)
         shape = "".join(f", {size}" for size in self.form.input_shape)
