@@ -194,6 +194,9 @@ def _heard(app: Callable[[], None]) -> None:
         if carrier.__cause__ is None:
             raise
         raise carrier.__cause__ from None
+    except SystemExit:  # Hydra's way out of --help
+        sys.stdout.flush()
+        raise
 
 
 def _of_launcher(text: str) -> str | None:
