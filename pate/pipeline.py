@@ -101,6 +101,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             aggregator=priced.aggregator,
             budget=plan.budget,
             epsilon=payment.epsilon,
+            won_by=priced.won_by,
             seed=plan.seed,
             student_curve=students.curves["student"],
             heading=plan.heading,

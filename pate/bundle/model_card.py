@@ -187,7 +187,8 @@ def _extracted(form: ExtractedForm) -> str:
 
 def _range(column: dict[str, Any]) -> str:
     if column["kind"] == "category":
-        return cell(", ".join(column["categories"][:10]) + (", …" if len(column["categories"]) > 10 else ""))
+        words = [f'"{word}"' if "," in word else word for word in column["categories"][:10]]
+        return cell(", ".join(words) + (", …" if len(column["categories"]) > 10 else ""))
     if column["kind"] == "date":
         return "dates such as 2025-01-31"
     return f"{column['min']:g} to {column['max']:g}"

@@ -186,6 +186,7 @@ class TableSchemaConfig:
         output: the file to write.
         labels: columns that are no features, like group, id, split and drop.
         encoding: of a CSV file.
+        decimal: point or comma, of a CSV file.
     """
 
     data: str = MISSING
@@ -196,6 +197,7 @@ class TableSchemaConfig:
     split: str | None = None
     drop: list[str] = field(default_factory=list)
     encoding: str = "utf-8"
+    decimal: str = "point"
 
 
 @dataclass
@@ -208,6 +210,7 @@ class PredictConfig:
         output: the file to write.
         id: a column that names the records; None for their numbers.
         encoding: of a CSV file.
+        decimal: point or comma, of a CSV file.
     """
 
     release: str = MISSING
@@ -215,6 +218,7 @@ class PredictConfig:
     output: str = MISSING
     id: str | None = None
     encoding: str = "utf-8"
+    decimal: str = "point"
 
 
 COMMANDS: dict[str, type] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
@@ -65,7 +65,7 @@ class Plan:
     target_delta: float
     target_epsilon: float | None = None
     max_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = RdpAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant
     all_records: bool | None = None
     allow_useless: bool = False
     redraw: bool = False

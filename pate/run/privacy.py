@@ -18,7 +18,14 @@ _UNITS = {
 
 
 def privacy_of(
-    release: Release, aggregator: Aggregator, budget: Budget, *, epsilon: float, num_teachers: int, seeded: bool
+    release: Release,
+    aggregator: Aggregator,
+    budget: Budget,
+    *,
+    epsilon: float,
+    num_teachers: int,
+    seeded: bool,
+    won_by: str | None = None,
 ) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published.
 
@@ -29,6 +36,7 @@ def privacy_of(
         epsilon: the total of the ledger.
         num_teachers: T.
         seeded: whether the noise came from a seed.
+        won_by: the accountant whose figure epsilon is, where the budget's asks others.
     """
     test = aggregator.stability_test(num_teachers=num_teachers)
     plain = (str, int, float, bool)
@@ -39,6 +47,7 @@ def privacy_of(
         adjacency=str(release.adjacency),
         unit=_UNITS[release.adjacency],
         accountant=budget.accountant().name,
+        won_by=won_by,
         mechanism=type(aggregator).__name__,
         num_queries=release.num_queries,
         paper_epsilon=aggregator.paper_epsilon(num_queries=release.num_queries, target_delta=budget.target_delta),

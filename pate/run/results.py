@@ -57,6 +57,7 @@ class Results:
         aggregator: as it was used.
         budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
+        won_by: the accountant whose figure one draw's price is, where the budget's asks others.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
         heading: what the run is called.
@@ -72,6 +73,7 @@ class Results:
     aggregator: Aggregator
     budget: Budget
     epsilon: float
+    won_by: str | None
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
@@ -138,6 +140,7 @@ class Results:
             epsilon=self.epsilon,
             num_teachers=self.num_teachers,
             seeded=self.seed is not None,
+            won_by=self.won_by,
         )
 
     def _release_summary(self) -> ReleaseSummary:

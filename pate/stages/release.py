@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -107,7 +107,7 @@ def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> Priced
     doubts = require_useful(
         aggregator, priced, budget, names=_NAMES, num_groups=cohort.num_groups, allow_useless=plan.allow_useless
     )
-    return PricedRelease(priced.aggregator, shape, priced.event, priced.epsilon, priced.solved_for, doubts)
+    return replace(priced, doubts=doubts)
 
 
 def release_votes(
@@ -207,6 +207,7 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
         epsilon=payment.epsilon,
         num_teachers=num_teachers,
         seeded=plan.seed is not None,
+        won_by=priced.won_by,
     )
     summary = summary_of(release)
     said: tuple[str, ...] = ()
