@@ -29,7 +29,7 @@ class DistributedVotes(PerQueryAggregator):
 
     Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). Secure
     aggregation shows the server their sum alone, and `release_of` makes labels of it. `aggregate` does all of it in one
-    place: for plans, and to compare. Answers every query.
+    place, with one draw of the same width: for plans, and to compare. Answers every query.
 
     Formal guarantees:
         * The price is that of all noisy counts, which the server sees: s**2 / (2 v) zCDP with s**2 = Q min(2 max_votes,
@@ -152,9 +152,7 @@ class DistributedVotes(PerQueryAggregator):
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: Integers, *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
-        noisy = votes * self.shares.steps
-        for _ in range(self.num_holders):
-            noisy = noisy + self.shares.share.sample(votes.shape, rng)
+        noisy = votes * self.shares.steps + self.shares.drawn_together(votes.shape, rng)
         return self._above(noisy, num_teachers), np.ones(len(votes), dtype=np.bool_)
 
     def _above(self, noisy: Integers, num_teachers: int) -> Bits:

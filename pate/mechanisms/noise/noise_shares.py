@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.mechanisms.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussian
 from pate.validation import require, require_count, require_positive
 
 _LEAST_SHARE = 8.0  # std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
@@ -76,8 +79,21 @@ class NoiseShares:
             InvalidValue: noise too large to draw.
         """
         rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
-        require(self.share_variance <= 2**24, "noise_std", self.noise_std, rule)
+        require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
+
+    def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Noise as wide as the shares of all holders together, drawn in one place; in steps.
+
+        The sum of k shares and one draw of k times the variance differ by `failure_prob` at most, so as many shares are
+        drawn as one as can be.
+        """
+        at_once = LARGEST_VARIANCE // self.share.variance
+        whole, rest = divmod(self.num_holders, at_once)
+        noise = np.zeros(shape, dtype=np.int64)
+        for count in (*(at_once,) * whole, *((rest,) if rest else ())):
+            noise += DiscreteGaussian(count * self.share_variance).sample(shape, rng)
+        return noise
 
     @property
     def variance(self) -> float:

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise and shares of it: limits, messages, and the path for candidates far out."""
+"""Discrete Gaussian noise and shares of it: limits, messages, and what floats cannot decide."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from pate.mechanisms.noise import discrete_gaussian
 from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
+from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.noise.noise_shares import NoiseShares
 from pate.validation import InvalidValue
 
@@ -20,19 +21,31 @@ def test_the_mass_of_small_numbers_worked_out_by_hand() -> None:
     )
 
 
-def test_candidates_far_out_are_decided_one_by_one_with_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discrete_gaussian, "_FAR", 4)
-    drawn = DiscreteGaussian(4).sample((3_000,), np.random.default_rng(0))
-    values = np.arange(-9, 10)
-    expected = DiscreteGaussian(4).mass(values)
-    found = (drawn[:, None] == values).mean(axis=0)
-    assert np.abs(found - expected).max() < 5 * math.sqrt(0.2 / 3_000)
-    assert (np.abs(drawn) > 2).any()
+@pytest.mark.parametrize("variance", [1, 9, 40])
+def test_every_decision_in_floats_is_the_exact_one(variance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = DiscreteGaussian(variance).sample((60,), np.random.default_rng(0))
+    monkeypatch.setattr(discrete_gaussian, "_MARGIN", 2.0)  # which decides nothing in floats
+    np.testing.assert_array_equal(DiscreteGaussian(variance).sample((60,), np.random.default_rng(0)), expected)
+
+
+def test_u_next_to_one_is_a_number_far_out_that_more_bits_decide() -> None:
+    """No table ends the noise: all 64 first bits of u are ones, and so are the next ones."""
+    first = np.full(1, 2**64 - 1, dtype=np.uint64)
+    near = LazyUniforms(first, np.random.default_rng(0), np.zeros((1, 1), dtype=np.uint64))
+    far = LazyUniforms(first, np.random.default_rng(0), np.full((1, 3), 2**64 - 1, dtype=np.uint64))
+    noise = DiscreteGaussian(100)
+    found = [abs(int(noise._drawn(uniforms)[0])) for uniforms in (near, far)]
+    assert 85 < found[0] < 100  # 2**-64 beyond: 9 standard deviations
+    assert 170 < found[1] < 200  # 2**-256 beyond: 18
 
 
 def test_no_number_overflows_at_the_widest() -> None:
     drawn = DiscreteGaussian(2**24).sample((20_000,), np.random.default_rng(1))
     assert drawn.std() == pytest.approx(4096, rel=0.02)
+    together = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49).drawn_together(
+        (5_000,), np.random.default_rng(2)
+    )
+    assert together.std() == pytest.approx(1000 * 50**0.5, rel=0.05)  # several draws of the widest
 
 
 @pytest.mark.parametrize("variance", [0, -1, 2**24 + 1, 2.5])
