@@ -49,6 +49,7 @@ class TrainConfig(SharedConfig):
         ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
         max_total_epsilon: what all of them may cost together.
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
+        holders: among how many holders the teachers are spread, for the privacy card; None for one.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
         logger: tensorboard keeps curves in the run's folder, mlflow sends what release/ holds to a server, or none.
@@ -64,6 +65,7 @@ class TrainConfig(SharedConfig):
     ledger: str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
+    holders: int | None = None
     logger: str = "tensorboard"
     seed: int | None = None
     output_dir: str | None = None

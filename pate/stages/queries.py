@@ -1,0 +1,127 @@
+"""The public samples that every holder answers, from a file, in place of those that a data set brings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data import Dataset, Preprocessing, Split
+from pate.data.dataset import require_dataset
+from pate.data.table import TableFile, TableSchema
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.validation import InvalidValue, require, require_moderate
+
+_REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
+_MOST_BYTES = 2**38
+_FORMS = {"inputs": ArrayForm("biuf")}
+_BESIDE = {
+    "ids": ArrayForm("iuU", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+    "labels": ArrayForm("biu", (None, None)),  # of a public split; not read
+    "groups": ArrayForm("iu", (None,)),
+}
+_RANKS = {2: "features", 4: "images"}
+_LEVELS = np.float32(255)
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Public samples in a fixed order: the first are asked about, and the student may learn from the others.
+
+    Attributes:
+        inputs: float32 `[P, …]`, as models take them.
+        record_ids: `[P]`, what they are called where they are published.
+        label_names: what is asked about, where the file says so; else none.
+        preprocessing: what made the inputs; None where they are given.
+    """
+
+    inputs: NDArray[np.float32]
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...] = ()
+    preprocessing: Preprocessing | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """The public pool of a data set."""
+        inputs = np.asarray(dataset.public.inputs, dtype=np.float32)
+        return cls(inputs, dataset.published_ids, dataset.label_names, dataset.preprocessing)
+
+    @classmethod
+    def read(cls, path: Path, *, schema: Path | None = None) -> Self:
+        """From an .npz file of arrays, or a table whose columns a schema makes into inputs.
+
+        Args:
+            path: an .npz with `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in
+                [0, 1]), and where there are any `ids` and `label_names`; or a .csv, .parquet, .feather or .arrow file.
+            schema: of a table: the file that `pate-schema` wrote.
+
+        Raises:
+            InvalidValue: no such file, a damaged one, a table without a schema.
+        """
+        if path.suffix != ".npz":
+            return cls._of_table(path, schema)
+        arrays = read_arrays(path, _FORMS, beside=_BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
+        inputs = arrays["inputs"]
+        rule = "[P, d], or images [P, channels, height, width]"
+        require(inputs.ndim in _RANKS and len(inputs) > 0, "queries.inputs", inputs.shape, rule)
+        given = inputs.astype(np.float32) / _LEVELS if inputs.dtype == np.uint8 and inputs.ndim == 4 else inputs
+        given = given.astype(np.float32)
+        require_moderate("queries.inputs", given)
+        ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
+        require(len(ids) == len(inputs), "len(queries.ids)", len(ids), f"{len(inputs)}, one for each sample")
+        require(len(np.unique(ids)) == len(ids), "queries.ids", "one twice", "another id for each sample")
+        return cls(given, ids, tuple(arrays.get("label_names", np.zeros(0, np.str_)).tolist()))
+
+    @classmethod
+    def _of_table(cls, path: Path, schema: Path | None) -> Self:
+        if schema is None:
+            raise InvalidValue(f"queries={path}: expected schema=FILE beside a table, as pate-schema wrote it")
+        form = TableSchema.load(schema)
+        inputs = form.inputs(TableFile(path, "queries", "utf-8").read(list(form.names)))
+        return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
+
+    @property
+    def kind(self) -> str:
+        """Whether inputs are features or images."""
+        return _RANKS[self.inputs.ndim]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class AskedData:
+    """A reader of data whose public records are the queries of a file.
+
+    Attributes:
+        data: the reader of a holder's records.
+        queries: reads the file.
+    """
+
+    data: Any
+    path: Path
+
+    def load(self) -> Dataset:
+        """The data set, asked about other public samples; their true labels are not known.
+
+        Raises:
+            InvalidValue: samples of another shape, or other labels.
+        """
+        dataset, queries = require_dataset(self.data.load()), Queries.read(self.path)
+        shape = tuple(queries.inputs.shape[1:])
+        require(shape == dataset.input_shape, "queries.inputs.shape[1:]", shape, f"{dataset.input_shape} as in data")
+        if queries.label_names:
+            same = queries.label_names == dataset.label_names
+            require(
+                same, "queries.label_names", "others", f"the labels of data: {', '.join(dataset.label_names[:5])} …"
+            )
+        splits = (dataset.private, dataset.test)
+        free = 1 + max(int(ids.max()) for split in splits for ids in (split.record_ids, split.group_ids))
+        rows = free + np.arange(len(queries), dtype=np.int64)
+        labels = np.zeros((len(queries), dataset.num_labels), dtype=np.bool_)
+        public = Split(queries.inputs, labels, rows, rows)
+        return replace(dataset, public=public, public_ids=queries.record_ids, public_labeled=False)
