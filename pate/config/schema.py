@@ -14,6 +14,7 @@ from pate.config.class_schema import store_schemas
 from pate.config.classes import TRUSTED_PREFIXES
 from pate.config.location import CONFIG_FOLDER
 from pate.config.overlay import allowed_prefixes, own_folders
+from pate.config.stage_schema import ReleaseConfig, StudentConfig, VoteConfig
 
 
 @dataclass
@@ -222,7 +223,10 @@ COMMANDS: dict[str, type] = {
     "audit": AuditConfig,
     "compare": CompareConfig,
     "predict": PredictConfig,
+    "release": ReleaseConfig,
+    "student": StudentConfig,
     "table_schema": TableSchemaConfig,
+    "vote": VoteConfig,
 }
 
 

@@ -53,6 +53,7 @@ class ReleasePlan:
 
     Attributes:
         aggregator: how votes become labels.
+        aggregator_name: that it was configured by, where that may be published.
         target_delta: in (0, 1).
         target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
         accountant: makes an empty accountant.
@@ -68,6 +69,7 @@ class ReleasePlan:
     """
 
     aggregator: Aggregator
+    aggregator_name: str | None = None
     target_delta: float
     target_epsilon: float | None = None
     accountant: Callable[[], Accountant] = RdpAccountant
@@ -210,10 +212,9 @@ def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment
     said: tuple[str, ...] = ()
     if cohort.places is not None:
         said = cohort.places.said(release.event, plan.budget, release.adjacency, num_draws=place.draw)
-    heading = plan.settings.get("aggregator_name")
     card = privacy_card(
         privacy,
-        name=heading if isinstance(heading, str) else None,
+        name=plan.aggregator_name,
         dataset=cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)",
         num_answered=summary.num_answered,
         num_labels=priced.shape.num_labels,
