@@ -43,10 +43,10 @@ _MOST_OF_PLD = 12  # different events
 class AutoAccountant(Accountant):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
-    Asks the Renyi accountant always; optimal composition where it knows every event and the steps are some thousand at
-    most; loss distributions where a noisy maximum with Gaussian noise is among the events and dp-accounting is
-    installed. Each bound holds for what was composed, so the least does. A price that was chosen by looking at outputs
-    is bounded by none of them: a ledger's cap goes by its filter.
+    It always asks the Renyi accountant. It asks optimal composition if that knows every event and has some thousand
+    steps at most. It asks loss distributions if a noisy maximum with Gaussian noise is among the events and
+    dp-accounting is installed. Each bound holds for what was composed, so the least does. None of them bounds a price
+    that was chosen by looking at outputs: a ledger's cap goes by its filter.
 
     Edge cases: figures depend on whether dp-accounting is installed, and on the number of steps; `winner` says which
     accountant a figure is from.

@@ -52,9 +52,9 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
-    exit code 1; Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`);
-    output that nobody reads any more, as behind `| head`, is the end without a word. Anything else is a fault of ours
-    and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
+    exit code 1. Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`). If
+    nobody reads the output any more, as behind `| head`, the command ends without a word. Anything else is a fault of
+    ours and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:
@@ -194,6 +194,9 @@ def _heard(app: Callable[[], None]) -> None:
         if carrier.__cause__ is None:
             raise
         raise carrier.__cause__ from None
+    except SystemExit:  # Hydra's way out of --help
+        sys.stdout.flush()
+        raise
 
 
 def _of_launcher(text: str) -> str | None:

@@ -28,7 +28,7 @@ class HuggingFace:
     """A data set with three splits, in the folder of `save_to_disk` or under a name of the hub.
 
     Inputs are one column of pictures, one of lists of numbers (such as embeddings), or any columns of numbers, dates
-    and words, which become features as those of `Table` do, by what the public split alone says. Labels are columns
+    and words. The public split alone says how these columns become features, as in `Table`. Labels are columns
     of 0 and 1, or one column of lists: of classes that apply (`List(ClassLabel)`), or of a 0 or 1 for each label.
 
     Attributes:

@@ -67,6 +67,39 @@ def test_what_is_right_is_left_alone(tmp_path: Path, text: str) -> None:
     assert found(tmp_path, text) == []
 
 
+LONG = " ".join(["word"] * 36)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("code.py", f'"""{LONG}."""\n'),
+        ("code.py", f'def f():\n    """Says it.\n\n    Attributes:\n        it: {LONG}\n    """\n'),
+        ("code.py", f'raise ValueError(f"{{name}}: {LONG}")\n'),
+        ("code.py", f'require(good, "name", value, "{LONG}")\n'),
+        ("settings.yaml", f"# {LONG}.\nkey: value\n"),
+    ],
+)
+def test_long_sentences_of_docstrings_errors_and_help_are_found(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert ["in a sentence, 35 at most" in item.text for item in check.findings(path)] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Short.\n\n' + "    one: word word word word word.\n" * 10 + '    """\n',  # entries are apart
+        f'"""Short.\n\n>>> f("{LONG}")\n"""\n',  # an example
+        f'text = "{LONG}"\n',  # no docstring and no error
+    ],
+)
+def test_entries_examples_and_data_of_sources_are_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "code.py"
+    path.write_text(text, encoding="utf-8")
+    assert list(check.findings(path)) == []
+
+
 def test_the_exit_code_says_whether_there_is_something_to_mend(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

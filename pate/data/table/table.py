@@ -24,11 +24,12 @@ _ROLES = ("labels", "group", "id", "split", "drop")
 
 @dataclass(frozen=True)
 class Table:
-    """Records in CSV, Parquet, Feather or Arrow files, one a split, or one for all with a column that says which.
+    """Records in CSV, Parquet, Feather or Arrow files, one per split, or one for all with a column that says which.
 
-    Every column that is no label, group, id or split and is not dropped becomes features, as a schema says that is
-    learned from the public file alone: numbers and dates in units of the public spread and within the public range,
-    words as categories with one for all others, a feature for missing cells. No private cell has a part in it.
+    Every column that is no label, group, id or split and is not dropped becomes features, as a schema says. The schema
+    is learned from the public file alone; no private cell has a part in it. Numbers and dates are in units of the
+    public spread and within the public range. Words are categories, with one for all others. Missing cells have a
+    feature.
 
     Attributes:
         private: file of the private records.
