@@ -36,6 +36,11 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     return replace(plan, load_dataset=AskedData(_Records(plan), queries).load, settings=settings, **form)
 
 
+def votes_path(request: Request, folder: Path) -> Path:
+    """Where a holder keeps its votes on a request."""
+    return folder / request.digest[:16] / "votes.npz"
+
+
 def answer(plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None) -> bytes:
     """The vote file that a holder sends, as bytes. The same request gets the same bytes, whatever was interrupted.
 
@@ -48,8 +53,7 @@ def answer(plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | 
     Raises:
         InvalidValue: records or teachers that cannot answer; a plan that cannot work.
     """
-    own = folder / request.digest[:16]
-    make_folder(own)
-    output = own / "votes.npz"
-    cast_vote_file(asked(plan, request, own), output, own / "teachers", monitor)
+    output = votes_path(request, folder)
+    make_folder(output.parent)
+    cast_vote_file(asked(plan, request, output.parent), output, output.parent / "teachers", monitor)
     return output.read_bytes()

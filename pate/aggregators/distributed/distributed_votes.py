@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,11 @@ from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
+from pate.aggregators.release_context import ReleaseContext
 from pate.mechanisms.noise.noise_shares import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
+from pate.votes.noisy_sum import NoisySum
+from pate.votes.source import VoteSource
 
 Integers = NDArray[np.int64]
 
@@ -141,6 +145,25 @@ class DistributedVotes(PerQueryAggregator):
         event = self.event_for(**shape)
         labels = self._above(noisy.astype(np.int64), num_teachers)
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
+
+    def require_source(self, source: VoteSource) -> None:
+        """See `Aggregator.require_source`: a sum that is still to be made is not asked for before it is paid."""
+        if not isinstance(source, NoisySum):
+            super().require_source(source)
+
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
+        """See `Aggregator.release_from`. A sum that holders make is asked for once the ledger was charged."""
+        if not isinstance(source, NoisySum):
+            return super().release_from(source, context)
+        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
+        event = self.event_for(**shape, num_teachers=source.num_teachers)
+        identity = self.identity(num_labels=source.num_labels, num_teachers=source.num_teachers)
+        named = (identity, source.num_teachers, source.digest)
+        self._pay(
+            event, context.ledger, context.rng, lambda salt: hashlib.sha256(repr((*named, salt)).encode()).hexdigest()
+        )
+        total, present = source.total()
+        return self.release_of(total, num_teachers=source.num_teachers, num_contributions=present)
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
