@@ -90,7 +90,8 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
 
     queries = None
     if config.queries is not None:
-        queries = partial(Queries.read, Path(config.queries), schema=None if not config.schema else Path(config.schema))
+        schema = None if config.table_schema is None else Path(config.table_schema)
+        queries = partial(Queries.read, Path(config.queries), schema=schema)
     return ReleasePlan(
         aggregator=aggregator,
         aggregator_name=_public_name(),

@@ -55,7 +55,7 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
         rule = "queries=FILE or data=NAME, the public samples that the teachers answered"
         raise InvalidValue(f"{' and '.join(given) or 'queries=None'}: expected {rule}")
     if config.queries is not None:
-        schema = None if config.schema is None else Path(config.schema)
+        schema = None if config.table_schema is None else Path(config.table_schema)
         return partial(Queries.read, Path(config.queries), schema=schema)
 
     def make(group: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ _RULES = {
     "output": "the vote file to write, such as votes/3.npz",
 }
 _BESIDE = ("output", "output_dir", "queries")
-_TABLES = (".csv", ".gz", ".tsv", ".parquet", ".feather", ".arrow")
 
 
 def main() -> None:
@@ -51,10 +49,9 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor) -> Hold
     def make(group: str) -> Any:
         return build(config[group], group, allowed_targets=allowed)
 
-    asked = _of_table(config)
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
     data = make("data")
-    if config.queries is not None and not asked:
+    if config.queries is not None:
         data = AskedData(data, Path(config.queries))
     reader = featured(data, make("features"), output_dir)
     settings = _settings(config)
@@ -72,19 +69,6 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor) -> Hold
         settings=settings,
         public_settings=holder_settings(settings),
     )
-
-
-def _of_table(config: DictConfig) -> bool:
-    """Has a table's reader take queries in a table as its public file; whether that is so."""
-    if config.queries is None or Path(config.queries).suffix not in _TABLES:
-        return False
-    fields = {field.name for field in dataclasses.fields(OmegaConf.get_type(config.data) or VoteFile)}
-    if "schema" not in fields or "public" not in fields:
-        raise InvalidValue(f"queries={config.queries}: expected an .npz file, or data=table for a table")
-    if config.data.public not in (None, config.queries):
-        raise InvalidValue(f"data.public={config.data.public}: expected no other file than queries={config.queries}")
-    config.data.public = config.queries
-    return True
 
 
 def _settings(config: DictConfig) -> dict[str, Any]:

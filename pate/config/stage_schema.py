@@ -51,7 +51,7 @@ class ReleaseConfig:
         num_teachers: of each file, where it holds counts only.
         name: of the data, in files of other projects.
         queries: the public samples, for an aggregator that goes by a student's expectation.
-        schema: of queries in a table.
+        table_schema: of queries in a table.
         target_epsilon: what the release may cost.
         ledger: of all releases of these holders.
         max_total_epsilon: what they may cost together.
@@ -65,7 +65,7 @@ class ReleaseConfig:
     num_teachers: int | None = None
     name: str = "votes"
     queries: str | None = None
-    schema: str | None = None
+    table_schema: str | None = None
     aggregator: Any = MISSING
     accountant: Any = MISSING
     student: Any = MISSING
@@ -88,7 +88,7 @@ class StudentConfig:
     Attributes:
         release: the folder that pate-release wrote, or its release/.
         queries: the file of the public samples.
-        schema: of queries in a table.
+        table_schema: of queries in a table.
         data: the data set whose public samples they are, in place of a file.
         output: a folder for the bundle; None for that of the release.
         seed: None makes one of the release.
@@ -97,7 +97,7 @@ class StudentConfig:
 
     release: str = MISSING
     queries: str | None = None
-    schema: str | None = None
+    table_schema: str | None = None
     data: Any = None
     features: Any = MISSING
     student: Any = MISSING

@@ -21,7 +21,7 @@ from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
-from pate.stages.share import Share
+from pate.stages.share import Share, require_groups
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 from pate.votes.holders import CASTS, VoteFile, VoteManifest, queries_digest
@@ -77,7 +77,8 @@ class HolderPlan:
         if self.holders is not None:
             require_count("holders", self.holders)
             rule = f"a number in 1..{self.holders}, of holders={self.holders}"
-            require(self.holder.isascii() and self.holder.isdigit(), "holder", self.holder, rule)
+            number = self.holder.isascii() and self.holder.isdigit() and 1 <= int(self.holder) <= self.holders
+            require(number, "holder", self.holder, rule)
             require(self.seed is not None, "seed", self.seed, "a number beside holders=, the same at every place")
 
 
@@ -115,6 +116,7 @@ def cast_vote_file(
         num_queries = plan.num_queries or len(dataset.public)
         pool = len(dataset.public)
         require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples")
+        require_groups(dataset, plan.num_teachers * (plan.holders or 1))
         _require_own(output, plan.holder)
         private = dataset.private_digest()
         folder.claim(plan.settings, data=dataset.digest(), private=private)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data import Dataset, Preprocessing, Split
+from pate.data import Dataset, Preprocessing
 from pate.data.dataset import require_dataset
+from pate.data.private_records import PrivateRecords, ReadsPrivateRecords
 from pate.data.table import TableFile, TableSchema
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.validation import InvalidValue, require, require_moderate
@@ -26,6 +27,7 @@ _BESIDE = {
 }
 _RANKS = {2: "features", 4: "images"}
 _LEVELS = np.float32(255)
+_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,8 @@ class Queries:
     @classmethod
     def _of_table(cls, path: Path, schema: Path | None) -> Self:
         if schema is None:
-            raise InvalidValue(f"queries={path}: expected schema=FILE beside a table, as pate-schema wrote it")
+            rule = "the file of pate-schema beside a table: data.schema=FILE for a holder, else table_schema=FILE"
+            raise InvalidValue(f"queries={path}: expected {rule}")
         form = TableSchema.load(schema)
         inputs = form.inputs(TableFile(path, "queries", "utf-8").read(list(form.names)))
         return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
@@ -95,11 +98,11 @@ class Queries:
 
 @dataclass(frozen=True)
 class AskedData:
-    """A reader of data whose public records are the queries of a file.
+    """A reader of a holder's records whose public records are the queries of a file.
 
     Attributes:
-        data: the reader of a holder's records.
-        queries: reads the file.
+        data: the reader of the records; of one that can, only the private ones are read.
+        path: of the queries. In a table they are read by the data's own schema.
     """
 
     data: Any
@@ -111,17 +114,16 @@ class AskedData:
         Raises:
             InvalidValue: samples of another shape, or other labels.
         """
-        dataset, queries = require_dataset(self.data.load()), Queries.read(self.path)
-        shape = tuple(queries.inputs.shape[1:])
-        require(shape == dataset.input_shape, "queries.inputs.shape[1:]", shape, f"{dataset.input_shape} as in data")
+        schema = getattr(self.data, "schema", None)
+        queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
+        if isinstance(self.data, ReadsPrivateRecords):
+            records = self.data.private_records()
+        else:
+            whole = require_dataset(self.data.load())
+            cells, form = whole.private_digest(), whole.preprocessing
+            records = PrivateRecords(whole.name, whole.label_names, whole.private, form, cells, whole.real)
         if queries.label_names:
-            same = queries.label_names == dataset.label_names
-            require(
-                same, "queries.label_names", "others", f"the labels of data: {', '.join(dataset.label_names[:5])} …"
-            )
-        splits = (dataset.private, dataset.test)
-        free = 1 + max(int(ids.max()) for split in splits for ids in (split.record_ids, split.group_ids))
-        rows = free + np.arange(len(queries), dtype=np.int64)
-        labels = np.zeros((len(queries), dataset.num_labels), dtype=np.bool_)
-        public = Split(queries.inputs, labels, rows, rows)
-        return replace(dataset, public=public, public_ids=queries.record_ids, public_labeled=False)
+            shown = ", ".join(records.label_names[:_SHOWN])
+            rule = f"the labels of data, in their order: {shown}{', …' if len(records.label_names) > _SHOWN else ''}"
+            require(queries.label_names == records.label_names, "queries.label_names", "others", rule)
+        return records.asked(queries.inputs, queries.record_ids)

@@ -53,7 +53,7 @@ class Share:
     @classmethod
     def own(cls, dataset: Dataset, teacher: Voter, num_teachers: int, randomness: Randomness) -> Self:
         """All private records of a data set, dealt to so many teachers; the partition is kept in the folder."""
-        _require_groups(dataset, num_teachers)
+        require_groups(dataset, num_teachers)
         return cls(dataset, deal(dataset.private, num_teachers, randomness), teacher, randomness)
 
     @classmethod
@@ -76,7 +76,7 @@ class Share:
         """
         require(1 <= holder <= holders, "holder", holder, f"a number in 1..{holders}, of holders={holders}")
         total, first = holders * num_teachers, (holder - 1) * num_teachers
-        _require_groups(dataset, total)
+        require_groups(dataset, total)
         randomness = HolderRandomness(folder, seed, first)
         whole = Partition.draw(dataset.private.group_ids, total, randomness.generator("partition"))
         rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < first + num_teachers))
@@ -94,7 +94,8 @@ class Share:
         return num_groups(self.dataset.private)
 
 
-def _require_groups(dataset: Dataset, num_teachers: int) -> None:
+def require_groups(dataset: Dataset, num_teachers: int) -> None:
+    """Raises where there are fewer units of privacy than teachers."""
     require_count("teacher.num_teachers", num_teachers)
     groups = num_groups(dataset.private)
     require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
