@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pate.accounting import Accountant, Ledger, RdpAccountant, SharedLedger
+from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.release import PublicNames
 from pate.files.atomic import write_text
@@ -72,7 +72,7 @@ class ReleasePlan:
     aggregator_name: str | None = None
     target_delta: float
     target_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = RdpAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant
     student: Learner | None = None
     queries: Callable[[], Queries] | None = None
     ledger: Path | None = None

@@ -34,8 +34,8 @@ class VoteFile:
     """The votes of one holder on disk. No epsilon covers them: only the aggregator may have the file.
 
     An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
-    `label_names`, and where votes were cast as confidences float32 `confidences` `[N, Q, L]` and float64
-    `label_shares` `[N, L]`, each teacher's share of its records with each label. Equal votes give equal bytes.
+    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
+    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
 
     Attributes:
         path: the file.
