@@ -25,6 +25,7 @@ class PricedRelease:
         epsilon: of that event, at the budget's delta.
         solved_for: what the budget decided: fields of the aggregator, or num_queries.
         doubts: what `require_useful` said of it, one line each.
+        won_by: the accountant whose figure the epsilon is, where the budget's asks others; else None.
     """
 
     aggregator: Aggregator
@@ -33,6 +34,7 @@ class PricedRelease:
     epsilon: float
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
+    won_by: str | None = field(default=None, compare=False)
 
     @property
     def charges(self) -> tuple[Event, ...]:
@@ -100,7 +102,9 @@ def plan_release(
     event = shape.event_of(aggregator)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
-    return PricedRelease(aggregator, shape, event, epsilon, solved)
+    winner = spent.winner(budget.target_delta)
+    won_by = winner if winner != spent.name else None
+    return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, RdpAccountant
 from pate.accounting.calibration import largest_count
 from pate.aggregators import Aggregator
 from pate.pricing.achievable_delta import require_achievable_delta, smallest_delta
@@ -24,7 +24,7 @@ def largest_num_queries(
     target_delta: float,
     num_labels: int,
     num_teachers: int,
-    accountant: Callable[[], Accountant] = RdpAccountant,
+    accountant: Callable[[], Accountant] = AutoAccountant,
     at_most: int | None = None,
 ) -> int:
     """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.

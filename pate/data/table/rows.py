@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import arrow, as_numbers, as_texts
+from pate.data.table.cells import Words, arrow, as_numbers, as_texts
 from pate.data.table.schema import TableSchema
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require
 
 SPLITS = ("private", "public", "test")
-_TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
+_TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
+LABEL_HINT = "; yes and no are taken too, an empty cell is not"
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class _Reading:
         for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
             if count and self.labeled:
                 found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
-                raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}")
+                raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}{LABEL_HINT}")
         words = {role: self._joined(role) for role in self.words}
         numbers = np.concatenate(self.numbers)
         return Rows(_joined(self.inputs), _joined(self.labels), words["group"], words["id"], numbers, self.labeled)
@@ -144,6 +145,16 @@ class _Reading:
             found = f"{words.null_count} of {self.count} rows have none"
             raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
+
+
+def column_names(name: str, values: Any) -> tuple[str, ...]:
+    """A setting that lists different columns, as a tuple, or raises."""
+    if isinstance(values, str):
+        raise InvalidValue(f"{name}={values}: expected a list of columns: {name}=[{values}]")
+    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
+    require(good, name, values, f"a list of columns: {name}=[NAME,NAME]")
+    require(len(set(values)) == len(values), name, list(values), "each column once")
+    return tuple(values)
 
 
 def numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
@@ -190,7 +201,8 @@ def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], ND
         labels[:, place] = cells.values == 1
         wrong[:, place] = cells.missing | cells.wrong | ~np.isin(cells.values, (0, 1))
         if wrong[:, place].any():
-            codes, _ = as_texts(batch.column(name)).codes((*_FALSE, *_TRUE))
+            words = Words(arrow().compute.utf8_lower(as_texts(batch.column(name)).array))
+            codes, _ = words.codes((*_FALSE, *_TRUE))
             said = wrong[:, place] & (codes >= 0)
             labels[said, place] = codes[said] >= len(_FALSE)
             wrong[said, place] = False
