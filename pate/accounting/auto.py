@@ -50,9 +50,9 @@ class AutoAccountant(Accountant):
     events and dp-accounting is installed. Each bound holds for what was composed, so the least does. None of them
     bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
 
-    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take: more
-    than 180 queries with an optimal table of the stability test are left to Renyi's, as `accountant=exact` takes
-    seconds for them; `winner` says which accountant a figure is from.
+    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
+    than 180 queries with an optimal table of the stability test are left to Renyi's, because `accountant=exact` takes
+    seconds for them. `winner` says which accountant a figure is from.
 
     Attributes:
         failure_prob: what approximate events have taken from delta.
