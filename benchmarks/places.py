@@ -111,7 +111,7 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
 
 
 def law(costs: list[Cost]) -> tuple[float, float]:
-    """Seconds a file and votes a second, by least squares of relative errors."""
+    """Seconds per file and votes per second, by least squares of relative errors."""
     rows = np.array([[cost.holders, cost.votes] for cost in costs], dtype=np.float64)
     seconds = np.array([cost.add_s for cost in costs])
     fixed, each = np.linalg.lstsq(rows / seconds[:, None], np.ones(len(costs)), rcond=None)[0]
