@@ -29,17 +29,17 @@ LABELS, RECORDS = 40, 50
 def dataset(seed: int, queries: int) -> Dataset:
     """A holder's records, or the public samples of all."""
     rng = np.random.default_rng(seed)
-    inputs = rng.standard_normal((RECORDS + queries, 16)).astype(np.float32)
+    inputs = rng.standard_normal((RECORDS + queries + 1, 16)).astype(np.float32)
     labels = inputs @ np.random.default_rng(0).standard_normal((16, LABELS)) > 0.5
     ids = np.arange(len(inputs))
 
     def split(rows: slice) -> Split:
         return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
 
-    private, public = split(slice(0, RECORDS)), split(slice(RECORDS, None))
+    private, public, test = (split(slice(*ends)) for ends in ((0, RECORDS), (RECORDS, -1), (-1, None)))
     names = tuple(f"label_{number}" for number in range(LABELS))
     return Dataset(
-        name="scale", real=False, kind="features", label_names=names, private=private, public=public, test=public
+        name="scale", real=False, kind="features", label_names=names, private=private, public=public, test=test
     )
 
 
