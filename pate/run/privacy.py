@@ -25,7 +25,7 @@ def privacy_of(
     epsilon: float,
     num_teachers: int,
     seeded: bool,
-    won_by: str | None,
+    won_by: str | None = None,
 ) -> Privacy:
     """The price of a release with the parameters that it was made with; all of it may be published.
 
@@ -36,7 +36,7 @@ def privacy_of(
         epsilon: the total of the ledger.
         num_teachers: T.
         seeded: whether the noise came from a seed.
-        won_by: the accountant whose figure one draw's price is, where the budget's asks others.
+        won_by: the accountant whose figure epsilon is, where the budget's asks others.
     """
     test = aggregator.stability_test(num_teachers=num_teachers)
     plain = (str, int, float, bool)

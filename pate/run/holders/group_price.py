@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import ComposedEvent, Event, GaussianEvent, SelfComposedEvent
+from pate.accounting import ComposedEvent, Event, GaussianEvent, RdpAccountant, SelfComposedEvent
 from pate.pricing import Budget
 from pate.validation import InvalidValue, require_count
 
@@ -25,7 +25,7 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     Args:
         event: the release, as one unit is charged for it.
         size: units that change, >= 1.
-        budget: delta and accountant.
+        budget: delta, and the accountant of the first rule.
 
     Returns:
         The bound; infinity where none of these rules gives one.
@@ -37,7 +37,9 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     wider = _shared_by(event, size)
     if wider is not None:
         return budget.epsilon_of(wider)
-    return min((_of_pair(event, size, budget, float(delta)) for delta in _deltas(budget)), default=math.inf)
+    spent = RdpAccountant().compose(event)  # any accountant's bound will do, and this one is quick
+    found = (_of_pair(spent, size, float(delta), budget.target_delta) for delta in _deltas(budget))
+    return min(found, default=math.inf)
 
 
 def _shared_by(event: Event, size: int) -> Event | None:
@@ -57,14 +59,13 @@ def _deltas(budget: Budget) -> NDArray[np.float64]:
     return np.geomspace(budget.target_delta, _SMALLEST_DELTA, _POINTS)
 
 
-def _of_pair(event: Event, size: int, budget: Budget, delta: float) -> float:
-    """`size` times epsilon at a smaller delta, where what becomes of that delta fits into the budget's."""
+def _of_pair(spent: RdpAccountant, size: int, delta: float, target_delta: float) -> float:
+    """`size` times epsilon at a smaller delta, where what becomes of that delta fits into the target."""
     try:
-        epsilon = budget.accountant().compose(event).get_epsilon(delta)
+        epsilon = spent.get_epsilon(delta)
     except InvalidValue:  # failures of the mechanism use up that delta
         return math.inf
     if not math.isfinite(epsilon):
         return math.inf
     log_growth = (size - 1) * epsilon + math.log(size)  # at least the log of the geometric sum
-    fits = math.log(delta) + log_growth <= math.log(budget.target_delta)
-    return size * epsilon if fits else math.inf
+    return size * epsilon if math.log(delta) + log_growth <= math.log(target_delta) else math.inf

@@ -34,8 +34,8 @@ class VoteFile:
     """The votes of one holder on disk. No epsilon covers them: only the aggregator may have the file.
 
     An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
-    `label_names`, and where votes were cast as confidences float32 `confidences` `[N, Q, L]` and float64
-    `label_shares` `[N, L]`, each teacher's share of its records with each label. Equal votes give equal bytes.
+    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
+    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
 
     Attributes:
         path: the file.
@@ -132,6 +132,13 @@ class VoteFile:
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
                 raise damaged(self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY)
             yield block
+
+    def packed(self) -> Iterator[NDArray[np.uint8]]:
+        """The bits of teachers 0, 1, …, packed, uint8 `[c, Q, ceil(L / 8)]` a block, of votes that were not clipped."""
+        require(
+            self.manifest.vote_clip is None, "vote_clip", self.manifest.vote_clip, "None, as it is not checked here"
+        )
+        return VoteStore.open(self.path).packed_blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them.
