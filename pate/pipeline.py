@@ -109,7 +109,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
             public = plan.public_settings(priced.aggregator)
-            write_report_files(place, report, results, model=student, public_settings=public)
+            places = plan.places(votes.num_teachers)
+            write_report_files(place, report, results, model=student, public_settings=public, places=places)
     return report
 
 

@@ -25,23 +25,24 @@ def main(output: str) -> None:
 
 
 def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
-    """A row per job of the last version."""
+    """A row per job of the last version, its name above its dots."""
     last = list(ratios)[-1]
     jobs = sorted(ratios[last], key=ratios[last].__getitem__, reverse=True)
-    figure = Figure(figsize=(7.2, 0.28 * len(jobs) + 1.0), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(4.8, 0.36 * len(jobs) + 0.8), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     for version, found in ratios.items():
         places = [(found[job], row) for row, job in enumerate(jobs) if job in found]
         axes.plot(*zip(*places, strict=True), "o", color=LAST if version == last else EARLIER, markersize=5)
     for row, job in enumerate(jobs):
         text = f"{ratios[last][job]:.1f}"
-        axes.annotate(text, (ratios[last][job], row), (7, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.annotate(text, (ratios[last][job], row), (7, 0), textcoords="offset points", va="center", fontsize=9)
+        axes.annotate(job, (1, row), (4, 5), textcoords="offset points", va="bottom", fontsize=9)
     axes.axvline(1, color="#4d5a61", linewidth=1)
     axes.set(xscale="log", xlim=(0.8, 400), xlabel=f"time over the time of the floor, version {last} in blue")
     axes.set_xticks([1, 10, 100], ["1", "10", "100"])
-    axes.set_yticks(range(len(jobs)), jobs, fontsize=8)
+    axes.set(yticks=[], ylim=(-0.7, len(jobs) - 0.1))
     axes.minorticks_off()
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
 
 

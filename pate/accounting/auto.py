@@ -48,14 +48,14 @@ Kind = TypeVar("Kind", bound=Accountant)
 class AutoAccountant(Accountant):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
-    The default accountant. Asks the Renyi accountant always; optimal composition where it knows every event and takes
-    a few seconds at most; loss distributions where a noisy maximum with Gaussian noise or a sampled Gaussian is among
-    the events and dp-accounting is installed. Each bound holds for what was composed, so the least does. A price that
-    was chosen by looking at outputs is bounded by none of them: a ledger's cap goes by its filter.
+    The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
+    and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise or a sampled
+    Gaussian is among the events and dp-accounting is installed. Each bound holds for what was composed, so the least
+    does. None of them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
 
-    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take: more
-    than 180 queries with an optimal table of the stability test are left to Renyi's, as `accountant=exact` takes
-    seconds for them; `winner` says which accountant a figure is from.
+    Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
+    than 180 queries with an optimal table of the stability test are left to Renyi's, because `accountant=exact` takes
+    seconds for them. `winner` says which accountant a figure is from.
 
     Attributes:
         failure_prob: what approximate events have taken from delta.

@@ -88,9 +88,9 @@ class ZCdpAccountant(Accountant):
 def zcdp_rho(event: LeafEvent) -> float:
     """A rho for which the event is rho-zCDP.
 
-    Gaussian 1 / (2 noise_multiplier**2), bounded range epsilon**2 / 8, pure DP epsilon**2 / 2. For these last two, and
-    for one bit and the Gaussian noisy maximum, which have no such formula, the supremum of r(a) / a over the event's
-    Renyi curve r is searched from above, to a relative 1e-3 at most, and the smaller figure counts.
+    Gaussian 1 / (2 noise_multiplier**2), bounded range epsilon**2 / 8, pure DP epsilon**2 / 2. One bit and the Gaussian
+    noisy maximum have no such formula. For these two, for bounded range and for pure DP we search the supremum of
+    r(a) / a over the event's Renyi curve r, from above, to a relative 1e-3 at most. The smaller figure counts.
 
     Raises:
         InvalidValue: an event of a kind that has no zCDP price.

@@ -77,6 +77,13 @@ class Aggregator(ABC):
     def check_run(self) -> None:  # noqa: B027 - most aggregators take any run
         """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
 
+    def require_source(self, source: VoteSource) -> None:
+        """Raises `InvalidValue` where it cannot read a source that others made: reads it once, before any charge."""
+        votes = self._read(source)
+        if self.input_form != "counts":
+            for _ in votes:
+                pass
+
     @property
     def expects_prior(self) -> bool:
         """Whether a release goes by what a student expects."""

@@ -22,10 +22,9 @@ from pate.validation import require, require_count, require_positive
 class ScreenedAggregator(PerQueryAggregator):
     """Answers a query only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
 
-    The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. Screening and answer
-    are priced together, whatever comes out: the screening of every query, and the answers of as many queries as can be
-    answered, which is all of them or the first `max_answers` that pass; then the session halts, and every later query
-    is refused.
+    The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. The price has the
+    screening of every query and the answers of as many queries as can be answered, whatever comes out. That is all of
+    them, or the first `max_answers` that pass. Then the session halts, and every later query is refused.
 
     Attributes:
         screening_std: noise of the screening, standard deviation in votes, > 0.

@@ -29,11 +29,14 @@ _LITTLE_NOISE = 0.002
 class Prevalence:
     """Releases the teachers' mean label frequencies in three steps; each step starts from the result of the one before.
 
-    Rule: how long a teacher's shares are, as the most common power of the root of 2, from noisy counts of teachers;
-    their mean with each clipped to that length; the mean of what is left of them when that estimate is taken off,
-    clipped to 0.6 of the noise's length plus the length that labels drawn by the estimate would leave, or up to twice
-    that as long as the noise stays below 0.002 per label: clipped shares of few labels are biased. Estimates are
-    cut to [0, 1], the last one to [0.005, 0.995].
+    Rule:
+        1. The length of a teacher's shares: the most common power of the root of 2, by noisy counts of teachers.
+        2. The mean of the shares, each clipped to that length.
+        3. The mean of what the shares exceed this estimate by, clipped. The clip is 0.6 of the noise's length plus the
+           length that labels drawn by the estimate would leave. It may be up to twice that, as long as the noise stays
+           below 0.002 per label, because clipped shares of few labels are biased.
+
+    Estimates are cut to [0, 1], the last one to [0.005, 0.995].
 
     Formal guarantees:
         * One teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips (one). Each

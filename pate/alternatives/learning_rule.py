@@ -23,11 +23,11 @@ _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 class LearningRule:
     """Chooses features and learning time by their expected error.
 
-    Rule: gradient descent for a time t on features of variance c_i leaves exp(-t a_i) of the signal in direction i
-    and gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i), a_i = s h c_i: h = p (1 - p) is a label's
-    curvature at its prevalence, s the clip factor, v what the noise of all steps is worth. The log-odds of a label
-    are taken to vary by `signal_variance`, spread over the pool's directions by the roots of their variances. The
-    ridge with the least mean error is taken, and for each label the time with the least.
+    Rule: gradient descent for a time t on features of variance c_i leaves exp(-t a_i) of the signal in direction i.
+    It gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i), with a_i = s h c_i. Here h = p (1 - p) is a
+    label's curvature at its prevalence, s the clip factor, v the variance of the noise of all steps. The rule assumes
+    that the log-odds of a label vary by `signal_variance`, spread over the pool's directions by the roots of their
+    variances. It takes the ridge with the least mean error, and for each label the time with the least error.
 
     Attributes:
         clip_factor: the clip is that many typical lengths of a gradient, > 0.

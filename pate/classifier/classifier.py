@@ -54,18 +54,18 @@ class DoubtfulPlan(UserWarning):
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A private classifier: teachers vote on public samples, the votes are released, a student learns from them.
 
-    `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts, fits a clone of `estimator` to
-    each, releases their votes on the public samples through `aggregator`, and fits `student` to what was released.
-    `y` is one class a record, `[n]`, or 0 and 1 for each label, `[n, L]`.
+    `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts and fits a clone of `estimator`
+    to each. It releases their votes on the public samples through `aggregator`, and fits `student` to that release.
+    `y` is one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
           replacement of one private record, or of one group of them where `groups` are given. It holds no teacher, no
           vote and no part.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
-        * Not covered: public inputs, the number of records, the set of classes (give `classes` where it is not public),
-          and whatever was done to the data before `fit`: scaling or feature selection fitted on private records is a
-          release of its own. Inside `estimator` it is covered: `make_pipeline(StandardScaler(), LogisticRegression())`.
+        * Not covered: public inputs, the number of records, and the set of classes (give `classes` where it is not
+          public). Nor is whatever was done to the data before `fit`: scaling or feature selection fitted on private
+          records is a release of its own. Inside `estimator` it is covered: `make_pipeline(StandardScaler(), ...)`.
         * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
           scores on held-out private records are covered by no epsilon.
 
@@ -77,14 +77,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         estimator: the teachers, cloned; None for `LogisticRegression(max_iter=300)`.
         student: fitted to public samples and released labels; None for a clone of `estimator`.
         n_teachers: T, public.
-        aggregator: how votes are released; None for `GaussianVotes`, and for one class a sample
+        aggregator: how votes are released; None for `GaussianVotes`, and for one class per sample
             `FixedTopK(k=1, ...)`, the exponential mechanism.
         epsilon: the aggregator's noise is solved for so that the release costs this; None takes the noise as it is.
         target_delta: in (0, 1).
         n_queries: how many public samples are asked about, the first ones; None for all.
         adjacency: replace_one or add_remove; an aggregator that is given must say the same.
         accountant: makes an empty accountant; None for the least sound price.
-        classes: all classes, public; None takes those that occur in y, as public knowledge. One class a sample only.
+        classes: all classes, public; None takes those that occur in y, as public knowledge. One class per sample only.
         public_fraction: declares that share of the rows of X public, in (0, 1): the last ones. Their inputs are not
             protected, their labels are not read. For tools that call `fit(X, y)` and nothing else.
         ledger: path of a ledger file that every fit is charged to, that of a clone or in another process too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from pate import __version__
+from pate.cli import KEPT_THRESHOLD
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
@@ -42,7 +44,7 @@ DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
 
 USER_MISTAKE = 2
-_TRAINING = ("train", "compare")
+_TRAINING = ("train", "compare", "vote", "release", "student")
 _FAILED = 1
 _WITH_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
@@ -52,9 +54,9 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
     A full disk or memory, a file that cannot be read, lost workers and a launcher's job that failed are one line and
-    exit code 1; Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`);
-    output that nobody reads any more, as behind `| head`, is the end without a word. Anything else is a fault of ours
-    and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
+    exit code 1. Ctrl-C, SIGTERM and SIGHUP are one line and exit codes 130, 143 and 129 (see `ended_by_signals`). If
+    nobody reads the output any more, as behind `| head`, the command ends without a word. Anything else is a fault of
+    ours and keeps its traceback. Whatever the umask was, files and folders that are made are the owner's alone.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:
@@ -166,6 +168,7 @@ def _unheard(
     known = _known(config_name)
 
     def run(config: DictConfig) -> Any:
+        gc.set_threshold(*KEPT_THRESHOLD)
         try:
             require_known_keys(config, known)
             return task(config)
@@ -194,6 +197,9 @@ def _heard(app: Callable[[], None]) -> None:
         if carrier.__cause__ is None:
             raise
         raise carrier.__cause__ from None
+    except SystemExit:  # Hydra's way out of --help
+        sys.stdout.flush()
+        raise
 
 
 def _of_launcher(text: str) -> str | None:

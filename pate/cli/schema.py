@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -32,7 +33,10 @@ def write_schema(config: DictConfig) -> None:
     output = Path(str(config.output))
     require(not os.path.lexists(output), "output", output, "the name of a new file: somebody may have changed this one")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
-    schema = schema_of(config)
+    try:
+        schema = schema_of(config)
+    except InvalidValue as error:
+        raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
     _print(schema, output)
 
@@ -49,8 +53,14 @@ def schema_of(config: DictConfig) -> TableSchema:
         id=config.id,
         drop=tuple(config.drop),
         encoding=config.encoding,
+        decimal=config.decimal,
     )
     return table.public_schema()
+
+
+def _own_names(message: str) -> str:
+    """A message of `Table` with the settings of this command: `data.public=` and `data.path=` are `data=` here."""
+    return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
 
 
 def _print(schema: TableSchema, output: Path) -> None:

@@ -27,8 +27,8 @@ Field = tuple[str, Any, Any]
 def store_schemas(groups: Iterable[str], folders: Iterable[Path], trusted: tuple[str, ...]) -> None:
     """Stores, for each member of some groups, the schema of its class under `schema/GROUP` and its own name.
 
-    A member without a class of a trusted prefix has none, and neither has one whose class is none of the group's, is no
-    dataclass or cannot be loaded: it is composed unchecked, and building it says what is wrong.
+    A member has no schema if its class has no trusted prefix, is none of the group's, is no dataclass or cannot be
+    loaded. Such a member is composed unchecked, and building it says what is wrong.
     """
     searched, store = tuple(folders), ConfigStore.instance()
     for group in groups:

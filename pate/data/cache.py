@@ -29,9 +29,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class PixelCache:
     """A file of images, and beside it a stamp for each that says which version of its source it was made from.
 
-    Images are written a chunk at a time and reach the disk before their stamps do. So whatever ends the process
-    (a signal, a full disk, a source that cannot be read), an image whose stamp is there is whole, and the next
-    call makes only the others: the file ends with the same bytes as one that was made in one go. A second
+    Images are written a chunk at a time and reach the disk before their stamps do. So an image whose
+    stamp is there is whole, whatever ends the process: a signal, a full disk, a source that cannot be read. The next
+    call makes only the others, and the file ends with the same bytes as one that was made in one go. A second
     process that wants the same cache waits for the first. Where nothing is missing nothing is written, so that a
     folder may then be read-only.
 

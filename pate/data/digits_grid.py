@@ -25,8 +25,8 @@ class DigitsGrid:
     Reports call it synthetic: the pixels are real, but which digits meet in a picture is drawn at random.
 
     What is private is a base digit, somebody's handwriting, not a composite: one base digit is in many
-    composites. So the base digits are first dealt to the splits (1,197 private, 300 public, 300 test) and the
-    private ones to disjoint pools of about `pool_size`; a composite takes distinct digits from one pool, and
+    composites. So the base digits are first dealt to the splits (1,197 private, 300 public, 300 test), and the
+    private ones to disjoint pools of about `pool_size`. A composite takes distinct digits from one pool, and
     the pool is its group. Whatever keeps groups together therefore keeps base digits together. The price is
     variety: `pool_size` bounds what a teacher of one pool has seen, and `1197 // pool_size` pools bound the
     number of teachers. The public and the test split, which nobody partitions, are one pool each.

@@ -190,9 +190,9 @@ def cheapest_accountant(
 ) -> AccountantPrice:
     """The accountant with the smallest epsilon for a release, of those that are installed and quick on it.
 
-    Optimal composition step by step (`exact`) is asked only where steps are few, those of Gaussian noise aside, and
-    loss distributions (`pld`) only where a noisy maximum has Gaussian noise: elsewhere they bring nothing for the
-    second that they take. `zcdp` is never asked, being looser than `rdp`.
+    Optimal composition step by step (`exact`) is asked only if it has few steps, not counting those of Gaussian noise.
+    Loss distributions (`pld`) are asked only if a noisy maximum has Gaussian noise. Elsewhere both take a second and
+    give no smaller figure. `zcdp` is never asked, because it is looser than `rdp`.
 
     Args:
         release: from `plan_release`.

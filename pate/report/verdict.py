@@ -113,7 +113,7 @@ def _loss_text(student: Scores, baselines: Baselines) -> str:
         if high is not None and low is not None and low >= (getattr(student, HEADLINE) or 0.0):
             losses.append((high - low, name, remedy))
     lost, name, remedy = max(losses, default=(0.0, "", ""))
-    return f"Most was lost to {name} ({lost:.3f}); what helps: {remedy}." if lost > 0 else ""
+    return f"Most was lost to {name} ({lost:.3f}); what helps: {remedy}." if round(lost, 3) > 0 else ""
 
 
 def _listed(names: list[str]) -> str:

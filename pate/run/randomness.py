@@ -64,10 +64,10 @@ class Streams:
 class Randomness:
     """Independent streams for each purpose of a run, the same whenever the run is continued.
 
-    With a seed all streams derive from it, and the noise protects nobody who knows it. Without one, two secrets of 256
-    bits are drawn from the operating system and kept for the owner only: one for training, in the run's folder, and one
-    for the noise, in memory where the machine has a file system there, which `forget_noise` erases once the release is
-    complete.
+    With a seed all streams derive from it, and the noise protects nobody who knows it. Without one, the operating
+    system draws two secrets of 256 bits that only the owner can read. The one for training lies in the run's folder.
+    The one for the noise lies in memory, if the machine has a file system there. `forget_noise` erases it once the
+    release is complete.
 
     Attributes:
         folder: of the run, an existing folder.

@@ -42,8 +42,8 @@ class LinearStudent(ThresholdedStudent):
 
     Attributes:
         penalties: candidates, each > 0.
-        rank: number of directions in the space of labels that the scores are confined to (the leading ones
-            of the fitted scores), or None for all; it takes noise out of labels released with much of it.
+        rank: number of directions in the space of labels that the scores are confined to, the leading ones of the
+            fitted scores. None for all. A small rank takes noise out of labels released with much of it.
         labels_per_sample: public mean number of labels per sample, > 0, or None to use the micro-F1.
 
     Raises:

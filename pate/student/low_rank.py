@@ -46,9 +46,9 @@ class LowRankModel(StudentModel):
 class LowRankStudent(Student):
     """Linear scores in the directions of a public pool, of low rank, with thresholds matched to a prevalence.
 
-    Rule: what was released beyond the center is projected on the features of the queries; singular values are shrunk as
-    the known noise demands (`shrink_singular_values`); a label's threshold is the score that its prevalence's share
-    of the public pool exceeds. Nothing is tuned on released labels, nothing is random.
+    Rule: project what was released beyond the center on the features of the queries. Shrink singular values as the
+    known noise demands (`shrink_singular_values`). Place a label's threshold so that a share of the public pool equal
+    to its prevalence exceeds it. Nothing is tuned on released labels, nothing is random.
 
     From bits alone (`fit`) a label's share among the rows stands for the prevalence, the rows for the pool, and the
     spread of the bits for the noise.

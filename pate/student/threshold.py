@@ -25,9 +25,9 @@ class ThresholdedStudent(Student):
     """A student that predicts a label from some probability on.
 
     Attributes:
-        threshold: by what it is placed, on held-out probabilities of the answered queries: `micro_f1` or `accuracy` for
-            the best of these, `prevalence` for as many labels as were released; or the number itself, in (0, 1], or one
-            for each label.
+        threshold: the rule that places it, by held-out probabilities of the answered queries. `micro_f1` and
+            `accuracy` take the best of these, `prevalence` predicts as many labels as were released. Or the number
+            itself, in (0, 1], or one for each label.
         threshold_each_label: whether each label has its own, by its own F1 where the rule is `micro_f1`. A few rows
             cannot place that of a rare label.
     """

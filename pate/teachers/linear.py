@@ -31,10 +31,9 @@ class LinearTeacher(Teacher):
     `penalty * s * ||weights||^2`, where s is the mean squared distance of the teacher's records to their
     mean: the penalty means the same whatever the unit of the inputs. The intercept is not penalized.
 
-    A label held by 2% of the records hardly ever reaches a score of 0.5, so a teacher votes where the
-    score reaches its own threshold: one number for all labels, from 0.02 to 0.98 in steps of 0.01, with
-    the best micro-F1 of its leave-one-out predictions (in closed form from the leverages). It is folded
-    into the intercept.
+    A label held by 2% of the records hardly ever reaches a score of 0.5. So each teacher has its own threshold: one
+    number for all labels, from 0.02 to 0.98 in steps of 0.01. It is the one with the best micro-F1 of the teacher's
+    leave-one-out predictions (in closed form from the leverages), and is folded into the intercept.
 
     Edge cases: a label that no (every) record of a shard has is never (always) voted for; a shard without
     any label, or of one record, keeps the threshold 0.5.

@@ -27,8 +27,9 @@ class SigningKey:
 
     Formal guarantees:
         * `has_signed` holds only for arrays that the holder of the key signed under the same name.
-        * A key counts only as a plain file of 64 hexadecimal digits that belongs to this user and that nobody else may
-          read or write: whoever else can write to the folder can exchange the file, but not own the new one.
+        * A key counts only if it is a plain file of 64 hexadecimal digits that belongs to this user and that nobody
+          else may read or write. Others who can write to the folder can exchange the file, but cannot make this user
+          its owner.
 
     A whole folder, key included, that somebody else made and this user copied is not told apart from one's own.
 

@@ -72,9 +72,9 @@ def verify_samples(
 ) -> SampleVerdict:
     """Compares draws on all neighboring histograms of a small instance with the (epsilon, delta) of a price.
 
-    One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim;
-    the other half, independent of the choice, tests them by Clopper-Pearson bounds on both probabilities, which share
-    the error probability among them.
+    One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim.
+    The other half is independent of that choice, and tests them by Clopper-Pearson bounds on both probabilities. All
+    bounds share the error probability.
 
     Args:
         sampler: takes a histogram `[L]`, how many draws, and the generator; returns independent outcomes, an array

@@ -13,9 +13,9 @@ Array = NDArray[np.float64]
 def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
     """The matrix `[m, n]` that is expected behind independent noise in every entry.
 
-    Each singular value y, in units of noise_std times the root of the longer side, becomes
-    sqrt((y**2 - b - 1)**2 - 4 b) / y above 1 + sqrt(b) and 0 below, b the ratio of the sides: asymptotically the best
-    of all functions of singular values in mean square. Values below that noise alone explains vanish with it.
+    Let y be a singular value in units of noise_std times the root of the longer side, and b the ratio of the sides.
+    Above 1 + sqrt(b) it becomes sqrt((y**2 - b - 1)**2 - 4 b) / y, below that 0, because noise alone explains it. In
+    mean square no other function of singular values does better asymptotically.
 
     Source: Gavish & Donoho 2017, "Optimal shrinkage of singular values", Frobenius loss.
 

@@ -56,9 +56,9 @@ class ImportedVotes:
 
         Args:
             path: the file; of an .npz with several arrays, the one named votes, teacher_votes or counts.
-            layout: auto takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes, integers `[Q, L, 2]`
-                whose pairs have one sum as pairs, integers `[Q, C]` whose rows have one sum (which, if num_teachers is
-                given, must be that) as classes, and other integers `[Q, L]` as histogram.
+            layout: auto takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes. It takes integers
+                `[Q, L, 2]` whose pairs have one sum as pairs. It takes integers `[Q, C]` whose rows have one sum as
+                classes; if num_teachers is given, the sum must be that. Other integers `[Q, L]` are a histogram.
             num_teachers: needed for a histogram; elsewhere checked.
 
         A file that expands to more than 4 GiB is refused: counts [Q, L] of the same votes take less.
@@ -76,6 +76,17 @@ class ImportedVotes:
         if num_teachers is not None:
             require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, f"{votes.num_teachers}, in votes")
         return votes
+
+
+def read_teacher_votes(path: Path | str) -> NDArray[Any]:
+    """The votes of each teacher `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences.
+
+    Raises:
+        InvalidValue: no such file, another format or layout.
+    """
+    array = _load(Path(path))
+    _of_teachers(array)
+    return array
 
 
 def read_sets(path: Path | str) -> NDArray[np.bool_]:

@@ -95,7 +95,7 @@ class Aligned:
         adjacency: for which thresholds were set and the price is.
         noise: in the family's unit; None where no noise is small enough.
         unit: the family's.
-        accuracies: of the students, one a seed.
+        accuracies: of the students, one per seed.
         epsilon: sound, for that adjacency.
         paper_epsilon: what the paper would print; not a bound. None where it would print nothing.
     """

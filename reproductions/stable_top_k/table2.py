@@ -1,9 +1,10 @@
 """Table 2 of Zhu and Wang (2022) on the votes of a finished or half-finished run: epsilon at equal student accuracy.
 
-For each aggregator the most noise is found whose students, one a seed, are on average as accurate as asked; then what
-that release costs: as the aggregator's paper accounts (not a bound), sound for add/remove, sound for replace-one. The
-noise is found for each adjacency by itself, since thresholds depend on it. Students see the leading directions of the
-public pool. Accuracies are measured against true labels: no epsilon covers them, nor the choice of the noise.
+For each aggregator the command finds the most noise whose students, one per seed, are on average as accurate as asked.
+Then it prices that release: as the aggregator's paper accounts (not a bound), sound for add/remove, and sound for
+replace-one. It finds the noise for each adjacency by itself, since thresholds depend on it. Students see the leading
+directions of the public pool. Accuracies are measured against true labels: no epsilon covers them, nor the choice of
+the noise.
 
   pate-train experiment=synth_faces_800 seed=0 output_dir=outputs/faces
   python -m reproductions.stable_top_k.table2 outputs/faces

@@ -115,12 +115,12 @@ def main(arguments: list[str] | None = None) -> None:
     lines += ["", "Accesses, q=0.2786, overrun probability 5e-7", "hits  exact  chernoff"]
     lines += [f"{hits:4}  {exact:5}  {chernoff:8}" for hits, exact, chernoff in access_table()]
     for name, target in (
-        ("boundary, 0.05 a call", boundary(0.05)),
-        ("boundary, 0.1 a call", boundary(0.1)),
-        ("not prior, 0.05 a call", not_prior(0.05)),
-        ("tight boundary, 0.05 a call", tight_boundary(0.05)),
-        ("tight boundary, 0.1 a call", tight_boundary(0.1)),
-        ("run twice, 0.05 a call", run_twice(0.05)),
+        ("boundary, 0.05 per call", boundary(0.05)),
+        ("boundary, 0.1 per call", boundary(0.1)),
+        ("not prior, 0.05 per call", not_prior(0.05)),
+        ("tight boundary, 0.05 per call", tight_boundary(0.05)),
+        ("tight boundary, 0.1 per call", tight_boundary(0.1)),
+        ("run twice, 0.05 per call", run_twice(0.05)),
     ):
         lines += ["", f"Epsilon at delta 1e-6: {name}", "hits  coarse   best"]
         lines += [f"{hits:4}  {coarse:6.2f} {best:6.2f}" for hits, coarse, best in epsilon_table(target)]

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from reproductions.top_k.contender import FAMILIES
 from reproductions.top_k.outcome import ErrorRow, RecallRow
 
-_COLORS = "#1f6f8b #7fb3c8 #0b3c49 #c0392b #e08e0b #2e7d32 #8bc34a #6a3d9a #b39ddb #8d6e63 #d81b60 #607d8b #9e9d24"
+_COLORS = "#0072B2 #56B4E9 #000000 #D55E00 #E69F00 #009E73 #8bc34a #a0508a #CC79A7 #8d6e63 #d81b60 #607d8b #9e9d24"
 _MARKERS = "oHsv^DdPX<>*h"
-_LOOKS: dict[str, dict[str, Any]] = {
-    family.label: {"color": color, "marker": marker}
-    for family, color, marker in zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True)
+_DASHES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
+_LOOKS: dict[str, dict[str, Any]] = {  # told apart by marker and dashes too
+    family.label: {"color": color, "marker": marker, "linestyle": _DASHES[index % len(_DASHES)]}
+    for index, (family, color, marker) in enumerate(zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True))
 }
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -27,8 +28,8 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.titlesize": 9,
     "legend.frameon": False,
-    "lines.markersize": 3.5,
-    "lines.linewidth": 1.2,
+    "lines.markersize": 4.5,
+    "lines.linewidth": 1.4,
 }
 
 
@@ -45,7 +46,7 @@ def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: 
                 [getattr(row, over) for row in line], [row.recall_mean for row in line], label=label, **_LOOKS[label]
             )
         name = shown[0].data if panels == "data" else f"{panels} {column:g}"
-        axes.set(title=f"{name}, {_words(adjacency)}", xlabel=over, ylabel="recall", ylim=(-0.03, 1.03))
+        axes.set(title=f"{name},\n{_words(adjacency)}", xlabel=over, ylabel="recall", ylim=(-0.03, 1.03))
         values = sorted({getattr(row, over) for row in shown})
         if over == "k":
             axes.set_xscale("log")
@@ -81,11 +82,13 @@ def _words(adjacency: str) -> str:
 def _save(path: Path, rows: Sequence[str], columns: Sequence[Any], paint: Callable[[Axes, str, Any], None]) -> None:
     """Draws all panels with one legend below."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(max(2.9 * len(columns), 7.5), 2.5 * len(rows) + 0.6), layout="constrained")
+        figure = Figure(
+            figsize=(max(2.6 * len(columns), 5.2), 2.5 * len(rows) + 0.9), facecolor="white", layout="constrained"
+        )
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
         for line, row in zip(grid, rows, strict=True):
             for axes, column in zip(line, columns, strict=True):
                 paint(axes, row, column)
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
         figure.savefig(path, metadata={"Date": None, "Creator": None})

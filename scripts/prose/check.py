@@ -1,17 +1,20 @@
 """The prose check of `make check`: long sentences, phrases, long lines, dead links.
 
 `python scripts/prose/check.py [FILE ...]` prints one line per finding and exits with 1 if there are any. Without a file
-it reads every page, and looks for the phrases in `pate/` and `conf/` too. `docs/contributing/style.md` has the rules.
+it reads every page, every docstring and error of the sources, and the comments that commands show as help.
+`docs/contributing/style.md` has the rules.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
+import json
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from markdown_it import MarkdownIt
@@ -23,7 +26,8 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in ("tests", "reproductions")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-SOURCES = [path for folder in ("pate", "conf") for path in sorted((ROOT / folder).rglob("*.*"))]
+FOLDERS = ("pate", "conf", "scripts", "reproductions", "benchmarks", "examples", "notebooks")
+SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.*")) if "prose" not in path.parts]
 MAX_WORDS = {ROOT / "README.md": 25}
 MAX_WORDS_ELSEWHERE = 35
 MAX_COLUMNS = 120
@@ -31,6 +35,7 @@ PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text(enco
 RULES = [(re.compile(phrase["find"]), phrase["write"]) for phrase in PHRASES]
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9])")
 WORD = re.compile(r"[^\W\d_]{2}")  # a symbol of one letter is no word
+ENTRY = re.compile(r"\n\s*\n|\n\s*[*-] |\n\s*\d\. |\n\s*(?=\w+(?:, \w+)*: )")  # where a part of a docstring begins
 SPOKEN = {"code_inline": "Code", "softbreak": " ", "hardbreak": " "}  # code counts as one word
 
 
@@ -60,11 +65,34 @@ def long_sentences(path: Path, tokens: list[Token]) -> Iterator[Finding]:
         if token.type != "inline" or in_table:
             continue
         parts = [part.content if part.type == "text" else SPOKEN.get(part.type, "") for part in token.children or []]
-        for sentence in SENTENCE_END.split("".join(parts)):
-            count = sum(bool(WORD.search(word)) for word in sentence.split())
-            if count > limit:
-                line = (token.map or [0])[0] + 1
-                yield Finding(path, line, f"{count} words in a sentence, {limit} at most: {sentence[:60]} ...")
+        yield from too_long(path, (token.map or [0])[0] + 1, "".join(parts), limit)
+
+
+def too_long(path: Path, line: int, paragraph: str, limit: int) -> Iterator[Finding]:
+    """The sentences of a paragraph that have more words than the limit."""
+    for sentence in SENTENCE_END.split(" ".join(paragraph.split())):
+        count = sum(bool(WORD.search(word)) for word in sentence.split())
+        if count > limit:
+            yield Finding(path, line, f"{count} words in a sentence, {limit} at most: {sentence[:60]} ...")
+
+
+def long_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
+    """Sentences of docstrings that have too many words, examples left out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            for part in ENTRY.split(node.value.value.split(">>>")[0]):
+                yield from too_long(path, node.lineno, part, MAX_WORDS_ELSEWHERE)
+
+
+def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
+    """Texts of errors, raised or handed to `require`, that have too many words."""
+    for node in ast.walk(tree):
+        raised = node.exc if isinstance(node, ast.Raise) else node
+        if isinstance(raised, ast.Call) and (raised is not node or ast.unparse(raised.func).startswith("require")):
+            for argument in raised.args:
+                pieces = [piece.value for piece in ast.walk(argument) if isinstance(piece, ast.Constant)]
+                text = "".join(piece for piece in pieces if isinstance(piece, str))
+                yield from too_long(path, node.lineno, text, MAX_WORDS_ELSEWHERE)
 
 
 def phrases(path: Path, text: str) -> Iterator[Finding]:
@@ -109,21 +137,40 @@ def dead_links(path: Path, tokens: list[Token]) -> Iterator[Finding]:
                 yield Finding(path, line, f"{link}: no such heading")
 
 
+def cell_findings(path: Path, cell: dict[str, Any]) -> Iterator[Finding]:
+    """What to mend in the prose of a notebook's cell; lines are counted in the cell."""
+    if cell["cell_type"] == "markdown":
+        text = "".join(cell["source"])
+        yield from phrases(path, text)
+        yield from long_sentences(path, parsed(text))
+
+
 def findings(path: Path) -> Iterator[Finding]:
     """Everything to mend in one file."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        yield from (item for cell in json.loads(text)["cells"] for item in cell_findings(path, cell))
+        return
     yield from phrases(path, text)
     if path.suffix == ".md":
         tokens = parsed(text)
         yield from long_sentences(path, tokens)
         yield from long_lines(path, text)
         yield from dead_links(path, tokens)
+    elif path.suffix == ".py":
+        tree = ast.parse(text)
+        yield from long_docstrings(path, tree)
+        yield from long_errors(path, tree)
+    elif path.suffix == ".yaml":
+        for match in re.finditer(r"(?:^\s*#.*\n)+", text, re.MULTILINE):
+            words = re.sub(r"^\s*#", "", match[0], flags=re.MULTILINE)
+            yield from too_long(path, text.count("\n", 0, match.start()) + 1, words, MAX_WORDS_ELSEWHERE)
 
 
 def main(arguments: list[str]) -> int:
     """Prints what is to be mended; returns the exit code."""
     paths = [Path(name).resolve() for name in arguments] or [*PAGES, *SOURCES]
-    found = [item for path in paths if path.suffix in {".md", ".py", ".yaml"} for item in findings(path)]
+    found = [item for path in paths if path.suffix in {".md", ".py", ".yaml", ".ipynb"} for item in findings(path)]
     sys.stdout.writelines(f"{item}\n" for item in found)
     return int(bool(found))
 

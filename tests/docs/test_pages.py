@@ -34,6 +34,13 @@ def test_a_proof_note_has_its_sections_in_order(note: Path) -> None:
 
 
 @pytest.mark.parametrize("note", NOTES, ids=name)
+def test_a_proof_note_begins_with_its_claim_in_plain_words(note: Path) -> None:
+    lead = note.read_text(encoding="utf-8").split("\n## ")[0].split("\n", 1)[1].strip()
+    assert 20 <= len(lead.split()) <= 80
+    assert not set(lead) & set("∫ΣΦφγ√≤≥|")
+
+
+@pytest.mark.parametrize("note", NOTES, ids=name)
 def test_a_proof_note_speaks_of_both_adjacencies_and_names_its_lemma_tests(note: Path) -> None:
     text = note.read_text(encoding="utf-8")
     assert "replace-one" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +66,49 @@ def test_what_the_style_guide_forbids_is_found(tmp_path: Path, text: str, findin
 )
 def test_what_is_right_is_left_alone(tmp_path: Path, text: str) -> None:
     assert found(tmp_path, text) == []
+
+
+LONG = " ".join(["word"] * 36)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("code.py", f'"""{LONG}."""\n'),
+        ("code.py", f'def f():\n    """Says it.\n\n    Attributes:\n        it: {LONG}\n    """\n'),
+        ("code.py", f'raise ValueError(f"{{name}}: {LONG}")\n'),
+        ("code.py", f'require(good, "name", value, "{LONG}")\n'),
+        ("settings.yaml", f"# {LONG}.\nkey: value\n"),
+    ],
+)
+def test_long_sentences_of_docstrings_errors_and_help_are_found(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert ["in a sentence, 35 at most" in item.text for item in check.findings(path)] == [True]
+
+
+def test_the_prose_of_a_notebook_is_read_and_its_code_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "page.ipynb"
+    cells = [
+        {"cell_type": "markdown", "source": ["# Head\n", "\n", f"{LONG}.\n", "Two a teacher."]},
+        {"cell_type": "code", "source": [f'print("{LONG}")']},
+    ]
+    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert [item.text.split(",")[0] for item in check.findings(path)] == ["36 words in a sentence"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Short.\n\n' + "    one: word word word word word.\n" * 10 + '    """\n',  # entries are apart
+        f'"""Short.\n\n>>> f("{LONG}")\n"""\n',  # an example
+        f'text = "{LONG}"\n',  # no docstring and no error
+    ],
+)
+def test_entries_examples_and_data_of_sources_are_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "code.py"
+    path.write_text(text, encoding="utf-8")
+    assert list(check.findings(path)) == []
 
 
 def test_the_exit_code_says_whether_there_is_something_to_mend(

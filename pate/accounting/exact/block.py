@@ -43,7 +43,7 @@ class Block:
                 delta(-epsilon) = 1 - exp(-epsilon) + exp(-epsilon) delta(epsilon).
             spacing: between the epsilons.
         """
-        losses = np.arange(len(values)) * spacing
+        losses = np.arange(len(values), dtype=np.float64) * spacing
         kept = lower_hull(np.exp(losses), values)
         hull = np.interp(np.exp(losses), np.exp(losses)[kept], values[kept])
         whole = np.concatenate([_mirrored(hull[1:], losses[1:])[::-1], hull])
@@ -101,4 +101,4 @@ def _masses(hull: Array, spacing: float) -> Array:
     """The masses at 0, 1, … of the pair whose profile is linear in exp(epsilon) between these values, or nearly."""
     before = np.append(_mirrored(hull[1:2], np.array([spacing])), hull[:-1])
     after = np.append(hull[1:], hull[-1])
-    return np.maximum((before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0)
+    return np.asarray(np.maximum((before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0))

@@ -61,9 +61,9 @@ def _(pairs: Winner, grid: LossGrid, *, negligible: float) -> CompositionStep:
 class _PairsStep:
     """The largest over all pairs below a box, or little more.
 
-    Boxes are split only where their bound exceeds what pairs attain. The boxes that were not split cover all pairs, so
-    the next steps, whose values hardly differ, take the maximum over the same cover: few of them at first, when the
-    values still differ most from one step to the next.
+    Boxes are split only where their bound exceeds what pairs attain. The boxes that were not split cover all pairs. The
+    values of the next steps hardly differ, so those steps take the maximum over the same cover. At first the values
+    differ most from one step to the next, so few steps share a cover.
     """
 
     def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:

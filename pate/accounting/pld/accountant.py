@@ -25,10 +25,9 @@ class PldAccountant(Accountant):
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is replaced by a pair that dominates it in both directions: the largest hockey stick between
           neighbors, joined by chords on a grid of losses, so the grid errs upwards.
-        * Never above the Renyi accountant: the smaller of the two bounds is returned, both being valid. For Gaussians,
-          pure DP and the Gaussian noisy maximum the distributions are tighter; for many bounded-range or one-bit
-          releases, whose worst pair differs from one epsilon to the next, Renyi is, and its figure is what this
-          accountant says then.
+        * Never above the Renyi accountant: both bounds are valid, and the smaller one is returned. For Gaussians, pure
+          DP and the Gaussian noisy maximum the distributions are tighter. For many bounded-range or one-bit releases
+          the Renyi bound is tighter, because their worst pair differs from one epsilon to the next.
 
     Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant, and so are those at deltas that the
     rounding of the Fourier transform could hide (below about 2e-9 for 600 releases). Every different event is composed

@@ -26,9 +26,9 @@ _BITS = frozenset((bool, np.bool_))
 class TargetCharging(HeldBudget):
     """Counts hits, refuses calls after the last hit, and states its price before the first call.
 
-    The whole session, whatever calls are chosen on the way and however early it ends, is
-    (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP, if every call is a q-target
-    call with an epsilon and a q no worse than the session's, and if its caller obeys `require_open`.
+    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. That
+    holds whatever calls are chosen on the way, and however early the session ends. It needs two things: every call is a
+    q-target call with an epsilon and a q no worse than the session's, and its caller obeys `require_open`.
 
     Edge cases: threads may share a session; what is charged after its last hit raises, and an outcome whose charge
     raised must not be released. It refuses to be copied or pickled, and to be charged in a forked process. A `state`

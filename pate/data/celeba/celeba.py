@@ -31,13 +31,13 @@ _VERSION = 1  # of how photographs become pixels; in the cache's name
 class CelebA:
     """Reads the folder that CelebA is distributed as; nothing is fetched.
 
-    The folder has `list_attr_celeba`, `list_eval_partition` (each `.txt` as the authors give it or `.csv`
-    as it is often passed on), `img_align_celeba/` with the photographs, and, if needed, `identity_CelebA`; or it has
-    them in the authors' `Anno`, `Eval` and `Img`. No checksum is asked for. The official training split is private,
+    The folder has `list_attr_celeba` and `list_eval_partition`, each `.txt` as the authors give it or `.csv` as it is
+    often passed on. It has `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`. All of them may
+    lie in the authors' `Anno`, `Eval` and `Img`. No checksum is asked for. The official training split is private,
     validation public, test test. A folder that `scripts/make_synth_faces.py` wrote is read likewise, and called
     synthetic.
 
-    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes a photograph,
+    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes per photograph,
     and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
     are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
 

@@ -54,9 +54,9 @@ def thresholds() -> NDArray[np.float64]:
 def consistent(excess: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Attributes from latent variables minus thresholds, `[n, 40]`, after the rules.
 
-    Of several hair colors the one with the largest excess stays, and of straight and wavy likewise; the bald have
-    no hair of any color or shape, no bangs and no receding hairline, which also excludes bangs; women are not bald
-    and have no beard or shadow of one; who has a goatee, a moustache or sideburns has a beard.
+    Of several hair colors the one with the largest excess stays, and of straight and wavy likewise. The bald have no
+    hair of any color or shape, no bangs and no receding hairline, which also excludes bangs. Women are not bald and
+    have no beard or shadow of one. Who has a goatee, a moustache or sideburns has a beard.
     """
     bits = excess > 0
     for rivals in (_HAIR_COLORS, _HAIR_SHAPES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
+from pate.data.private_records import PrivateRecords
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.private_cells import private_cells
 from pate.data.table.rows import SPLITS as _SPLITS
-from pate.data.table.rows import Roles, Rows, numbered, require_apart
+from pate.data.table.rows import Roles, Rows, column_names, numbered, require_apart
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
@@ -24,11 +26,12 @@ _ROLES = ("labels", "group", "id", "split", "drop")
 
 @dataclass(frozen=True)
 class Table:
-    """Records in CSV, Parquet, Feather or Arrow files, one a split, or one for all with a column that says which.
+    """Records in CSV, Parquet, Feather or Arrow files, one per split, or one for all with a column that says which.
 
-    Every column that is no label, group, id or split and is not dropped becomes features, as a schema says that is
-    learned from the public file alone: numbers and dates in units of the public spread and within the public range,
-    words as categories with one for all others, a feature for missing cells. No private cell has a part in it.
+    Every column that is no label, group, id or split and is not dropped becomes features, as a schema says. The schema
+    is learned from the public file alone; no private cell has a part in it. Numbers and dates are in units of the
+    public spread and within the public range. Words are categories, with one for all others. Missing cells have a
+    feature.
 
     Attributes:
         private: file of the private records.
@@ -44,6 +47,7 @@ class Table:
         drop: columns that are not read.
         schema: file that `pate-schema` wrote; None learns it anew from the public file.
         encoding: of CSV files.
+        decimal: `comma` where numbers of CSV files read 3,5.
         name: of the data set, in the report and on the card.
         seed: of the public rows' order; part of the data, not of the noise.
 
@@ -63,6 +67,7 @@ class Table:
     drop: tuple[str, ...] = ()
     schema: str | None = None
     encoding: str = "utf-8"
+    decimal: str = "point"
     name: str = field(default="table", metadata={"public": True})
     seed: int = 0
 
@@ -73,7 +78,7 @@ class Table:
             value = getattr(self, name)
             require(value is None or isinstance(value, str), f"data.{name}", value, "text")
         for name in ("labels", "drop"):
-            object.__setattr__(self, name, _texts(f"data.{name}", getattr(self, name)))
+            object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
             for column in self._columns(role):
@@ -107,10 +112,32 @@ class Table:
             **parts,
         )
 
+    def private_records(self) -> PrivateRecords:
+        """The file of private records alone, for a holder whose queries come from elsewhere; every holder's schema."""
+        rule = "the file that pate-schema wrote of the public samples, the same at every place"
+        require(self.schema is not None, "data.schema", self.schema, rule)
+        require(self.private is not None, "data.private", self.private, "the file of the private records")
+        require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
+        schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
+        file = TableFile(Path(self.private or ""), "data.private", self.encoding)
+        for role in _ROLES[:-1]:
+            self._require_named(self._columns(role), role, file.names, file.name)
+        require_columns(file.name, file.names, schema.names)
+        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
+        rows = Rows.read(file.batches(columns), schema, self._roles, name=file.name, split="private")
+        ids = rows.numbers if self.id is None else numbered([rows.ids])[0]
+        groups = ids if self.group is None else numbered([rows.groups])[0]
+        cells = private_cells(file.batches(), split=None)
+        return PrivateRecords(self.name, self.labels, Split(rows.inputs, rows.labels, ids, groups), schema, cells)
+
     def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
-        """The columns that a setting names and a file has to have: a public one may have no label at all."""
-        named = self._columns(role)
-        return () if (role, split) == ("labels", "public") and not set(named) & set(names) else named
+        """The columns that a setting names and a file has to have: a public one may have no label at all.
+
+        One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
+        """
+        named, there = self._columns(role), {name.casefold() for name in names}
+        lacks = not any(name.casefold() in there for name in named)
+        return () if (role, split) == ("labels", "public") and lacks else named
 
     def _columns(self, role: str) -> tuple[str, ...]:
         """The columns that a setting names."""
@@ -147,14 +174,17 @@ class Table:
     @cached_property
     def _files(self) -> dict[str, TableFile]:
         if self.path is not None:
-            return dict.fromkeys(_SPLITS, TableFile(Path(self.path), "data.path", self.encoding))
-        return {each: TableFile(Path(getattr(self, each)), f"data.{each}", self.encoding) for each in _SPLITS}
+            return dict.fromkeys(_SPLITS, self._file(self.path, "data.path"))
+        return {each: self._file(getattr(self, each), f"data.{each}") for each in _SPLITS}
 
     @property
     def _public_file(self) -> TableFile:
         said, where = (self.path, "data.path") if self.path is not None else (self.public, "data.public")
         require(said is not None, where, said, "the file of the public records")
-        return TableFile(Path(said or ""), where, self.encoding)
+        return self._file(said or "", where)
+
+    def _file(self, path: str, name: str) -> TableFile:
+        return TableFile(Path(path), name, self.encoding, self.decimal)
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
@@ -173,6 +203,10 @@ class Table:
             for split in _SPLITS:
                 rule = "a file; data.path=FILE data.split=COLUMN where one file holds all"
                 require(split in given, f"data.{split}", getattr(self, split), rule)
+            for split, other in combinations(_SPLITS, 2):
+                same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
+                rule = f"another file than data.{split}: no record may be in two splits"
+                require(not same, f"data.{other}", getattr(self, other), rule)
         rule = "the columns that are labels: data.labels=[NAME,NAME]"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
@@ -243,11 +277,3 @@ class Table:
         groups = numbered([rows[split].groups for split in _SPLITS])
         require_apart("group", self.group, groups)
         return dict(zip(_SPLITS, groups, strict=True))
-
-
-def _texts(name: str, values: Any) -> tuple[str, ...]:
-    """A list of different texts."""
-    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
-    require(good, name, values, "a list of columns: [NAME,NAME]")
-    require(len(set(values)) == len(values), name, list(values), "each column once")
-    return tuple(values)

@@ -27,10 +27,10 @@ class TopStableTopK(DomainTopK):
     A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
     `domain_size` places, j of them filled, in the order of the indices; the rest hold -1.
 
-    Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. With w = 2 (replace-one) or 1 (add/remove),
-    the gap after rank j less w, at least 0, plus Laplace noise of scale 4 w / epsilon is compared with a threshold plus
-    Laplace noise of scale 2 w / epsilon; a gap of at most w passes with a probability of at most failure_prob over the
-    number of ranks.
+    Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. Let w = 2 (replace-one) or 1 (add/remove).
+    From the gap after rank j we subtract w, but not below 0, and add Laplace noise of scale 4 w / epsilon. We compare
+    the result with a threshold plus Laplace noise of scale 2 w / epsilon. A gap of at most w passes with a probability
+    of at most failure_prob divided by the number of ranks.
 
     Attributes:
         domain_size: the last rank whose gap is looked at, >= k, below the number of counts.

@@ -35,9 +35,9 @@ class CanonicalTopK(TopKMechanism):
     The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
     of the k best, the k-th count stands in for the missing one.
 
-    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove), and by
-    max(gamma, 1 - gamma) times that for one index and for all but one, where the noise is as much smaller. Gumbel noise
-    has this as bounded range; the other kinds are pure DP.
+    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). For one
+    index and for all but one it is max(gamma, 1 - gamma) times that, and the noise is smaller by the same factor.
+    Gumbel noise has this as bounded range; the other kinds are pure DP.
 
     Attributes:
         gamma: in [0, 1].

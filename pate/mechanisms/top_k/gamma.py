@@ -36,9 +36,9 @@ _TAIL = 1e-16
 class GammaTopK(TopKMechanism):
     """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
 
-    Formal guarantee: epsilon-DP. The noise has a density proportional to exp(-epsilon |x| 2 / w), |x| the largest
-    entry and w = 2 (replace-one) or 1 (add/remove); the order of noisy counts does not change with a shift of all, and
-    up to a shift all counts move by at most w / 2.
+    Formal guarantee: epsilon-DP. The noise has a density proportional to exp(-epsilon |x| 2 / w), with |x| the largest
+    entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of noisy counts,
+    and up to such a shift every count moves by at most w / 2.
 
     Attributes:
         epsilon: pure DP of the whole release, > 0, whatever k is.

@@ -26,10 +26,10 @@ _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window 
 class JointMechanism(TopKMechanism):
     """Selects a sequence by noise on its loss: subclasses choose the noise.
 
-    The loss of a sequence is the most by which a count falls short of the count that is due at its place. Few places
-    (k times the number of counts) are all weighed, many queries at a time; otherwise one query at a time, by
-    runs of equal counts; `JointTopK` begins without the losses, at both ends, whose sequences together win with a
-    probability below exp(-60), and looks at them where its uniform number falls there.
+    The loss of a sequence is the most by which a count falls short of the count that is due at its place. If there
+    are few places (k times the number of counts), all of them are weighed, many queries at a time. Otherwise it is one
+    query at a time, by runs of equal counts. `JointTopK` first leaves out the losses at both ends, whose sequences
+    together win with a probability below exp(-60). It looks at them if its uniform number falls there.
     """
 
     @abstractmethod

@@ -30,8 +30,8 @@ class RayEngine(Engine):
     be trusted with private data.
 
     Attributes:
-        address: of an existing cluster ("auto" for one this machine belongs to); None starts one on this machine for
-            the length of the call, or uses the one that the program is connected to, and looks for no other.
+        address: of an existing cluster, or "auto" for the one that this machine belongs to. None uses the cluster that
+            the program is connected to, or else starts one on this machine for the length of the call.
         chunk_size: teachers in a batch; equal sizes give equal bytes, as with the other engines.
         num_cpus: that a task asks for; > 0.
         num_gpus: that a task asks for; a fraction lets several tasks share one.

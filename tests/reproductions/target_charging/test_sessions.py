@@ -65,5 +65,5 @@ def test_the_command_prints_every_table(capsys: pytest.CaptureFixture[str]) -> N
     main([])
     printed = capsys.readouterr().out
     assert "  50    309       378" in printed
-    assert "not prior, 0.05 a call" in printed
+    assert "not prior, 0.05 per call" in printed
     assert "    300   13.5" in printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +50,26 @@ def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> No
     assert process.stdout.read() == "on standard output\na library's words"
     process.stdout.close()
     assert process.wait() == 0
+
+
+HELP = """
+import os, sys
+from pate.cli import app
+
+def hydras_help(_task):
+    print("help")
+    sys.exit(0)
+
+read, write = os.pipe()
+os.dup2(write, 1)
+os.close(read), os.close(write)
+app.hydra.main = lambda **_: lambda task: lambda: hydras_help(task)
+sys.argv = ["pate-audit", "--help"]
+app.run_app(None, "audit")
+"""
+
+
+def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False, env=buffered)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -51,6 +51,12 @@ def test_what_the_student_itself_passes_is_no_loss() -> None:
     assert "lost to the number of queries" in Verdict.of(queries, replace(BASELINES, **levels), num_answered=3).text
 
 
+def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
+    votes = replace(STUDENT, mean_average_precision=STUDENT.mean_average_precision + 0.0004)
+    levels = {"majority_vote_student": votes, "true_label_student": None, "all_records_model": None}
+    assert "lost" not in Verdict.of(STUDENT, replace(BASELINES, **levels), num_answered=3).text
+
+
 def test_without_answers_or_levels() -> None:
     silent = Verdict.of(STUDENT, BASELINES, num_answered=0)
     assert silent == Verdict.of(None, BASELINES, num_answered=3)

@@ -231,7 +231,7 @@ SECRET = "Secret"
         ),
         ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
-        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: \[NAME,NAME\]"),
+        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: data\.labels=\[flu\]"),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
         ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there"),
