@@ -23,9 +23,9 @@ from pate.stages.cohort import Cohort
 from pate.stages.release import ReleasePlan, release_votes
 from pate.stages.terms import Terms
 from pate.validation import require
-from pate.votes.counted_votes import CountedVotes
-from pate.votes.noisy_sum import NoisySum, Total
 from pate.votes.source import VoteSource
+from pate.votes.sums.counted_votes import CountedVotes
+from pate.votes.sums.noisy_sum import NoisySum, Total
 
 _FORMS = {"total": ArrayForm("i", (None, None)), "holders": ArrayForm("U", (None,)), "asked": ArrayForm("U", ())}
 _REMEDY = "restore it from a backup; without noise, remove it and holders are asked again"

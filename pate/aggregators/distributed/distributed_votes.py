@@ -19,8 +19,8 @@ from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
 from pate.mechanisms.noise.noise_shares import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
-from pate.votes.noisy_sum import NoisySum
 from pate.votes.source import VoteSource
+from pate.votes.sums.noisy_sum import NoisySum
 
 Integers = NDArray[np.int64]
 

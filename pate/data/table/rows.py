@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.table.cells import Words, arrow, as_numbers, as_texts
 from pate.data.table.schema import TableSchema
+from pate.files.spilled import Spilled
 from pate.validation import InvalidValue, require
 
 SPLITS = ("private", "public", "test")
@@ -52,7 +53,7 @@ class Rows:
     """One split.
 
     Attributes:
-        inputs: float32 `[n, d]`.
+        inputs: float32 `[n, d]`; of a large table a read-only `np.memmap`.
         labels: bool `[n, L]`.
         groups: pyarrow words `[n]`, or None.
         ids: pyarrow words `[n]`, or None.
@@ -69,7 +70,7 @@ class Rows:
 
     @classmethod
     def read(cls, batches: Iterable[Any], schema: TableSchema, roles: Roles, *, name: str, split: str) -> Rows:
-        """Reads the rows of a split, a batch at a time, so that no more than features is held.
+        """Reads the rows of a split, a batch at a time; features are held in memory, or in a file where they are many.
 
         Raises:
             InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or
@@ -86,8 +87,7 @@ class _Reading:
 
     def __init__(self, schema: TableSchema, roles: Roles, name: str, split: str) -> None:
         self.schema, self.roles, self.name, self.split = schema, roles, name, split
-        self.inputs: list[NDArray[np.float32]] = []
-        self.labels: list[NDArray[np.bool_]] = []
+        self.inputs, self.labels = Spilled(), Spilled()
         self.words: dict[str, list[Any]] = {"group": [], "id": []}
         self.numbers: list[NDArray[np.int64]] = []
         self.count = 0  # rows of this split
@@ -135,7 +135,8 @@ class _Reading:
                 raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}{LABEL_HINT}")
         words = {role: self._joined(role) for role in self.words}
         numbers = np.concatenate(self.numbers)
-        return Rows(_joined(self.inputs), _joined(self.labels), words["group"], words["id"], numbers, self.labeled)
+        inputs, labels = self.inputs.whole(), self.labels.whole()
+        return Rows(inputs, labels, words["group"], words["id"], numbers, self.labeled)
 
     def _joined(self, role: str) -> Any:
         if (column := getattr(self.roles, role)) is None:
@@ -178,18 +179,6 @@ def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -
         if shared:
             both = f"{SPLITS[first]} and {SPLITS[second]}"
             raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
-
-
-def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:
-    """Blocks below each other; each is let go once it is copied, so that hardly more than one copy is held."""
-    whole = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), blocks[0].dtype)
-    filled = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        whole[filled : filled + len(block)] = block
-        filled += len(block)
-    return whole
 
 
 def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
+from pate.votes.holders.bit_sums import BitSums
 from pate.votes.holders.manifest import VoteManifest
 from pate.votes.holders.vote_file import VoteFile
 from pate.votes.source import Array, Bits, VoteSource
@@ -92,6 +93,17 @@ class GatheredVotes(VoteSource):
         """See `VoteSource.bits`."""
         for file in self.files:
             yield from file.bits()
+
+    def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
+        """Packed bits are added as they are; what is clipped has to be looked at."""
+        if max_votes is not None or self.files[0].manifest.vote_clip is not None:
+            return super()._counted(max_votes)
+        sums = BitSums((self.num_queries, -(-self.num_labels // 8)))
+        for file in self.files:
+            for block in file.packed():
+                for row in block:
+                    sums.add(row)
+        return sums.counts(self.num_labels)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """See `VoteSource.confidences`: the bits, clipped as they were cast, where files hold no more."""

@@ -133,6 +133,13 @@ class VoteFile:
                 raise damaged(self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY)
             yield block
 
+    def packed(self) -> Iterator[NDArray[np.uint8]]:
+        """The bits of teachers 0, 1, …, packed, uint8 `[c, Q, ceil(L / 8)]` a block, of votes that were not clipped."""
+        require(
+            self.manifest.vote_clip is None, "vote_clip", self.manifest.vote_clip, "None, as it is not checked here"
+        )
+        return VoteStore.open(self.path).packed_blocks()
+
     def confidences(self) -> Iterator[NDArray[np.float32]]:
         """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from pate.data import ImageFolder, Table
 from pate.data.table import TableFile
+from pate.files.spilled import Spilled
 from pate.validation import InvalidValue
 
 pytest.importorskip("pyarrow")
@@ -93,6 +95,14 @@ def test_a_label_in_other_letters_is_a_mistake_not_one_that_the_public_file_lack
         Table(**settings).public_schema()
     with pytest.raises(InvalidValue, match=r"^data\.labels=ill: expected a list of columns: data\.labels=\[ill\]$"):
         Table(**settings | {"labels": "ill"})
+
+
+def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Table(**written(tmp_path)).load()
+    monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
+    mapped = Table(**written(tmp_path)).load()
+    assert isinstance(mapped.private.inputs, np.memmap)
+    assert mapped.digest() == held.digest()
 
 
 def test_pictures_that_are_not_there_are_told_from_broken_ones(tmp_path: Path) -> None:
