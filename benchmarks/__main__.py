@@ -55,9 +55,11 @@ def main() -> None:
 def print_table(console: Console, rows: int) -> None:
     """A line on a large table: what is held after reading it, and what it took meanwhile."""
     cost = table_cost(rows)
-    held, peak = cost.held / 2**30, cost.peak / 2**30
-    what = f"data=table, {cost.rows:,} rows of 100 columns: {cost.seconds:,.0f} s, {cost.features} features a row"
-    console.print(f"{what}, {held:.2f} GB held, {peak:.2f} GB at the peak", soft_wrap=True)
+    held, *peaks = (size / 2**30 for size in (cost.held, cost.before, cost.loaded, cost.largest))
+    what = f"data=table, {cost.rows:,} rows of 100 columns: {cost.features} features a row, {held:.2f} GB of float32"
+    took = f"{cost.seconds:,.0f} s to load, {cost.training:,.0f} s for 400 linear teachers"
+    said = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(*peaks)
+    console.print(f"{what}, {took}, {said}", soft_wrap=True)
 
 
 def surroundings() -> dict[str, object]:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.bundle.form import SCHEMA, ModelForm
+from pate.data import TableSchema
+from pate.data.table import TableFile
 from pate.features import ExtractedForm
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
@@ -34,6 +36,9 @@ class Bundle:
 
     form: ModelForm
     model: StudentModel
+
+    def __repr__(self) -> str:
+        return f"<Bundle {self.form.name}: {self.form.model} model of {', '.join(self.labels)}>"
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
@@ -69,11 +74,11 @@ class Bundle:
         """Probabilities `[n, L]`.
 
         Args:
-            data: for a model of tables a DataFrame, a pyarrow table or a mapping of columns, with the columns that the
-                public file had, in any order; others are not read. For a model of pictures a list of their files or of
-                PIL images, or an array of bytes `[n, channels, height, width]`; for a model of features of pictures the
-                same, it brings what makes them. For any an array of inputs as the model takes them, `[n, …]`:
-                `form.input_shape` and `feature_names` say which.
+            data: for a model of tables a DataFrame, a pyarrow table, a mapping of columns or the name of a file, with
+                the columns that the public file had, in any order; others are not read. For a model of pictures a list
+                of their files or of PIL images, or an array of bytes `[n, channels, height, width]`; for a model of
+                features of pictures the same, it brings what makes them. For any an array of inputs as the model takes
+                them, `[n, …]`: `form.input_shape` and `feature_names` say which.
 
         Raises:
             InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite.
@@ -103,6 +108,8 @@ class Bundle:
         form = self.form.preprocessing
         if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _OF_PICTURES:
             return form.inputs(np.asarray(data))
+        if isinstance(form, TableSchema) and isinstance(data, (str, PathLike)):
+            data = TableFile(Path(data), "data").read()
         if not isinstance(data, np.ndarray):
             if form is not None:
                 return form.inputs(data)
@@ -111,6 +118,8 @@ class Bundle:
                     f"an array of shape [n, {', '.join(map(str, self.form.input_shape))}]; this model knows no columns"
                 )
                 raise InvalidValue(f"data={type(data).__name__}: expected {rule}")
+        if isinstance(form, TableSchema) and getattr(getattr(data, "dtype", None), "kind", "") == "O":
+            raise InvalidValue("data.dtype=object: expected a DataFrame with the columns of the public file")
         array = require_array("data", data)
         shape = "".join(f", {size}" for size in self.form.input_shape)
         columns = (

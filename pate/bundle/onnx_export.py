@@ -86,11 +86,20 @@ def _logistic(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]
     return graph.add("Sigmoid", graph.add("Add", graph.add("MatMul", rows, arrays["weights"]), arrays["bias"]))
 
 
-def _low_rank(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _scores(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    """Linear scores on features of one length; features of length 0 stay 0."""
     features = graph.add("MatMul", graph.add("Sub", rows, arrays["center"]), arrays["projection"])
     lengths = graph.add("ReduceL2", features, axes=[1], keepdims=1)
     flat = graph.add("Cast", graph.add("Equal", lengths, np.float32(0)), to=graph.onnx.TensorProto.FLOAT)
-    scores = graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), arrays["weights"])
+    return graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), arrays["weights"])
+
+
+def _released(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    return graph.add("Sigmoid", graph.add("Add", _scores(graph, rows, arrays), arrays["bias"]))
+
+
+def _low_rank(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    scores = _scores(graph, rows, arrays)
     distance = graph.add("Div", graph.add("Sub", scores, arrays["thresholds"]), arrays["spreads"])
     return graph.add("Sigmoid", distance)
 
@@ -135,6 +144,7 @@ _WRITERS: dict[str, Callable[..., Any]] = {
     "logistic": _of_rows(_logistic),
     "low_rank": _of_rows(_low_rank),
     "mlp": _of_rows(_mlp),
+    "released": _of_rows(_released),
     "cnn": _of_images,
     "resnet50": _of_images,
 }

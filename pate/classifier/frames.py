@@ -42,4 +42,19 @@ def require_frames(private: Any, public: Any) -> bool:
     if public is not None and is_frame(public) != framed:
         rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
         raise InvalidValue(f"X_public={type(public).__name__}: expected {rule}")
+    if framed and public is not None:
+        _require_same_columns(private, public)
     return framed
+
+
+def _require_same_columns(private: Any, public: Any) -> None:
+    """Raises unless public samples have the columns of the private records, in their order, and there are some."""
+    wanted, found = list(private.columns), list(public.columns)
+    lacking, others = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
+    if lacking:
+        raise InvalidValue(f"X_public: expected also the column {lacking[0]}, as X has it")
+    if found != wanted:
+        has = f"it has also {others[0]}" if others else "they stand in another order"
+        raise InvalidValue(f"X_public.columns: expected those of X, {has}; X_public[X.columns] takes them")
+    if not len(public):
+        raise InvalidValue("X_public: expected at least one sample, it has no row")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import TracebackType
 
@@ -15,3 +16,6 @@ def _told(kind: type[BaseException], error: BaseException, traceback: TracebackT
 
 
 sys.excepthook = _told
+
+KEPT_THRESHOLD = gc.get_threshold()
+gc.set_threshold(50_000, *KEPT_THRESHOLD[1:])  # what is loaded stays; `run_app` restores it for the command's work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from pate import __version__
+from pate.cli import KEPT_THRESHOLD
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
@@ -35,6 +37,7 @@ from pate.config.mistakes import (
 )
 from pate.config.picture_way import picture_way, said_of_way
 from pate.config.schema import COMMANDS
+from pate.config.words import quoted
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
 
@@ -42,7 +45,7 @@ DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
 
 USER_MISTAKE = 2
-_TRAINING = ("train", "compare")
+_TRAINING = ("train", "compare", "vote", "release", "student")
 _FAILED = 1
 _WITH_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe
@@ -61,7 +64,7 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
         command = Path(sys.argv[0]).stem
         print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
-    sys.argv[1:] = _options_first(sys.argv[1:])
+    sys.argv[1:] = map(quoted, _options_first(sys.argv[1:]))
     with owners_umask():
         try:
             with ended_by_signals():
@@ -166,6 +169,7 @@ def _unheard(
     known = _known(config_name)
 
     def run(config: DictConfig) -> Any:
+        gc.set_threshold(*KEPT_THRESHOLD)
         try:
             require_known_keys(config, known)
             return task(config)

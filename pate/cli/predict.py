@@ -24,7 +24,7 @@ from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, nearest, require
 
 _RULES = {
     "release": "the folder release/ of a finished run",
@@ -51,14 +51,15 @@ def predict(config: DictConfig) -> None:
     bundle, output = Bundle.load(str(config.release)), Path(str(config.output))
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
-    count = 0
+    _require_apart(output, config)
+    table, count = TableFile(Path(str(config.data)), "data", config.encoding, config.decimal), 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         rows = csv.writer(text)
-        rows.writerow(
-            [config.id or "row", *(name for label in bundle.labels for name in (label, f"{label}_probability"))]
-        )
-        for names, inputs in blocks(bundle, Path(str(config.data)), config.id, config.encoding):
+        pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURES
+        first = config.id or ("file" if pictures else "row")
+        rows.writerow([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
+        for names, inputs in blocks(bundle, table, config.id):
             probabilities = bundle.model.predict_proba(inputs)
             rows.writerows(_cells(names, probabilities, bundle.decide(probabilities)))
             count += len(names)
@@ -68,9 +69,17 @@ def predict(config: DictConfig) -> None:
     Console(stderr=True, highlight=False).print(Text(said), soft_wrap=True)
 
 
-def blocks(bundle: Bundle, path: Path, identity: str | None, encoding: str) -> Iterator[Block]:
+def _require_apart(output: Path, config: DictConfig) -> None:
+    """Raises where predictions would take the place of the records, or go where the published model lies."""
+    same = output.exists() and Path(str(config.data)).exists() and output.samefile(str(config.data))
+    require(not same, "output", output, "another file than data=, which would be overwritten")
+    inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
+    require(not inside, "output", output, "a file outside the folder of the model, which is published")
+
+
+def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Block]:
     """Records as the model takes them, with a name each: a row's number from 1, a cell, or a file's name."""
-    form = bundle.form.preprocessing
+    form, path = bundle.form.preprocessing, file.path
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_array(path))
         yield list(map(str, range(1, len(inputs) + 1))), inputs
@@ -83,7 +92,7 @@ def blocks(bundle: Bundle, path: Path, identity: str | None, encoding: str) -> I
         rule = f"an array of pictures [n, {', '.join(map(str, form.extractor.picture_shape))}] in an .npy file"
         raise InvalidValue(f"data={path}: expected {rule}")
     elif isinstance(form, TableSchema):
-        yield from _table(form, TableFile(path, "data", encoding), identity)
+        yield from _table(form, file, identity)
     else:
         rule = f"an array of shape [n, {', '.join(map(str, bundle.form.input_shape))}] in an .npy file"
         raise InvalidValue(f"data={path}: expected {rule}; this model knows no columns")
@@ -92,7 +101,7 @@ def blocks(bundle: Bundle, path: Path, identity: str | None, encoding: str) -> I
 def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:
     names = file.names
     if identity is not None and identity not in names:
-        raise InvalidValue(f"id={identity}: expected a column of data={file.path}")
+        raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
     require_columns("data", names, schema.names)
     done = 0
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
@@ -107,8 +116,12 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
 
 
 def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:
+    rule = f"a folder with pictures ({', '.join(_PICTURES)}), or one picture"
+    require(path.exists(), "data", path, f"{rule}; this is not there")
+    if path.is_file() and path.suffix.lower() not in _PICTURES:
+        raise InvalidValue(f"data={path}: expected {rule}: this model knows pictures, no table")
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in _PICTURES)
-    require(len(files) > 0, "data", path, f"a folder with pictures ({', '.join(_PICTURES)}), or one picture")
+    require(len(files) > 0, "data", path, rule)
     for first in range(0, len(files), _AT_ONCE):
         some = files[first : first + _AT_ONCE]
         levels = np.stack([form.levels(file, f"data={file}") for file in some])

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import Any
-from unittest.mock import patch
 
 import hydra._internal.hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -48,7 +47,7 @@ class FileGuard(ConfigLoaderImpl):
 @contextmanager
 def guarded_files() -> Iterator[None]:
     """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too."""
-    with patch.object(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard):
+    with _put(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard):
         yield
 
 
@@ -67,8 +66,19 @@ def quick_start(words: Sequence[str]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, answer, unless in needless:
             if not any(unless in word for word in words):
-                stack.enter_context(patch.object(app, name, lambda *_, _answer=answer, **__: _answer))
+                stack.enter_context(_put(app, name, lambda *_, _answer=answer, **__: _answer))
         yield
+
+
+@contextmanager
+def _put(place: Any, name: str, value: Any) -> Iterator[None]:
+    """Puts a value in the place of an attribute meanwhile; `unittest.mock` would load asyncio for that."""
+    before = getattr(place, name)
+    setattr(place, name, value)
+    try:
+        yield
+    finally:
+        setattr(place, name, before)
 
 
 def _require_harmless(loaded: ConfigResult, name: str) -> None:

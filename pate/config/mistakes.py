@@ -14,6 +14,11 @@ from pate.validation import InvalidValue, nearest
 
 _LONGEST = 1000
 _ENDING = 300
+_OPTIONS = (
+    "--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--info",
+    "--shell-completion", "--config-path", "--config-name", "--config-dir", "--experimental-rerun",
+)  # fmt: skip
+"""Of Hydra's, which takes any beginning of them."""
 _TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 
 
@@ -22,7 +27,10 @@ def explain(error: Exception) -> str:
     if isinstance(error, OverrideParseException):
         key, equals, value = error.override.partition("=")
         if not equals:
-            return f"{error.override}: expected NAME=VALUE; --help lists the names"
+            return f"{error.override}: expected NAME=VALUE, no blank around the =; --help lists the names"
+        if value.count("[") > value.count("]"):
+            rule = f"a list without blanks, or in quotes: '{key}=[NAME, NAME]'"
+            return f"{error.override}: expected {rule}"
         rule = "in quotes within quotes where it has any of ~ ( ) [ ] { } , = '"
         return f"{error.override}: expected a value that Hydra can read, {rule}: '{key}=\"{value}\"'"
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
@@ -32,6 +40,8 @@ def explain(error: Exception) -> str:
         known = tuple(sorted(getattr(error, "options", None) or members(group)))  # those of --config-dir, too
         if group and known:
             hint = "; submitit's come with pip install 'pate-multilabel[slurm]'" if name.startswith("submitit") else ""
+            if group == "data" and "." in name:
+                hint = "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE"
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
     repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{one:\$\{(\w+)\}\}'", text)
     if repeated:
@@ -40,6 +50,10 @@ def explain(error: Exception) -> str:
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         return f"{unknown.group(1)}: expected a key of the configuration{_key_hint(error, unknown.group(1))}"
+    several = re.search(r"Ambiguous value for argument '([^=]+)=(.*?)'\n", text)
+    if several:
+        key, value = several.groups()
+        return f"{key}={value}: expected one value, a list as '{key}=[{value}]', or -m before it, which runs each"
     mandatory = re.search(r"Missing mandatory value: (\S+)", text)
     if mandatory:
         return f"{mandatory.group(1)}: expected a value, none is assumed: {mandatory.group(1)}=…"
@@ -72,6 +86,8 @@ def require_no_dashes(words: Sequence[str], known: tuple[str, ...]) -> None:
             following = words[place + 1] if place + 1 < len(words) else "-"
             given = value if equals else "VALUE" if following.startswith("-") or "=" in following else following
             raise InvalidValue(f"{word}: expected it without dashes: {setting}={given}")
+        if name.startswith("--") and not any(option.startswith(name) for option in _OPTIONS):
+            raise InvalidValue(f"{word}: expected NAME=VALUE, without dashes{nearest(setting, known)}")
 
 
 def explain_choice(words: list[str]) -> str | None:
@@ -115,7 +131,8 @@ def _in_words(key: str, said: str) -> str | None:
     if found := re.search(r"Value '(.*)' is not a valid bool", said, re.DOTALL):
         return f"{key}={found[1]}: expected true or false"
     if found := re.search(r"Cannot convert '\w+' to string: '(.*)'", said, re.DOTALL):
-        return f"{key}={found[1]}: expected text"
+        below = f", {key}=VALUE, and no setting below it" if found[1].startswith("{") else ""
+        return f"{key}: expected text{below}" if below else f"{key}={found[1]}: expected text"
     if "is not a ListConfig, list or tuple" in said:
         return f"{key}: expected a list: {key}=[VALUE,VALUE]"
     return None
@@ -127,6 +144,8 @@ def _key_hint(error: Exception, key: str) -> str:
     if not isinstance(cause, OmegaConfBaseException) or not isinstance(cause.parent_node, DictConfig):
         return "; --help lists them"
     known = tuple(str(key) for key in cause.parent_node if key not in ("_target_", "hydra"))
+    if not known and key.startswith("data."):
+        return "; data=table and other data sets from files have more: data=table data.private=FILE …"
     if not known:
         return f"; with + before it, it becomes one: +{key}=…"
     return f": one of {', '.join(known)}{nearest(str(cause.key), known)}"

@@ -14,6 +14,7 @@ from pate.config.class_schema import store_schemas
 from pate.config.classes import TRUSTED_PREFIXES
 from pate.config.location import CONFIG_FOLDER
 from pate.config.overlay import allowed_prefixes, own_folders
+from pate.config.stage_schema import ReleaseConfig, StudentConfig, VoteConfig
 
 
 @dataclass
@@ -49,6 +50,7 @@ class TrainConfig(SharedConfig):
         ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
         max_total_epsilon: what all of them may cost together.
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
+        holders: among how many holders the teachers are spread, for the privacy card; None for one.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
         logger: tensorboard keeps curves in the run's folder, mlflow sends what release/ holds to a server, or none.
@@ -64,6 +66,7 @@ class TrainConfig(SharedConfig):
     ledger: str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
+    holders: int | None = None
     logger: str = "tensorboard"
     seed: int | None = None
     output_dir: str | None = None
@@ -183,6 +186,7 @@ class TableSchemaConfig:
         output: the file to write.
         labels: columns that are no features, like group, id, split and drop.
         encoding: of a CSV file.
+        decimal: point or comma, of a CSV file.
     """
 
     data: str = MISSING
@@ -193,6 +197,7 @@ class TableSchemaConfig:
     split: str | None = None
     drop: list[str] = field(default_factory=list)
     encoding: str = "utf-8"
+    decimal: str = "point"
 
 
 @dataclass
@@ -205,6 +210,7 @@ class PredictConfig:
         output: the file to write.
         id: a column that names the records; None for their numbers.
         encoding: of a CSV file.
+        decimal: point or comma, of a CSV file.
     """
 
     release: str = MISSING
@@ -212,6 +218,7 @@ class PredictConfig:
     output: str = MISSING
     id: str | None = None
     encoding: str = "utf-8"
+    decimal: str = "point"
 
 
 COMMANDS: dict[str, type] = {
@@ -220,7 +227,10 @@ COMMANDS: dict[str, type] = {
     "audit": AuditConfig,
     "compare": CompareConfig,
     "predict": PredictConfig,
+    "release": ReleaseConfig,
+    "student": StudentConfig,
     "table_schema": TableSchemaConfig,
+    "vote": VoteConfig,
 }
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
 from pate.data.preprocessing import Preprocessing
+from pate.files.spilled import row_blocks, taken
 from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
 
 Kind = Literal["features", "images"]
@@ -25,7 +26,8 @@ class Split:
     Attributes:
         inputs: float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1]. Large image data
             give `Pixels` in its place, which reads like the array: `inputs[rows]` is one, and so is
-            `take(rows).inputs`; the whole only after `np.asarray(inputs)`.
+            `take(rows).inputs`; the whole only after `np.asarray(inputs)`. Those of a large table are a read-only
+            `np.memmap`, of which `take` reads some thousand rows at a time.
         labels: bool `[n, num_labels]`; any number of labels may hold for a record.
         record_ids: int64 `[n]`, the name of each record in its source.
         group_ids: int64 `[n]`, what must stay together: records of one person, one text, one source image.
@@ -52,14 +54,15 @@ class Split:
             shape = getattr(self, name).shape
             require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value a record")
         if isinstance(self.inputs, np.ndarray):
-            require_moderate("inputs", self.inputs)
+            for block in row_blocks(self.inputs):
+                _require_moderate(block, self.inputs)
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns the given rows, in the given order, as a split of their own."""
-        return Split(self.inputs[rows], self.labels[rows], self.record_ids[rows], self.group_ids[rows])
+        return Split(taken(self.inputs, rows), self.labels[rows], self.record_ids[rows], self.group_ids[rows])
 
     def digest(self) -> str:
         """SHA-256 of the records in the order of their ids, in hexadecimal. Covered by no epsilon."""
@@ -203,12 +206,21 @@ def _require_label_names(names: Any) -> None:
     require(repeated is None, "label_names", f"{repeated}, twice", "each name once")
 
 
+def _require_moderate(block: NDArray[np.float32], inputs: NDArray[np.float32]) -> None:
+    """Raises, with the place among all inputs, where a number of a block is not finite or too large."""
+    try:
+        require_moderate("inputs", block)
+    except InvalidValue:
+        require_moderate("inputs", inputs)
+        raise
+
+
 def _enter(digest: Any, *arrays: Any) -> None:
     """Adds shapes and values to a digest."""
     for array in arrays:
         digest.update(repr(array.shape).encode())
-        for block in array.blocks() if isinstance(array, Pixels) else (np.ascontiguousarray(array),):
-            digest.update(block.data)
+        for block in array.blocks() if isinstance(array, Pixels) else row_blocks(array):
+            digest.update(np.ascontiguousarray(block).data)
 
 
 def _reordered(inputs: Any, order: NDArray[np.int64]) -> Any:

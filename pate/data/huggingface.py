@@ -16,7 +16,7 @@ from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.table.private_cells import private_cells
-from pate.data.table.rows import SPLITS, Roles, Rows, numbered, require_apart
+from pate.data.table.rows import SPLITS, Roles, Rows, column_names, numbered, require_apart
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
@@ -72,10 +72,7 @@ class HuggingFace:
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
         for name in ("inputs", "labels"):
-            given = getattr(self, name)
-            good = isinstance(given, (list, tuple)) and all(isinstance(each, str) for each in given)
-            require(good and len(set(given)) == len(given), f"data.{name}", given, "a list of columns: [NAME,NAME]")
-            object.__setattr__(self, name, tuple(given))
+            object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         parts = [getattr(self, split) for split in SPLITS]
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 

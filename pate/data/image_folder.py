@@ -16,7 +16,7 @@ from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
 from pate.data.table.cells import as_texts
 from pate.data.table.files import TableFile
-from pate.data.table.rows import labels_of
+from pate.data.table.rows import LABEL_HINT, column_names, labels_of
 from pate.data.table.schema import require_columns
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
@@ -64,9 +64,7 @@ class ImageFolder:
         require_count("data.seed", self.seed, minimum=0)
         require_count("data.image_size", self.image_size)
         require_choice("data.fit", self.fit, ("crop", "stretch"))
-        good = isinstance(self.labels, (list, tuple)) and all(isinstance(each, str) for each in self.labels)
-        require(good, "data.labels", self.labels, "a list of columns: [NAME,NAME]")
-        object.__setattr__(self, "labels", tuple(self.labels))
+        object.__setattr__(self, "labels", column_names("data.labels", self.labels))
 
     @property
     def form(self) -> ImageForm:
@@ -99,7 +97,8 @@ class ImageFolder:
         labels, wrong = labels_of(table, self.labels)
         for name, count in zip(self.labels, wrong.sum(axis=0).tolist(), strict=True):
             if count:
-                rule = f"0 or 1 in a label's column, {count} of {table.num_rows} rows hold something else"
+                found = f"{count} of {table.num_rows} rows hold something else"
+                rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}"
                 raise InvalidValue(f"data.table.{name}: expected {rule}")
         if len(set(words[self.file])) < table.num_rows:
             raise InvalidValue(f"data.table.{self.file}: expected each picture once")
@@ -139,9 +138,10 @@ class ImageFolder:
         )
 
     def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        strange = sum(each not in _SPLITS for each in said)
+        strange = [row for row, each in enumerate(said) if each not in _SPLITS]
         if strange:
-            rule = f"private, public or test, {strange} of {len(said)} rows have something else"
+            found = f"{len(strange)} of {len(said)} rows have something else, row {strange[0] + 1} is the first"
+            rule = f"private, public or test, {found}"
             raise InvalidValue(f"data.split={self.split}: expected {rule}")
         for split in _SPLITS:
             rows = np.flatnonzero(np.array(said) == split).astype(np.int64)
@@ -173,6 +173,11 @@ class ImageFolder:
                     broken.append(place)
                 if place % _SHOWN == 0:
                     advance(place)
+        absent = [place for place in broken if not (root / files[place]).is_file()]
+        if absent:
+            found = f"{len(absent)} of {len(files)} are not, row {absent[0] + 1} is the first"
+            rule = f"files that are below data.root={self.root}, endings such as .png included, {found}"
+            raise InvalidValue(f"data.table.{self.file}: expected {rule}")
         if broken:
             rule = f"pictures that can be read, {len(broken)} of {len(files)} cannot, row {broken[0] + 1} is the first"
             raise InvalidValue(f"data.table.{self.file}: expected {rule}")

@@ -1,7 +1,7 @@
 """Reports of a run: metrics, `report.json`, the console table, the page, the privacy card, TensorBoard.
 
 `report.json`, the page and the events are the data owner's; only the privacy card may be published. Importing
-this package loads neither torch nor matplotlib: the names that need them are loaded when first used.
+this package loads none of it: each name is loaded when first used, torch and matplotlib with those that need them.
 """
 
 from __future__ import annotations
@@ -9,21 +9,44 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pate.report.card import privacy_card
-from pate.report.console import print_report
-from pate.report.constants import Constant
-from pate.report.figures import RunFigures
-from pate.report.heading import Heading
-from pate.report.intervals import metric_intervals
-from pate.report.metrics import multilabel_metrics, per_label_metrics
-from pate.report.report import DataSummary, Privacy, ReleaseSummary, Report, TeacherSummary
-from pate.report.rounding import format_delta, format_epsilon, round_up
-from pate.report.scores import Baselines, Scores
-from pate.report.verdict import Verdict
-
 if TYPE_CHECKING:
+    from pate.report.card import privacy_card
+    from pate.report.console import print_report
+    from pate.report.constants import Constant
+    from pate.report.figures import RunFigures
+    from pate.report.heading import Heading
     from pate.report.html import render_html
+    from pate.report.intervals import metric_intervals
+    from pate.report.metrics import multilabel_metrics, per_label_metrics
+    from pate.report.report import DataSummary, Privacy, ReleaseSummary, Report, TeacherSummary
+    from pate.report.rounding import format_delta, format_epsilon, round_up
+    from pate.report.scores import Baselines, Scores
     from pate.report.tensorboard import RunWriter
+    from pate.report.verdict import Verdict
+
+_MODULES = {
+    "Baselines": "scores",
+    "Constant": "constants",
+    "DataSummary": "report",
+    "Heading": "heading",
+    "Privacy": "report",
+    "ReleaseSummary": "report",
+    "Report": "report",
+    "RunFigures": "figures",
+    "RunWriter": "tensorboard",
+    "Scores": "scores",
+    "TeacherSummary": "report",
+    "Verdict": "verdict",
+    "format_delta": "rounding",
+    "format_epsilon": "rounding",
+    "metric_intervals": "intervals",
+    "multilabel_metrics": "metrics",
+    "per_label_metrics": "metrics",
+    "print_report": "console",
+    "privacy_card": "card",
+    "render_html": "html",
+    "round_up": "rounding",
+}
 
 __all__ = [
     "Baselines",
@@ -49,14 +72,9 @@ __all__ = [
     "round_up",
 ]
 
-_HEAVY = {
-    "render_html": "pate.report.html",
-    "RunWriter": "pate.report.tensorboard",
-}
-
 
 def __getattr__(name: str) -> object:
-    """Loads one of the names that need matplotlib or torch."""
-    if name not in _HEAVY:
+    """Loads a name from its module."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HEAVY[name]), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from pate.report.metrics import checked
 from pate.validation import require, require_count, require_probability
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Interval = tuple[float, float]
 
@@ -149,4 +152,6 @@ def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -
     """A row for each run of samples up to its end."""
     used = samples[: ends[-1]] if len(ends) else samples[:0]
     starts = np.append(0, ends)
+    from scipy.sparse import csr_array  # loads slowly
+
     return csr_array((np.ones(len(used), np.float32), used, starts), shape=(len(ends), num_samples))

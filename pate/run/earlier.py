@@ -66,8 +66,10 @@ class Siblings:
     def lines(self, priced: PricedRelease, budget: Budget, *, seeded: bool) -> Iterator[str]:
         """What the owner of the data should know of them."""
         if self.num_runs:
-            total = format_epsilon(_renyi_epsilon((*self.events, priced.event), budget.target_delta))
-            price = f"together with this one epsilon {total} at delta {format_delta(budget.target_delta)}"
+            total = _renyi_epsilon((*self.events, priced.event), budget.target_delta)
+            known = math.isfinite(total)
+            bound = f"epsilon {format_epsilon(total)}" if known else "no epsilon, as they may fail too often,"
+            price = f"together with this one {bound} at delta {format_delta(budget.target_delta)}"
             alone = ", if no two share a seed" if seeded else ""
             yield f"output_dir: {_runs(self.num_runs)} released something of these records, {price}{alone}"
         if self.num_others:

@@ -1,3 +1,4 @@
+import re
 from importlib.util import find_spec
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_value_that_must_be_given_is_named() -> None:
 def test_a_word_without_a_value_is_no_override() -> None:
     with pytest.raises(OverrideParseException, match="override_grammar") as raised:
         OverridesParser.create().parse_overrides(["quick"])
-    assert explain(raised.value) == "quick: expected NAME=VALUE; --help lists the names"
+    assert explain(raised.value) == "quick: expected NAME=VALUE, no blank around the =; --help lists the names"
 
 
 @pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
@@ -140,6 +141,7 @@ def test_a_key_that_nothing_reads_is_refused() -> None:
         (["--num-queries=3"], "--num-queries=3: expected it without dashes: num_queries=3"),
         (["--seed"], "--seed: expected it without dashes: seed=VALUE"),
         (["--data.root", "seed=1"], "--data.root: expected it without dashes: data.root=VALUE"),
+        (["--epsilon", "3"], "--epsilon: expected NAME=VALUE, without dashes (did you mean target_epsilon?)"),
     ],
 )
 def test_settings_need_no_dashes(words: list[str], line: str) -> None:
@@ -150,6 +152,32 @@ def test_settings_need_no_dashes(words: list[str], line: str) -> None:
 
 def test_options_of_hydra_stay_options() -> None:
     require_no_dashes(["--multirun", "--help", "-m", "--config-dir", "x", "--cfg", "job"], ("seed", "data"))
+
+
+def test_a_list_in_which_a_blank_is_left_is_shown_in_quotes() -> None:
+    with pytest.raises(OverrideParseException) as raised:
+        OverridesParser.create().parse_overrides(["data.labels=[flu,"])
+    line = "data.labels=[flu,: expected a list without blanks, or in quotes: 'data.labels=[NAME, NAME]'"
+    assert explain(raised.value) == line
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        (
+            "data=private.csv",
+            r"data=private\.csv: .*; files of a table are data=table data\.private=FILE .*",
+        ),
+        ("data.private=a.csv", r"data\.private: expected a key .*: data=table data\.private=FILE …"),
+        ("seed=1,2", r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each"),
+        ("output_dir.a=1", r"output_dir: expected text, output_dir=VALUE, and no setting below it"),
+    ],
+)
+def test_what_newcomers_write_is_told_what_to_write(override: str, line: str) -> None:
+    with pytest.raises(HydraException) as raised, initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        register_configs()
+        compose("train", [override])
+    assert re.fullmatch(line, explain(raised.value))
 
 
 @pytest.mark.parametrize(

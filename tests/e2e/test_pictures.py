@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import pate
-from tests.e2e.commands import run
+from tests.e2e.commands import call, run
 
 pytest.importorskip("pyarrow")
 COLORS = {"red": 0, "green": 1}
@@ -57,13 +57,16 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     ended = run("predict", *words)
     assert ended.returncode == 0, ended.stderr
     rows = rows_of(tmp_path / "p.csv")
-    right = [row[color] == str(int(wanted[row["row"]][place])) for row in rows for color, place in COLORS.items()]
+    right = [row[color] == str(int(wanted[row["file"]][place])) for row in rows for color, place in COLORS.items()]
     assert len(rows) == 40
     assert np.mean(right) > 0.9
     bundle = pate.load(tmp_path / "run/release")
-    assert bundle.predict([tmp_path / "new" / row["row"] for row in rows]).astype(int).tolist() == [
+    assert bundle.predict([tmp_path / "new" / row["file"] for row in rows]).astype(int).tolist() == [
         [int(row[color]) for color in COLORS] for row in rows
     ]
+    ended = call("predict", f"data={tmp_path / 'labels.csv'}", *words[1:])
+    assert ended.returncode == 2
+    assert ended.stderr.strip().endswith("or one picture: this model knows pictures, no table")
     with np.load(tmp_path / "run/release/release.npz") as release:
         assert all(name.endswith(".png") for name in release["record_ids"].tolist())
 

@@ -179,6 +179,14 @@ def test_mistakes_of_the_commands_are_one_line(finished: Path, tables: Path, tmp
         (["release=nowhere", "data=x", output], "release=nowhere: expected the folder release/ of a finished run"),
         ([release, "data=x.npy", output], "file=x.npy: expected an .npy file"),
         ([release, "datum=x", output], "datum: expected a key of the configuration"),
+        (
+            [release, f"data={tmp_path / 'new.csv'}", f"output={tmp_path / 'new.csv'}"],
+            f"output={tmp_path / 'new.csv'}: expected another file than data=, which would be overwritten",
+        ),
+        (
+            [release, f"data={tmp_path / 'new.csv'}", f"output={finished / 'release/p.csv'}"],
+            f"output={finished / 'release/p.csv'}: expected a file outside the folder of the model",
+        ),
     ):
         ended = call("predict", *words)
         assert ended.returncode == 2, ended.stderr

@@ -72,6 +72,14 @@ class Words:
         """Which are missing, `[n]`."""
         return _missing(self.array)
 
+    @property
+    def with_comma(self) -> bool:
+        """Whether all are numbers, some of them with a decimal comma."""
+        compute, known = arrow().compute, self.array.drop_null()
+        if not compute.any(compute.match_substring(known, ",")).as_py():
+            return False
+        return bool(compute.all(compute.match_substring_regex(known, r"^[+-]?\d+(,\d+)?$")).as_py())
+
 
 def as_numbers(array: Any) -> Cells:
     """Cells as numbers; truth values are 0 and 1, infinities are wrong."""

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import arrow, as_numbers, as_texts
+from pate.data.table.cells import Words, arrow, as_numbers, as_texts
 from pate.data.table.schema import TableSchema
-from pate.validation import InvalidValue
+from pate.files.spilled import Spilled
+from pate.validation import InvalidValue, require
 
 SPLITS = ("private", "public", "test")
-_TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
+_TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
+LABEL_HINT = "; yes and no are taken too, an empty cell is not"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Rows:
     """One split.
 
     Attributes:
-        inputs: float32 `[n, d]`.
+        inputs: float32 `[n, d]`; of a large table a read-only `np.memmap`.
         labels: bool `[n, L]`.
         groups: pyarrow words `[n]`, or None.
         ids: pyarrow words `[n]`, or None.
@@ -68,7 +70,7 @@ class Rows:
 
     @classmethod
     def read(cls, batches: Iterable[Any], schema: TableSchema, roles: Roles, *, name: str, split: str) -> Rows:
-        """Reads the rows of a split, a batch at a time, so that no more than features is held.
+        """Reads the rows of a split, a batch at a time; features are held in memory, or in a file where they are many.
 
         Raises:
             InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or
@@ -85,8 +87,7 @@ class _Reading:
 
     def __init__(self, schema: TableSchema, roles: Roles, name: str, split: str) -> None:
         self.schema, self.roles, self.name, self.split = schema, roles, name, split
-        self.inputs: list[NDArray[np.float32]] = []
-        self.labels: list[NDArray[np.bool_]] = []
+        self.inputs, self.labels = Spilled(), Spilled()
         self.words: dict[str, list[Any]] = {"group": [], "id": []}
         self.numbers: list[NDArray[np.int64]] = []
         self.count = 0  # rows of this split
@@ -131,10 +132,11 @@ class _Reading:
         for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
             if count and self.labeled:
                 found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
-                raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}")
+                raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}{LABEL_HINT}")
         words = {role: self._joined(role) for role in self.words}
         numbers = np.concatenate(self.numbers)
-        return Rows(_joined(self.inputs), _joined(self.labels), words["group"], words["id"], numbers, self.labeled)
+        inputs, labels = self.inputs.whole(), self.labels.whole()
+        return Rows(inputs, labels, words["group"], words["id"], numbers, self.labeled)
 
     def _joined(self, role: str) -> Any:
         if (column := getattr(self.roles, role)) is None:
@@ -144,6 +146,16 @@ class _Reading:
             found = f"{words.null_count} of {self.count} rows have none"
             raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
+
+
+def column_names(name: str, values: Any) -> tuple[str, ...]:
+    """A setting that lists different columns, as a tuple, or raises."""
+    if isinstance(values, str):
+        raise InvalidValue(f"{name}={values}: expected a list of columns: {name}=[{values}]")
+    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
+    require(good, name, values, f"a list of columns: {name}=[NAME,NAME]")
+    require(len(set(values)) == len(values), name, list(values), "each column once")
+    return tuple(values)
 
 
 def numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
@@ -169,18 +181,6 @@ def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -
             raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
 
 
-def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:
-    """Blocks below each other; each is let go once it is copied, so that hardly more than one copy is held."""
-    whole = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), blocks[0].dtype)
-    filled = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        whole[filled : filled + len(block)] = block
-        filled += len(block)
-    return whole
-
-
 def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Labels `[n, L]`, and which cells are neither 0 nor 1."""
     labels = np.zeros((batch.num_rows, len(names)), np.bool_)
@@ -190,7 +190,8 @@ def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], ND
         labels[:, place] = cells.values == 1
         wrong[:, place] = cells.missing | cells.wrong | ~np.isin(cells.values, (0, 1))
         if wrong[:, place].any():
-            codes, _ = as_texts(batch.column(name)).codes((*_FALSE, *_TRUE))
+            words = Words(arrow().compute.utf8_lower(as_texts(batch.column(name)).array))
+            codes, _ = words.codes((*_FALSE, *_TRUE))
             said = wrong[:, place] & (codes >= 0)
             labels[said, place] = codes[said] >= len(_FALSE)
             wrong[said, place] = False

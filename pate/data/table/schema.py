@@ -120,7 +120,10 @@ class TableSchema(Preprocessing):
         for column, count, row in zip(self.columns, counts.tolist(), first.tolist(), strict=True):
             if count:
                 found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
-                raise InvalidValue(f"{name}.{column.name}: expected {column.expects} as in the public file, {found}")
+                setting = "data.decimal" if "." in name else "decimal"
+                hint = f"; {setting}=comma reads 3,5" if column.kind == NumberColumn.kind else ""
+                rule = f"{column.expects} as in the public file, {found}{hint}"
+                raise InvalidValue(f"{name}.{column.name}: expected {rule}")
 
     def plain(self) -> dict[str, Any]:
         """See `Preprocessing.plain`."""
@@ -188,7 +191,8 @@ def require_once(name: str, names: list[str]) -> None:
     """Raises where a column's name occurs twice, or is empty."""
     for each in names:
         require(names.count(each) == 1, f"{name}.columns", each, "each name once")
-        require(bool(each.strip()), f"{name}.columns", repr(each), "a name for each column")
+        rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
+        require(bool(each.strip()), f"{name}.columns", repr(each), rule)
 
 
 def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
@@ -220,6 +224,9 @@ def _column_of(name: str, array: Any) -> Column:
     if (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
     words = as_texts(array)
+    if words.with_comma:
+        rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
+        raise InvalidValue(f"data.public.{name}: expected {rule}")
     counts = words.counts()
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
     if 2 * sum(counts[word] for word in kept) < sum(counts.values()):

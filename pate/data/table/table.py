@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
-from pate.data.table.cells import arrow, as_texts
+from pate.data.private_records import PrivateRecords
+from pate.data.table.cells import arrow, as_numbers, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.private_cells import private_cells
 from pate.data.table.rows import SPLITS as _SPLITS
-from pate.data.table.rows import Roles, Rows, numbered, require_apart
+from pate.data.table.rows import Roles, Rows, column_names, numbered, require_apart
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
+_FEWEST_NUMBERED = 20  # rows that tell numbers of rows from other whole numbers
 _ROLES = ("labels", "group", "id", "split", "drop")
 
 
@@ -45,6 +48,7 @@ class Table:
         drop: columns that are not read.
         schema: file that `pate-schema` wrote; None learns it anew from the public file.
         encoding: of CSV files.
+        decimal: `comma` where numbers of CSV files read 3,5.
         name: of the data set, in the report and on the card.
         seed: of the public rows' order; part of the data, not of the noise.
 
@@ -64,6 +68,7 @@ class Table:
     drop: tuple[str, ...] = ()
     schema: str | None = None
     encoding: str = "utf-8"
+    decimal: str = "point"
     name: str = field(default="table", metadata={"public": True})
     seed: int = 0
 
@@ -74,7 +79,7 @@ class Table:
             value = getattr(self, name)
             require(value is None or isinstance(value, str), f"data.{name}", value, "text")
         for name in ("labels", "drop"):
-            object.__setattr__(self, name, _texts(f"data.{name}", getattr(self, name)))
+            object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
             for column in self._columns(role):
@@ -108,10 +113,32 @@ class Table:
             **parts,
         )
 
+    def private_records(self) -> PrivateRecords:
+        """The file of private records alone, for a holder whose queries come from elsewhere; every holder's schema."""
+        rule = "the file that pate-schema wrote of the public samples, the same at every place"
+        require(self.schema is not None, "data.schema", self.schema, rule)
+        require(self.private is not None, "data.private", self.private, "the file of the private records")
+        require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
+        schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
+        file = TableFile(Path(self.private or ""), "data.private", self.encoding)
+        for role in _ROLES[:-1]:
+            self._require_named(self._columns(role), role, file.names, file.name)
+        require_columns(file.name, file.names, schema.names)
+        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
+        rows = Rows.read(file.batches(columns), schema, self._roles, name=file.name, split="private")
+        ids = rows.numbers if self.id is None else numbered([rows.ids])[0]
+        groups = ids if self.group is None else numbered([rows.groups])[0]
+        cells = private_cells(file.batches(), split=None)
+        return PrivateRecords(self.name, self.labels, Split(rows.inputs, rows.labels, ids, groups), schema, cells)
+
     def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
-        """The columns that a setting names and a file has to have: a public one may have no label at all."""
-        named = self._columns(role)
-        return () if (role, split) == ("labels", "public") and not set(named) & set(names) else named
+        """The columns that a setting names and a file has to have: a public one may have no label at all.
+
+        One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
+        """
+        named, there = self._columns(role), {name.casefold() for name in names}
+        lacks = not any(name.casefold() in there for name in named)
+        return () if (role, split) == ("labels", "public") and lacks else named
 
     def _columns(self, role: str) -> tuple[str, ...]:
         """The columns that a setting names."""
@@ -124,6 +151,11 @@ class Table:
         for role in _ROLES[:-1]:
             self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
         return TableSchema.of(self._public_features())
+
+    def numbered_columns(self) -> tuple[str, ...]:
+        """Features that hold another whole number in each public row, as the numbers of contracts and cases do."""
+        table = self._public_features()
+        return tuple(name for name in table.column_names if _numbers_rows(table.column(name)))
 
     @cached_property
     def table_schema(self) -> TableSchema:
@@ -148,14 +180,17 @@ class Table:
     @cached_property
     def _files(self) -> dict[str, TableFile]:
         if self.path is not None:
-            return dict.fromkeys(_SPLITS, TableFile(Path(self.path), "data.path", self.encoding))
-        return {each: TableFile(Path(getattr(self, each)), f"data.{each}", self.encoding) for each in _SPLITS}
+            return dict.fromkeys(_SPLITS, self._file(self.path, "data.path"))
+        return {each: self._file(getattr(self, each), f"data.{each}") for each in _SPLITS}
 
     @property
     def _public_file(self) -> TableFile:
         said, where = (self.path, "data.path") if self.path is not None else (self.public, "data.public")
         require(said is not None, where, said, "the file of the public records")
-        return TableFile(Path(said or ""), where, self.encoding)
+        return self._file(said or "", where)
+
+    def _file(self, path: str, name: str) -> TableFile:
+        return TableFile(Path(path), name, self.encoding, self.decimal)
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
@@ -174,6 +209,10 @@ class Table:
             for split in _SPLITS:
                 rule = "a file; data.path=FILE data.split=COLUMN where one file holds all"
                 require(split in given, f"data.{split}", getattr(self, split), rule)
+            for split, other in combinations(_SPLITS, 2):
+                same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
+                rule = f"another file than data.{split}: no record may be in two splits"
+                require(not same, f"data.{other}", getattr(self, other), rule)
         rule = "the columns that are labels: data.labels=[NAME,NAME]"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
@@ -246,9 +285,7 @@ class Table:
         return dict(zip(_SPLITS, groups, strict=True))
 
 
-def _texts(name: str, values: Any) -> tuple[str, ...]:
-    """A list of different texts."""
-    good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
-    require(good, name, values, "a list of columns: [NAME,NAME]")
-    require(len(set(values)) == len(values), name, list(values), "each column once")
-    return tuple(values)
+def _numbers_rows(column: Any) -> bool:
+    cells = as_numbers(column)
+    whole = cells.fits and not cells.missing.any() and not np.any(cells.values % 1)
+    return bool(whole) and len(np.unique(cells.values)) == len(column) >= _FEWEST_NUMBERED

@@ -90,6 +90,9 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     for given in others:
         assert np.allclose(bundle.predict_proba(given), wanted)
     assert bundle.predict_proba(frame[:0]).shape == (0, 2)
+    frame.to_csv(folder.parent / "new.csv", index=False)
+    assert np.allclose(bundle.predict_proba(folder.parent / "new.csv"), wanted)
+    assert repr(bundle) == f"<Bundle {bundle.form.name}: linear model of {', '.join(LABELS)}>"
 
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
@@ -101,7 +104,12 @@ def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
         ({"age": [1, 2], "sex": ["F"]}, r"^data: expected columns of numbers, words or dates, of equal length$"),
         (np.zeros((3, 5)), r"^data\.shape=\(3, 5\): expected \[n, 6\], or a DataFrame with the columns of the public"),
         (np.full((3, 6), np.nan), r"^inputs\[0, 0\]: expected finite numbers"),
-        ("new.csv", r"^data=str: expected a DataFrame, or the name of a file$"),
+        (
+            np.array([[1, "F"]], object),
+            r"^data\.dtype=object: expected a DataFrame with the columns of the public",
+        ),
+        ("nowhere.csv", r"^data=nowhere\.csv: expected a file that is there$"),
+        ([{"age": 1}], r"^data=list: expected a DataFrame, or the name of a file$"),
     ):
         with pytest.raises(InvalidValue, match=line):
             bundle.predict(given)

@@ -12,8 +12,10 @@ import pytest
 
 import pate
 from pate.bundle import Bundle, ModelForm
+from pate.bundle.onnx_export import _WRITERS
 from pate.data import ImageForm
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
+from pate.student.released import ReleasedModel
 from pate.validation import InvalidValue
 from tests.e2e.commands import call
 from tests.unit.bundle.test_bundle import listed
@@ -41,7 +43,11 @@ def students() -> dict[str, Student]:
 
 
 def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
-    student, rng = students()[name], np.random.default_rng(0)
+    rng = np.random.default_rng(0)
+    if name == "released":  # weights that a release gives as they are, and no fit
+        public = rng.standard_normal((rows, 6), dtype=np.float32)
+        return ReleasedModel.of(rng.standard_normal((4, len(LABELS))), public, rows), public
+    student = students()[name]
     images = "cnn" in name or "resnet" in name
     inputs = rng.random((rows, 3, 16, 16) if images else (rows, 6), dtype=np.float32)
     flat = inputs.reshape(len(inputs), int(np.prod(inputs.shape[1:])))
@@ -87,6 +93,22 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
         assert found[:, 0].std() > 0, "the graph looks at its inputs"
 
 
+def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(tmp_path: Path) -> None:
+    """Whose features have length 0."""
+    model, inputs = trained("released")
+    bundle = Bundle.load(bundle_in(tmp_path / "release", model))
+    bundle.to_onnx(tmp_path / "model.onnx")
+    asked = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
+    assert np.abs(said_by(tmp_path / "model.onnx", asked) - bundle.predict_proba(asked)).max() < 1e-5
+
+
+def test_every_kind_of_model_has_a_graph_and_is_tested() -> None:
+    """Also those that no configuration names, as a release gives them; another package's own have none."""
+    ours = {kind for kind, model in StudentModel._kinds.items() if model.__module__.startswith("pate.")}
+    assert ours <= {*students(), "released"}
+    assert ours <= set(_WRITERS)
+
+
 def test_the_graph_knows_the_labels(tmp_path: Path) -> None:
     import onnx
 
@@ -123,7 +145,7 @@ def test_every_student_that_ships_has_a_graph() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["linear", "logistic", "low_rank", "mlp", "cnn", "resnet50"])
+@pytest.mark.parametrize("name", ["linear", "logistic", "low_rank", "mlp", "cnn", "resnet50", "released"])
 def test_a_bundle_predicts_the_same_by_all_its_doors(tmp_path: Path, name: str) -> None:
     """The model as it was trained, `pate.load`, `pate-predict` and the ONNX graph."""
     if name == "resnet50" and find_spec("torchvision") is None:

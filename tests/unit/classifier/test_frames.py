@@ -110,6 +110,17 @@ def test_what_does_not_go_together_is_one_line() -> None:
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
     with pytest.raises(InvalidValue, match=r"^X_public=DataFrame: expected an array, as X is one$"):
         model.fit(np.zeros((60, 5)), survived, X_public=frame)
+    for public, line in (
+        (frame.drop(columns="age"), r"^X_public: expected also the column age, as X has it$"),
+        (
+            frame.assign(more=1),
+            r"^X_public\.columns: expected those of X, it has also more; X_public\[X\.columns\]",
+        ),
+        (frame[frame.columns[::-1]], r"^X_public\.columns: expected those of X, they stand in another order; "),
+        (frame[:0], r"^X_public: expected at least one sample, it has no row$"),
+    ):
+        with pytest.raises(InvalidValue, match=line):
+            model.fit(frame, survived, X_public=public)
     with pytest.raises(InvalidValue, match=r"^X\.columns: expected each name once$"):
         model.fit(frame.rename(columns={"fare": "age"}), survived, X_public=frame)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -13,6 +13,7 @@ def ended_with(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[object, str]:
     """The exit code and what was said of an error that comes through Hydra."""
+    monkeypatch.setattr(sys, "argv", ["pate-train"])
     monkeypatch.setattr(app, "register_configs", lambda **_: None)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(app.hydra, "main", lambda **arguments: lambda task: lambda: (_ for _ in ()).throw(error))

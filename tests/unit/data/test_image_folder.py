@@ -74,7 +74,7 @@ def test_pictures_are_cut_or_stretched() -> None:
         (
             "x.png,private,p9,1,0",
             {},
-            r"data\.table\.file: expected pictures that can be read, 1 of 6 cannot, row 6 is .*",
+            r"data\.table\.file: expected files that are below data\.root=\S+, .*, 1 of 6 are not, row 6 is .*",
         ),
         ("labels.csv,private,p9,1,0", {}, r"data\.table\.file: expected pictures that can be read, 1 of 6 .*"),
         ("a.png,private,p9,1,0", {}, r"data\.table\.file: expected each picture once"),

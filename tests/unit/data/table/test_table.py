@@ -231,7 +231,7 @@ SECRET = "Secret"
         ),
         ({}, {"labels": ["flue"]}, r"data\.labels=flue: expected a column of data\.private \(did you mean flu\?\)"),
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
-        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: \[NAME,NAME\]"),
+        ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: data\.labels=\[flu\]"),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
         ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there"),
@@ -270,7 +270,7 @@ def test_ids_of_public_records_are_published(write: Write) -> None:
 
 def test_names_are_no_feature(write: Write) -> None:
     rows = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
-    line = r"^data\.public\.note: expected numbers, dates or words that occur again; data\.drop=\[note\] leaves it out"
+    line = r"^data\.public\.note: expected numbers, dates such as 2025-01-31, or words that occur again; data\.drop=\["
     with pytest.raises(InvalidValue, match=line):
         Table(**write(public=rows)).load()
     assert "note=a" not in Table(**write(public=rows) | {"drop": ["note"]}).load().preprocessing.feature_names  # type: ignore[union-attr]
