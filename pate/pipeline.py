@@ -101,6 +101,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             aggregator=priced.aggregator,
             budget=plan.budget,
             epsilon=payment.epsilon,
+            won_by=priced.won_by,
             seed=plan.seed,
             student_curve=students.curves["student"],
             heading=plan.heading,
@@ -108,7 +109,8 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
             public = plan.public_settings(priced.aggregator)
-            write_report_files(place, report, results, model=student, public_settings=public)
+            places = plan.places(votes.num_teachers)
+            write_report_files(place, report, results, model=student, public_settings=public, places=places)
     return report
 
 

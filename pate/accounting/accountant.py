@@ -44,6 +44,10 @@ class Accountant(ABC):
     def get_delta(self, target_epsilon: float) -> float:
         """The delta spent at `target_epsilon`."""
 
+    def winner(self, target_delta: float) -> str:
+        """The name of the accountant whose figure `get_epsilon` returns: its own, unless it asks others."""
+        return self.name
+
     @property
     def parameters(self) -> dict[str, Any]:
         """What beside its name decides its figures, in JSON's types; a ledger refuses an accountant of others."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from pate.accounting.accountant import Accountant, require_maker
+from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require_count, require_positive
@@ -14,8 +16,10 @@ from pate.validation import InvalidValue, require_count, require_positive
 Point = tuple[float, float]
 """A noise, and the logarithm of its epsilon over the target."""
 
-_RELATIVE_TOLERANCE = 1e-4
+_TOLERANCE = 1e-4  # relative
 _LARGEST_DOUBLING = 60
+_USUAL_SLOPE = 1.17  # of the logarithm of epsilon, over that of 1 / noise
+_SECANTS = 4
 
 
 def calibrate(
@@ -23,7 +27,7 @@ def calibrate(
     *,
     target_epsilon: float,
     target_delta: float,
-    accountant: Callable[[], Accountant] = RdpAccountant,
+    accountant: Callable[[], Accountant] = AutoAccountant,
     start: float = 1.0,
 ) -> float:
     """The smallest noise whose price is at most `target_epsilon`, to a relative 1e-4 and never too small.
@@ -43,15 +47,52 @@ def calibrate(
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
+    search = _Search(event_for, target_epsilon, target_delta, accountant)
+    if not isinstance(accountant(), RdpAccountant):
+        with suppress(InvalidValue):  # its answer is near and costs little
+            start, found = search.near_renyi(start)
+            if found:
+                return start
+    return _narrowed(search.excess, *_bracket(search.excess, start, target_epsilon))
 
-    def excess(noise: float) -> float:
-        epsilon = accountant().compose(event_for(noise)).get_epsilon(target_delta)
-        return math.log(epsilon / target_epsilon) if epsilon > 0 else -math.inf
 
-    if not isinstance(accountant(), RdpAccountant):  # its answer is near and costs little
-        with suppress(InvalidValue):
-            start = calibrate(event_for, target_epsilon=target_epsilon, target_delta=target_delta, start=start)
-    return _narrowed(excess, *_bracket(excess, start, target_epsilon))
+@dataclass
+class _Search:
+    """Prices at several noises, each asked for once."""
+
+    event_for: Callable[[float], Event]
+    target_epsilon: float
+    target_delta: float
+    accountant: Callable[[], Accountant]
+    known: dict[float, float] = field(default_factory=dict)
+
+    def excess(self, noise: float) -> float:
+        """The logarithm of the price over the target."""
+        if noise not in self.known:
+            epsilon = self.accountant().compose(self.event_for(noise)).get_epsilon(self.target_delta)
+            self.known[noise] = math.log(epsilon / self.target_epsilon) if epsilon > 0 else -math.inf
+        return self.known[noise]
+
+    def near_renyi(self, start: float) -> tuple[float, bool]:
+        """The last of a few noises, by the secant from Renyi's answer on, and whether it will do."""
+        here = calibrate(
+            self.event_for,
+            target_epsilon=self.target_epsilon,
+            target_delta=self.target_delta,
+            accountant=RdpAccountant,
+            start=start,
+        )
+        slope = _USUAL_SLOPE
+        for _ in range(_SECANTS):
+            excess = self.excess(here)
+            if -_TOLERANCE <= excess <= 0:
+                return here, True
+            if not -1 < excess < 1:
+                break
+            there = here * math.exp((excess + _TOLERANCE / 2) / slope)
+            slope = min(max((excess - self.excess(there)) / math.log(there / here), 0.5), 2.0)
+            here = there
+        return here, False
 
 
 def largest_count(affordable: Callable[[int], bool], *, maximum: int) -> int:
@@ -86,8 +127,8 @@ def _bracket(excess: Callable[[float], float], start: float, target_epsilon: flo
 def _narrowed(excess: Callable[[float], float], low: Point, high: Point) -> float:
     """The upper end of the bracket once it is narrow: by the secant, a little to the side that moved less lately."""
     beyond, number = 1, 0
-    while (width := math.log(high[0] / low[0])) > math.log1p(_RELATIVE_TOLERANCE):
-        step = _RELATIVE_TOLERANCE / width
+    while (width := math.log(high[0] / low[0])) > math.log1p(_TOLERANCE):
+        step = _TOLERANCE / width
         linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
         share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
         noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))

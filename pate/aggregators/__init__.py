@@ -6,6 +6,7 @@ from pate.aggregators.centered_votes import CenteredVotes
 from pate.aggregators.clipped_votes import ClippedVotes
 from pate.aggregators.confident_gnmax import ConfidentGNMax
 from pate.aggregators.confident_votes import ConfidentVotes
+from pate.aggregators.distributed.distributed_votes import DistributedVotes
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.expected.useless import UselessReleaseWarning
 from pate.aggregators.fixed_top_k import FixedTopK
@@ -38,6 +39,7 @@ __all__ = [
     "ClippedVotes",
     "ConfidentGNMax",
     "ConfidentVotes",
+    "DistributedVotes",
     "ExpectedRelease",
     "FixedTopK",
     "GNMax",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from pate.accounting import Accountant, Adjacency, Event, Ledger, NonPrivateEvent, RdpAccountant, calibrate
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Ledger, NonPrivateEvent, calibrate
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
 from pate.aggregators.expected.useless import without_warning
@@ -76,6 +76,13 @@ class Aggregator(ABC):
 
     def check_run(self) -> None:  # noqa: B027 - most aggregators take any run
         """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
+
+    def require_source(self, source: VoteSource) -> None:
+        """Raises `InvalidValue` where it cannot read a source that others made: reads it once, before any charge."""
+        votes = self._read(source)
+        if self.input_form != "counts":
+            for _ in votes:
+                pass
 
     @property
     def expects_prior(self) -> bool:
@@ -151,7 +158,7 @@ class Aggregator(ABC):
         num_queries: int,
         num_labels: int,
         num_teachers: int,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> Self:
         """The same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
 

@@ -45,3 +45,15 @@ class CenteredRelease(Release):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         names = {"scores": self.scores, "center": self.center, "noise_std": np.array(self.noise_std)}
         return super()._arrays() | names
+
+
+def matched_labels(
+    scores: NDArray[np.float64], residual: NDArray[np.float64], center: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """The highest scores `[Q, L]` of each label, as many as the center expects; among equals the residual decides."""
+    labels = np.zeros(scores.shape, dtype=np.bool_)
+    expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
+    order = np.lexsort((-residual, -scores), axis=0)
+    chosen = np.arange(len(scores))[:, None] < expected
+    np.put_along_axis(labels, order, chosen, axis=0)
+    return labels

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
 from pate.aggregators.aggregator import InputForm
-from pate.aggregators.centered_release import CenteredRelease
+from pate.aggregators.centered_release import CenteredRelease, matched_labels
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
@@ -227,6 +227,13 @@ class CenteredVotes(TeacherVotesAggregator):
         rule = "replace_one for centered_votes in a run, which goes by the number of private groups"
         require(self.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
+    def require_source(self, source: VoteSource) -> None:
+        """See `Aggregator.require_source`: rounds need teachers that can be asked again, a prevalence their shares."""
+        self._in_rounds(source)
+        if self.prevalence_share > 0:
+            source.label_shares()
+        super().require_source(source)
+
     def _center_from(self, source: VoteSource, context: ReleaseContext, *, rng: np.random.Generator) -> Any:
         """The public center, or the prevalence, charged and released once."""
         if self.prevalence_share == 0:
@@ -307,7 +314,7 @@ class CenteredVotes(TeacherVotesAggregator):
         unit = self._clipped_sum(total.shape).step / num_teachers
         center = self._center(total.shape)
         residual = np.asarray(total * unit, dtype=np.float64)
-        labels = _matched(self._denoised(residual, std * unit) + center, residual, center)
+        labels = matched_labels(self._denoised(residual, std * unit) + center, residual, center)
         answered = np.ones(len(labels), dtype=np.bool_)
         return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center)
 
@@ -338,13 +345,3 @@ class CenteredVotes(TeacherVotesAggregator):
 
 def _shape_of(source: VoteSource) -> dict[str, int]:
     return {"num_queries": source.num_queries, "num_labels": source.num_labels, "num_teachers": source.num_teachers}
-
-
-def _matched(scores: Array, residual: Array, center: Array) -> NDArray[np.bool_]:
-    """The highest scores of each label, as many as the center expects; among equals the residual decides."""
-    labels = np.zeros(scores.shape, dtype=np.bool_)
-    expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-    order = np.lexsort((-residual, -scores), axis=0)
-    chosen = np.arange(len(scores))[:, None] < expected
-    np.put_along_axis(labels, order, chosen, axis=0)
-    return labels

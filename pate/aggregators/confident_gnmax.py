@@ -20,7 +20,7 @@ class ConfidentGNMax(ScreenedAggregator):
     """Releases the label with the largest noisy count where the largest count, with noise of its own, is large enough.
 
     Formal guarantees:
-        * The largest count moves by at most 1 under either adjacency: screening costs one bit a query.
+        * The largest count moves by at most 1 under either adjacency: screening costs one bit per query.
         * An answer costs what `GNMax` costs.
         * Refused queries are charged like answered ones; `max_answers` bounds the answers beforehand.
 

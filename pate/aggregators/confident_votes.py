@@ -23,7 +23,7 @@ class ConfidentVotes(ScreenedAggregator):
     Formal guarantees:
         * Every majority moves by at most 1 under either adjacency, and so does the smallest: screening costs one bit a
           query, however many labels it looks at.
-        * An answer costs one bit a label.
+        * An answer costs one bit per label.
         * Refused queries are charged like answered ones; `max_answers` bounds the answers beforehand.
 
     Source: Confident-GNMax of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.

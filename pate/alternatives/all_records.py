@@ -38,7 +38,7 @@ class AllRecords(Method):
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
         """Raises: nothing about it is private."""
-        raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a method that an epsilon covers")
+        raise InvalidValue(f"epsilon={budget.target_epsilon}: expected a private method; this one has no epsilon")
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """The one row."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from string import Template
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
 from pate.bundle.form import ModelForm
 from pate.features import ExtractedForm
-from pate.report import Report
+from pate.report import Privacy, ReleaseSummary
 from pate.report.card import cell, features_origin
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import guarantee
@@ -85,7 +85,19 @@ _USES = {
 }
 
 
-def model_card(form: ModelForm, report: Report) -> str:
+class PricedModel(Protocol):
+    """What a card reads of a report: the price and how much was released, and no score on true labels."""
+
+    @property
+    def privacy(self) -> Privacy:
+        """The price."""
+
+    @property
+    def release(self) -> ReleaseSummary:
+        """How much was answered."""
+
+
+def model_card(form: ModelForm, report: PricedModel) -> str:
     """Renders the card as Markdown with a head in YAML.
 
     It is given public names, and of the report it reads the price and the release alone, so no score on true labels can
@@ -117,12 +129,12 @@ def _brought(form: ModelForm) -> str:
     return "none" if form.preprocessing is None else form.preprocessing.kind
 
 
-def _promise(report: Report) -> str:
+def _promise(report: PricedModel) -> str:
     seeded = f" The noise was seeded: {SEEDED_WARNING}." if report.privacy.noise_seeded else ""
     return f"{guarantee(report.privacy)}.{seeded}"
 
 
-def _head(form: ModelForm, report: Report) -> dict[str, Any]:
+def _head(form: ModelForm, report: PricedModel) -> dict[str, Any]:
     task = _TASKS["images" if isinstance(form.preprocessing, ExtractedForm) else form.kind]
     rate = round(report.release.answer_rate, 4)
     metrics = [{"type": "answer_rate", "value": rate, "name": "answer rate (covered by the epsilon)"}]
@@ -141,7 +153,7 @@ def _head(form: ModelForm, report: Report) -> dict[str, Any]:
     }
 
 
-def _rows(report: Report) -> list[str]:
+def _rows(report: PricedModel) -> list[str]:
     release = report.release
     rows = [("queries that were answered", f"{release.num_answered} of {release.num_queries}", "yes")]
     rows += [(name, "not published", "no") for name in _UNCOVERED]

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from pate.accounting import Accountant, Adjacency, RdpAccountant
+from pate.accounting import Accountant, Adjacency, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import FittedVotes
@@ -83,7 +83,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         target_delta: in (0, 1).
         n_queries: how many public samples are asked about, the first ones; None for all.
         adjacency: replace_one or add_remove; an aggregator that is given must say the same.
-        accountant: makes an empty accountant; None for Renyi's.
+        accountant: makes an empty accountant; None for the least sound price.
         classes: all classes, public; None takes those that occur in y, as public knowledge. One class per sample only.
         public_fraction: declares that share of the rows of X public, in (0, 1): the last ones. Their inputs are not
             protected, their labels are not read. For tools that call `fit(X, y)` and nothing else.
@@ -316,7 +316,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _budget(self) -> Budget:
-        accountant = self.accountant or RdpAccountant
+        accountant = self.accountant or AutoAccountant
         return Budget(target_epsilon=self.epsilon, target_delta=self.target_delta, accountant=accountant)
 
     def _aggregator(self, task: Task) -> Aggregator:

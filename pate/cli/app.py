@@ -45,7 +45,7 @@ DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
 
 USER_MISTAKE = 2
-_TRAINING = ("train", "compare")
+_TRAINING = ("train", "compare", "vote", "release", "student")
 _FAILED = 1
 _WITH_VALUE = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--package", "-p", "--cfg", "-c")
 _UNREAD = 141  # what a shell says of a program that wrote to a closed pipe

@@ -139,7 +139,7 @@ def _bits(expected: ExpectedRelease) -> str:
 
 def _suggested_rows(found: Suggestion) -> list[tuple[str, Text]]:
     each = "" if found.records_per_teacher is None else f", {found.records_per_teacher:.0f} private groups each"
-    told = f"about {found.clear_queries:.0f} clear queries' worth of labels, if {found.agreement:.0%} of teachers agree"
+    told = f"as much as {found.clear_queries:.0f} clear queries would, if {found.agreement:.0%} of teachers agree"
     rows = [
         ("settings", Text(f"num_teachers={found.num_teachers} num_queries={found.num_queries}", style="bold")),
         ("teachers", Text(f"{found.num_teachers}{each}")),

@@ -119,7 +119,7 @@ def _given(jobs: list[dict[str, Any]]) -> list[str]:
 
 
 def _table(jobs: list[dict[str, Any]]) -> Table:
-    """A row a run: its name, the settings that differ, and its results; the best mean average precision first."""
+    """One row per run: its name, the settings that differ, and its results; the best mean average precision first."""
     varied = [name for name in _given(jobs) if len({job["given"].get(name) for job in jobs}) > 1]
     shown = varied if "aggregator" in varied or "experiment" in varied else ["run", *varied]
     title = Text(f"{len(jobs)} run{'s' * (len(jobs) != 1)}", style="bold")

@@ -81,6 +81,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         ledger=None if config.ledger is None else Path(config.ledger),
         max_total_epsilon=config.max_total_epsilon,
         redraw=config.redraw,
+        holders=config.holders,
         seed=config.seed,
         settings=settings,
         public_settings=partial(public_settings, settings),
@@ -99,6 +100,8 @@ def _settings(config: DictConfig) -> dict[str, Any]:
             node["cache"] = None
     if has_none(settings.get("features", {})):
         settings.pop("features")  # folders of earlier versions know no such setting
+    if settings.get("holders") is None:
+        settings.pop("holders", None)  # nor this one
     return {str(key): value for key, value in settings.items() if key not in BESIDE}
 
 

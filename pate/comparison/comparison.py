@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pate import __version__
-from pate.accounting import Accountant, PureDpEvent, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, PureDpEvent
 from pate.comparison.bench import Bench
 from pate.comparison.calibration import Calibration
 from pate.comparison.frontier import Frontier
@@ -69,7 +69,7 @@ class ComparisonPlan:
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
     ensemble_seed: int = 0
-    accountant: Callable[[], Accountant] = RdpAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant
     metric: str = METRICS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
     num_workers: int | None = None

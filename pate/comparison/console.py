@@ -45,7 +45,7 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
 
 
 def _scores(frontier: Frontier, console: Console) -> Table:
-    """A row an aggregator, a column an epsilon; without the spread where the console is too narrow for it."""
+    """One row per aggregator, a column an epsilon; without the spread where the console is too narrow for it."""
     table = _scores_with(frontier, frontier.has_spread)
     wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
     return table if wanted <= console.width else _scores_with(frontier, False)

@@ -133,7 +133,7 @@ def _goals(frontier: Frontier) -> str:
 
 
 def _scores(frontier: Frontier, metric: str) -> str:
-    """One metric: a row an aggregator, a column an epsilon."""
+    """One metric: one row per aggregator, a column an epsilon."""
     by_title = {line.title: line for line in frontier.lines_of(metric)}
     first = metric == frontier.metric
     rows = []

@@ -1,4 +1,4 @@
-"""The frontier drawn: a metric of the student over epsilon, a line an aggregator."""
+"""The frontier drawn: a metric of the student over epsilon, one line per method."""
 
 from __future__ import annotations
 

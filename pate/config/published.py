@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, is_within, located
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
+from pate.validation import InvalidValue
 
 _TERMS = ("adjacency", "target_delta", "target_epsilon", "max_epsilon", "num_queries")
 _PARTS = ("accountant", "features", "teacher", "student")
@@ -31,16 +33,96 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator) -> str:
         aggregator: as it was used.
     """
     public = {name: settings[name] for name in _TERMS if name in settings}
-    used = {name: value for name, value in vars(aggregator).items() if is_scalar(value) or isinstance(value, str)}
-    public["aggregator"] = _component({**settings["aggregator"], **used})
-    if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
-        public["aggregator"]["table_sha256"] = table.digest
+    public["aggregator"] = _as_used(settings["aggregator"], aggregator)
     public |= {part: _component(settings[part]) for part in _PARTS if part in settings}
     if "num_teachers" in (teacher := settings.get("teacher", {})):
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
     if "data" in settings and (data := _data(settings["data"])):
         public["data"] = data
-    return OmegaConf.to_yaml(OmegaConf.create(public))
+    return _text(public)
+
+
+def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What a holder may publish of how its votes were made: teachers, features and data, as YAML by group."""
+    public = {part: _component(settings[part]) for part in ("features", "teacher") if part in settings}
+    if data := _data(settings["data"]):
+        public["data"] = data
+    return {part: _text(content) for part, content in public.items()}
+
+
+def release_settings(
+    settings: Mapping[str, Any],
+    aggregator: Aggregator,
+    holders: Mapping[str, str],
+    *,
+    num_queries: int,
+    num_teachers: int,
+) -> str:
+    """The same as `public_settings` of a release whose votes come from holders; the student is still to come.
+
+    Args:
+        settings: of the release, plain values.
+        aggregator: as it was used.
+        holders: `holder_settings` that all of them agree in.
+        num_queries: Q.
+        num_teachers: of all holders.
+    """
+    given = {"max_epsilon": None, **settings, "num_queries": num_queries}
+    public = {name: given[name] for name in _TERMS if name in given}
+    public["aggregator"] = _as_used(settings["aggregator"], aggregator)
+    public["accountant"] = _component(settings["accountant"])
+    public |= {part: node for part, text in holders.items() if (node := _of_holder(part, text))}
+    if "teacher" in public:
+        public["teacher"]["num_teachers"] = num_teachers
+    return _text(public)
+
+
+def with_student(text: str, student: Mapping[str, Any]) -> str:
+    """The settings of a release with those of the student that was trained on it.
+
+    Args:
+        text: YAML, as `release_settings` gives it.
+        student: its node of the configuration.
+
+    Raises:
+        InvalidValue: it is no such text.
+    """
+    try:
+        public = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidValue("config.yaml: expected YAML as pate-release writes it") from error
+    if not isinstance(public, dict):
+        raise InvalidValue("config.yaml: expected settings as pate-release writes them")
+    return _text(public | {"student": _component(student)})
+
+
+def _of_holder(part: str, text: str) -> dict[str, Any]:
+    """A part as holders sent it: once more through the allow-list, as it goes into a file that is published."""
+    try:
+        node = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    if part not in ("features", "teacher", "data") or not isinstance(node, dict) or "_target_" not in node:
+        return {}
+    if not is_within(str(node["_target_"]), TRUSTED_PREFIXES):
+        return {} if part == "data" else {"_target_": str(node["_target_"]).rpartition(".")[2]}
+    return _data(node) if part == "data" else _component(node)
+
+
+def _as_used(node: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
+    """The aggregator, with the noise that was used."""
+    used = {name: value for name, value in vars(aggregator).items() if is_scalar(value) or isinstance(value, str)}
+    public = _component({**node, **used})
+    if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
+        public["table_sha256"] = table.digest
+    return public
+
+
+def _text(public: Mapping[str, Any]) -> str:
+    """As YAML, in one order."""
+    order = {name: place for place, name in enumerate((*_TERMS, "aggregator", *_PARTS, "data"))}
+    known = sorted(public, key=lambda name: order.get(name, len(order)))
+    return OmegaConf.to_yaml(OmegaConf.create({name: public[name] for name in known}))
 
 
 def _data(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pate.config.class_schema import store_schemas
 from pate.config.classes import TRUSTED_PREFIXES
 from pate.config.location import CONFIG_FOLDER
 from pate.config.overlay import allowed_prefixes, own_folders
+from pate.config.stage_schema import ReleaseConfig, StudentConfig, VoteConfig
 
 
 @dataclass
@@ -49,6 +50,7 @@ class TrainConfig(SharedConfig):
         ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
         max_total_epsilon: what all of them may cost together.
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
+        holders: among how many holders the teachers are spread, for the privacy card; None for one.
         seed: None draws noise from the operating system.
         output_dir: None names the folder after the settings.
         logger: tensorboard keeps curves in the run's folder, mlflow sends what release/ holds to a server, or none.
@@ -64,6 +66,7 @@ class TrainConfig(SharedConfig):
     ledger: str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
+    holders: int | None = None
     logger: str = "tensorboard"
     seed: int | None = None
     output_dir: str | None = None
@@ -224,7 +227,10 @@ COMMANDS: dict[str, type] = {
     "audit": AuditConfig,
     "compare": CompareConfig,
     "predict": PredictConfig,
+    "release": ReleaseConfig,
+    "student": StudentConfig,
     "table_schema": TableSchemaConfig,
+    "vote": VoteConfig,
 }
 
 

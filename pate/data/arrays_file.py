@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Kind, Split
 from pate.data.pixels import Pixels
+from pate.data.private_records import PrivateRecords
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.reading import read_bytes
 from pate.validation import InvalidValue, require, require_text
@@ -69,6 +70,12 @@ class Arrays:
         private, public_records, test = (parts[split] for split in _SPLITS)
         names = self._names(files)
         return Dataset(self.name, True, kind, names, private, public_records, test, public_ids=public)
+
+    def private_records(self) -> PrivateRecords:
+        """The file of private records alone, for a holder whose queries come from elsewhere."""
+        arrays = _read("data.private", self.private)
+        names = self._names({"private": arrays})
+        return PrivateRecords(self.name, names, _split("data.private", 0, arrays))
 
     def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
         count = files["private"]["labels"].shape[1]

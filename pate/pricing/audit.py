@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pate.accounting import Accountant, Adjacency, NonPrivateEvent, RdpAccountant
+from pate.accounting import Accountant, Adjacency, AutoAccountant, NonPrivateEvent
 from pate.aggregators import (
     Aggregator,
     ClippedVotes,
@@ -95,7 +95,7 @@ def audit_votes(
     target_delta: float,
     parameters: ReleaseParameters | None = None,
     aggregator: Aggregator | None = None,
-    accountant: Callable[[], Accountant] = RdpAccountant,
+    accountant: Callable[[], Accountant] = AutoAccountant,
     given_only: bool = False,
 ) -> VoteAudit:
     """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.

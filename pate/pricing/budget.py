@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pate.accounting import Accountant, Event, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, Event
 from pate.accounting.accountant import require_maker
 from pate.accounting.failure_probability import failure_probability
 from pate.validation import InvalidValue, require_positive, require_probability
@@ -29,7 +29,7 @@ class Budget:
     target_delta: float
     target_epsilon: float | None = None
     max_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = RdpAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant
 
     def __post_init__(self) -> None:
         require_probability("target_delta", self.target_delta)

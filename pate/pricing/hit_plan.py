@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.pricing.budget import Budget
 from pate.pricing.shape import ReleaseShape
@@ -51,7 +51,7 @@ def plan_hits(
     target_delta: float,
     prior: NDArray[np.bool_] | None = None,
     max_queries: int = 1_000_000,
-    accountant: Callable[[], Accountant] = RdpAccountant,
+    accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> HitPlan:
     """Plans a session with these parameters on public or synthetic votes.
 

@@ -25,6 +25,7 @@ class PricedRelease:
         epsilon: of that event, at the budget's delta.
         solved_for: what the budget decided: fields of the aggregator, or num_queries.
         doubts: what `require_useful` said of it, one line each.
+        won_by: the accountant whose figure the epsilon is, where the budget's asks others; else None.
     """
 
     aggregator: Aggregator
@@ -33,6 +34,7 @@ class PricedRelease:
     epsilon: float
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
+    won_by: str | None = field(default=None, compare=False)
 
     @property
     def charges(self) -> tuple[Event, ...]:
@@ -69,9 +71,9 @@ def plan_release(
     >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
     >>> aggregator = GaussianVotes(noise_std=100.0)
     >>> f"{plan_release(aggregator, shape, Budget(target_delta=1e-6, target_epsilon=8.0)).aggregator.noise_std:.1f}"
-    '85.2'
+    '81.2'
     >>> plan_release(aggregator, shape, Budget(target_delta=1e-6, max_epsilon=4.0)).shape.num_queries
-    244
+    272
     """
     solved: dict[str, Any] = {}
     if budget.target_epsilon is not None:
@@ -100,7 +102,9 @@ def plan_release(
     event = shape.event_of(aggregator)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.target_delta)  # raises where failures alone use up delta
-    return PricedRelease(aggregator, shape, event, epsilon, solved)
+    winner = spent.winner(budget.target_delta)
+    won_by = winner if winner != spent.name else None
+    return PricedRelease(aggregator, shape, event, epsilon, solved, won_by=won_by)
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, RdpAccountant
 from pate.accounting.calibration import largest_count
 from pate.aggregators import Aggregator
 from pate.pricing.achievable_delta import require_achievable_delta, smallest_delta
@@ -24,7 +24,7 @@ def largest_num_queries(
     target_delta: float,
     num_labels: int,
     num_teachers: int,
-    accountant: Callable[[], Accountant] = RdpAccountant,
+    accountant: Callable[[], Accountant] = AutoAccountant,
     at_most: int | None = None,
 ) -> int:
     """The most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
@@ -40,7 +40,7 @@ def largest_num_queries(
     >>> from pate.aggregators import GaussianVotes
     >>> budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
     >>> largest_num_queries(GaussianVotes(noise_std=100.0), **budget)
-    826
+    909
     """
     require_positive("max_epsilon", max_epsilon)
     budget = Budget(target_delta=target_delta, max_epsilon=max_epsilon, accountant=accountant)

@@ -155,11 +155,8 @@ def quote_release(
 def _chosen_price(release: PricedRelease, budget: Budget) -> AccountantPrice:
     """The price that is known, with the orders behind it."""
     accountant = budget.accountant()
-    if isinstance(accountant, AutoAccountant):
-        won_by = accountant.compose(release.event).winner(budget.target_delta)
-        return AccountantPrice(accountant.name, release.epsilon, won_by=won_by)
     if not isinstance(accountant, RdpAccountant):
-        return AccountantPrice(accountant.name, release.epsilon)
+        return AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
     best = accountant.compose(release.event).best_order(budget.target_delta)
     return AccountantPrice(accountant.name, release.epsilon, len(accountant.orders), best)
 
@@ -206,6 +203,8 @@ def cheapest_accountant(
     few = sum(times for kind, times in found.items() if kind is not GaussianEvent) <= _FEW_STEPS
     maximum = any(issubclass(kind, NoisyMaxGaussianEvent) for kind in found)
     left_out = _LOOSER + (() if few else _BY_STEPS) + (() if maximum else _BY_LOSS)
+    if issubclass(type(budget.accountant()), AutoAccountant):  # it has asked them
+        left_out += _BY_STEPS + _BY_LOSS
     names = [name for name in known if name not in left_out]
     prices = [_price_or_reason(name, known[name], release.event, budget.target_delta) for name in names]
     own = AccountantPrice(budget.accountant().name, release.epsilon)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Template
 
 from pate.report.privacy_coverage import CAVEATS, PAPER_LABEL
@@ -27,11 +27,17 @@ $rows
   votes, on the noise or on which queries were refused; a refused query costs as much as an answered one.
 - Whatever is computed from the released labels alone, a student trained on them included, is covered by the
   same epsilon at no further cost.$paper
-
+$places
 ## What the epsilon does not cover
 
 $caveats
 """)
+
+_PLACES = """
+## Whom it covers, as votes come from several places
+
+$lines
+"""
 
 _PAPER = """
 - The accounting of the paper that the mechanism comes from gives epsilon $epsilon: $label."""
@@ -47,6 +53,7 @@ def privacy_card(
     num_teachers: int,
     num_hits: int | None = None,
     features: Mapping[str, Scalar] | None = None,
+    places: Sequence[str] = (),
 ) -> str:
     """Renders the card as Markdown.
 
@@ -62,6 +69,7 @@ def privacy_card(
         num_teachers: teachers in the ensemble, a public parameter.
         num_hits: queries that a charged mechanism paid for, part of its release; None for another.
         features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
+        places: what holders of records are promised, see `pate.run.holders`; none where there is one.
 
     Raises:
         InvalidValue: more answers than queries, or a count below its least value.
@@ -86,6 +94,7 @@ def privacy_card(
         reading=_reading(privacy),
         num_queries=privacy.num_queries,
         paper=_paper(privacy),
+        places=Template(_PLACES).substitute(lines="\n".join(f"- {line}" for line in places)) if places else "",
         caveats="\n".join(f"- {caveat}" for caveat in CAVEATS),
     )
 

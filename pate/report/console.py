@@ -12,7 +12,7 @@ from rich.text import Text
 from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING
 from pate.report.report import Report
 from pate.report.rounding import format_epsilon
-from pate.report.tables import METRIC_NAMES, charging_verdict, guarantee, hit_counts, models, percent
+from pate.report.tables import METRIC_NAMES, accountant_of, charging_verdict, guarantee, hit_counts, models, percent
 
 
 def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
@@ -56,7 +56,7 @@ def _lines(report: Report) -> list[Text]:
     privacy, release = report.privacy, report.release
     lines = [
         Text.assemble("privacy: ", (guarantee(privacy), "bold")),
-        Text(f"         {report.name}, {privacy.num_queries} queries, {privacy.accountant} accountant"),
+        Text(f"         {report.name}, {privacy.num_queries} queries, accountant {accountant_of(privacy)}"),
     ]
     if privacy.paper_epsilon is not None:
         lines.append(Text(f"         epsilon {format_epsilon(privacy.paper_epsilon)} {PAPER_LABEL}"))

@@ -42,6 +42,7 @@ class Privacy:
         gap_at_95: the same for probability 0.95.
         parameters: the mechanism's public parameters by name.
         target_hits: hits after which the session of a charged mechanism halts, or None.
+        won_by: the accountant whose figure `epsilon` is, where `accountant` asks others; else None.
         plain_epsilon: what plain composition of the same queries, those that were asked, would cost at `delta`, for a
             charged mechanism, or None. Infinity where its failure probabilities alone exceed `delta`.
     """
@@ -62,6 +63,7 @@ class Privacy:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
     target_hits: int | None = None
     plain_epsilon: float | None = None
+    won_by: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses numbers that are no price."""

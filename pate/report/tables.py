@@ -92,7 +92,7 @@ def terms(privacy: Privacy) -> tuple[tuple[str, str], ...]:
         ("delta", format_delta(privacy.delta)),
         ("adjacency", f"{adjacency} ({meaning})" if meaning else adjacency),
         ("unit of privacy", privacy.unit),
-        ("accountant", privacy.accountant),
+        ("accountant", accountant_of(privacy)),
         ("queries priced", str(privacy.num_queries)),
         ("noise", noise),
     ]
@@ -102,6 +102,11 @@ def terms(privacy: Privacy) -> tuple[tuple[str, str], ...]:
     if privacy.failure_prob is not None:
         rows.append(("failure probability, within delta", format_delta(privacy.failure_prob)))
     return tuple(rows)
+
+
+def accountant_of(privacy: Privacy) -> str:
+    """Its name, and whose figure it took."""
+    return privacy.accountant if privacy.won_by is None else f"{privacy.accountant} (here that of {privacy.won_by})"
 
 
 def parameters(privacy: Privacy, name: str | None = None, *, digits: int | None = None) -> tuple[tuple[str, str], ...]:

@@ -20,14 +20,14 @@ _LOCK, _SETTINGS = "run.lock", "run.json"
 _MOST_SHOWN = 400
 _OWN = {
     ".": (
-        r"(?:run|partition|report|manifest|paid)\.json",
-        r"(?:data|private|release)\.sha256|run\.id",
+        r"(?:run|partition|report|manifest|paid|terms)\.json",
+        r"(?:data|private|release|cast)\.sha256|run\.id",
         r"(?:training|noise)\.secret|teachers\.key",
         r"(?:votes|summary|prevalence)\.npz",
         r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
     "release": (
-        r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest)\.json|model\.onnx|extractor\.safetensors",
+        r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest|terms)\.json|model\.onnx|extractor\.safetensors",
     ),
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),

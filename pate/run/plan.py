@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.data import Dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.setting_names import OF_TRAINING
 from pate.report import Heading
 from pate.run.ensemble import num_groups
+from pate.run.holders.unit import Places
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive
@@ -45,6 +46,8 @@ class Plan:
         redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
         ledger: of all runs on the same private records; charged beside the run's own. None for none.
         max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
+        holders: among how many holders of records the teachers are spread, as many to each; None for one. The card then
+            says whom the price covers.
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
         public_settings: the part of it that may be published, as text, given the aggregator as it was used.
@@ -62,12 +65,13 @@ class Plan:
     target_delta: float
     target_epsilon: float | None = None
     max_epsilon: float | None = None
-    accountant: Callable[[], Accountant] = RdpAccountant
+    accountant: Callable[[], Accountant] = AutoAccountant
     all_records: bool | None = None
     allow_useless: bool = False
     redraw: bool = False
     ledger: Path | None = None
     max_total_epsilon: float | None = None
+    holders: int | None = None
     seed: int | None = None
     settings: dict[str, Any]
     public_settings: Callable[[Aggregator], str] = repr
@@ -99,6 +103,10 @@ class Plan:
             accountant=self.accountant,
         )
 
+    def places(self, num_teachers: int) -> Places | None:
+        """How so many teachers are spread over holders; None where there is one."""
+        return None if self.holders is None else Places.evenly(num_teachers, self.holders)
+
     def trains_ceiling(self, dataset: Dataset) -> bool:
         """Whether the model of all private records is trained."""
         values = len(dataset.private) * math.prod(dataset.input_shape)
@@ -116,6 +124,7 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     num_teachers = plan.num_teachers or groups
     parts = (plan.aggregator, plan.teacher, plan.student)
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
+    _ = plan.places(num_teachers)  # refuses what cannot be
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
     priced = plan_release(plan.aggregator, shape, plan.budget)
     doubts = require_useful(

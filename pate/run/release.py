@@ -26,7 +26,7 @@ def draw(
     source: VoteSource,
     *,
     streams: Streams | Randomness,
-    student: Learner,
+    student: Learner | None,
     inputs: NDArray[np.float32],
     ledger: Ledger | None = None,
     kept: KeptArrays = NOTHING_KEPT,
@@ -38,14 +38,14 @@ def draw(
         priced: what is released, at which price.
         source: the votes.
         streams: the noise, and the seed of a student whose predictions are the prior.
-        student: whose predictions are the prior, for an aggregator that goes by one.
+        student: whose predictions are the prior, for an aggregator that goes by one; None for others.
         inputs: float32 `[Q, …]`, the queries.
         ledger: charged before anything is drawn; None charges nothing.
         kept: see `ReleaseContext`.
         watch: see `ReleaseContext`.
     """
     aggregator, prior = priced.aggregator, None
-    if aggregator.expects_prior:
+    if aggregator.expects_prior and student is not None:
         prior = StudentPrior(student, inputs, streams.seeds("student", 1)[0], never_empty=aggregator.never_empty)
     context = ReleaseContext(streams.generator("noise"), ledger, kept, prior, watch)
     with without_warning():  # who priced it has judged it
@@ -57,7 +57,7 @@ def release_once(
     source: VoteSource,
     place: Workplace,
     *,
-    student: Learner,
+    student: Learner | None,
     inputs: NDArray[np.float32],
     names: PublicNames,
 ) -> Release:
@@ -67,7 +67,7 @@ def release_once(
         payment: what is released, and the ledger that is charged for it.
         source: the votes.
         place: where the run works.
-        student: whose predictions are the prior, for an aggregator that goes by one.
+        student: whose predictions are the prior, for an aggregator that goes by one; None for others.
         inputs: float32 `[Q, …]`, the queries.
         names: of the queries and labels.
 

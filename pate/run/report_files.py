@@ -10,6 +10,7 @@ from pate.bundle.model_card import model_card
 from pate.data import Dataset
 from pate.files.atomic import write_text
 from pate.report import Report, privacy_card
+from pate.run.holders.unit import Places
 from pate.run.manifest import write_manifests
 from pate.run.results import Results
 from pate.run.workplace import Workplace
@@ -17,7 +18,13 @@ from pate.student import StudentModel
 
 
 def write_report_files(
-    place: Workplace, report: Report, results: Results, *, model: StudentModel, public_settings: str
+    place: Workplace,
+    report: Report,
+    results: Results,
+    *,
+    model: StudentModel,
+    public_settings: str,
+    places: Places | None = None,
 ) -> None:
     """Writes them all. `report.json`, which says that the run is complete, comes last, after the digests of all.
 
@@ -27,9 +34,11 @@ def write_report_files(
         results: all that the run knows.
         model: the student that is published.
         public_settings: the settings that may be published, as YAML.
+        places: of the holders whose teachers voted; None for one.
     """
     from pate.report import render_html  # loads matplotlib
 
+    release = results.release
     folder, events, figures = place.folder, place.events, results.figures(report)
     write_text(folder.release / "config.yaml", public_settings)
     card = privacy_card(
@@ -41,6 +50,9 @@ def write_report_files(
         num_teachers=report.teachers.num_teachers,
         num_hits=report.release.num_hits,
         features=report.data.features,
+        places=()
+        if places is None
+        else places.said(release.event, results.budget, release.adjacency, num_draws=place.draw),
     )
     write_text(folder.release / "privacy_card.md", card)
     form = model_form(results.dataset, model)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate import __version__
-from pate.accounting import Adjacency
-from pate.accounting.failure_probability import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
-from pate.files.published_fields import published_fields
 from pate.pricing import Budget
 from pate.report import (
     Baselines,
@@ -38,15 +34,12 @@ from pate.report import (
 from pate.report.constants import CONSTANT_NAMES
 from pate.report.metrics import micro_f1, summarized
 from pate.report.precision_recall import PrecisionRecall
+from pate.run.privacy import privacy_of, summary_of
 from pate.run.student import Prediction
 
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 _POINTS = 48
 _EACH_LABEL = ("student", "majority_vote_student", "all_records_model")
-_UNITS = {
-    Adjacency.REPLACE_ONE: "one private record, or group of records that belong together, replaced",
-    Adjacency.ADD_REMOVE: "one teacher added or removed",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +57,7 @@ class Results:
         aggregator: as it was used.
         budget: the delta of the guarantee, and the accountant.
         epsilon: the total of the ledger.
+        won_by: the accountant whose figure one draw's price is, where the budget's asks others.
         seed: None where the noise came from the operating system.
         student_curve: the student's values by epoch.
         heading: what the run is called.
@@ -79,6 +73,7 @@ class Results:
     aggregator: Aggregator
     budget: Budget
     epsilon: float
+    won_by: str | None
     seed: int | None
     student_curve: Sequence[Mapping[str, float]] = ()
     heading: Heading = field(default_factory=Heading)
@@ -113,7 +108,7 @@ class Results:
         if self.histogram is not None:
             gaps = _largest_gaps(self.histogram, self.num_teachers)
         student, true = self.predictions["student"], self.dataset.test.labels
-        test = self._stability_test
+        test = self.aggregator.stability_test(num_teachers=self.num_teachers)
         names = self.student_curve[0].keys() if self.student_curve else ()
         return RunFigures(
             label_names=self.dataset.label_names,
@@ -137,64 +132,26 @@ class Results:
             student_curve={name: np.array([values[name] for values in self.student_curve]) for name in names},
         )
 
-    @cached_property
-    def _stability_test(self) -> Any:
-        return self.aggregator.stability_test(num_teachers=self.num_teachers)
-
     def _privacy(self) -> Privacy:
-        test = self._stability_test
-        plain = (str, int, float, bool)
-        parameters = {
-            name: value
-            for name, value in published_fields(type(self.aggregator), vars(self.aggregator)).items()
-            if isinstance(value, plain)
-        }
-        return Privacy(
+        return privacy_of(
+            self.release,
+            self.aggregator,
+            self.budget,
             epsilon=self.epsilon,
-            delta=self.budget.target_delta,
-            adjacency=str(self.release.adjacency),
-            unit=_UNITS[self.release.adjacency],
-            accountant=self.budget.accountant().name,
-            mechanism=type(self.aggregator).__name__,
-            num_queries=self.release.num_queries,
-            paper_epsilon=self.aggregator.paper_epsilon(
-                num_queries=self.release.num_queries, target_delta=self.budget.target_delta
-            ),
-            noise_seeded=self.seed is not None,
-            failure_prob=failure_probability(self.release.event),
-            max_gap=None if test is None else test.num_teachers,
-            gap_at_50=None if test is None else test.gap_to_pass(0.5),
-            gap_at_95=None if test is None else test.gap_to_pass(0.95),
-            parameters=parameters,
-            **self._charging(),
+            num_teachers=self.num_teachers,
+            seeded=self.seed is not None,
+            won_by=self.won_by,
         )
-
-    def _charging(self) -> dict[str, Any]:
-        """What the price of a session is compared with."""
-        if (session := self.release.session) is None:
-            return {}
-        event = self.aggregator.plain_event(
-            num_queries=session.num_asked, num_labels=session.labels.shape[1], num_teachers=self.num_teachers
-        )
-        plain = None if event is None else self.budget.epsilon_of(event)
-        return {"target_hits": session.target_hits, "plain_epsilon": plain}
 
     def _release_summary(self) -> ReleaseSummary:
         answered = self.release.answered
         labels, true = self.release.labels[answered], self.queries.labels[answered]
         measured = len(labels) > 0 and self.dataset.public_labeled
-        return ReleaseSummary(
-            num_queries=self.release.num_queries,
-            num_answered=self.release.num_answered,
-            answer_rate=self.release.num_answered / self.release.num_queries,
+        return replace(
+            summary_of(self.release),
             label_accuracy=float(np.mean(labels == true)) if measured else None,
             micro_f1=micro_f1(labels, true) if measured else None,
-            **self._hits(),
         )
-
-    def _hits(self) -> dict[str, int]:
-        names = ("num_hits", "remaining_hits", "num_abstained", "num_asked")
-        return {} if self.release.session is None else {name: getattr(self.release.session, name) for name in names}
 
     def _data_summary(self) -> DataSummary:
         data = self.dataset

@@ -61,4 +61,4 @@ class KernelTeacher(Voter):
     def require_reader(self, aggregator: str, input_form: str) -> None:
         """See `Voter.require_reader`."""
         if input_form != "centered":
-            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes: kernel teachers say more than bits")
+            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")

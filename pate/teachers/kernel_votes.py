@@ -56,7 +56,7 @@ class KernelVotes(VoteSource):
     def bits(self) -> Iterator[Bits]:
         """Raises `InvalidValue`: these teachers do not vote in bits."""
         raise InvalidValue(
-            "teacher=KernelTeacher: expected teachers that are trained, for aggregators that count votes"
+            "teacher=KernelTeacher: expected teachers that are trained, such as linear, or aggregator=centered_votes"
         )
 
     def label_shares(self) -> Array:

@@ -108,17 +108,29 @@ class VoteStore:
         Raises:
             InvalidValue: bits set behind the last label, or bytes that fail the file's checksum.
         """
-        rows = max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))
-        blocks = read_blocks(self.path, "packed", rows)
+        for packed in self.packed_blocks(max(1, _BLOCK_BYTES // (self.num_queries * self.num_labels))):
+            yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
+
+    def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
+        """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`.
+
+        Args:
+            num_teachers: of a block, c.
+
+        Raises:
+            InvalidValue: as `blocks`.
+        """
+        width = -(-self.num_labels // 8)
+        behind = (1 << (8 * width - self.num_labels)) - 1
+        blocks = read_blocks(self.path, "packed", num_teachers)
         while True:
             with _refusing_damage(self.path):  # but not what the caller does with a block
                 packed = next(blocks, None)
             if packed is None:
                 return
-            bits = np.unpackbits(packed, axis=-1)
-            if bits[..., self.num_labels :].any():
+            if behind and (packed[..., -1] & behind).any():
                 raise damaged(self.path, _RULE, f"bits behind label {self.num_labels - 1}", _REMEDY)
-            yield bits[..., : self.num_labels].view(np.bool_)
+            yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:
         """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""

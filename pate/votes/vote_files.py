@@ -78,6 +78,17 @@ class ImportedVotes:
         return votes
 
 
+def read_teacher_votes(path: Path | str) -> NDArray[Any]:
+    """The votes of each teacher `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences.
+
+    Raises:
+        InvalidValue: no such file, another format or layout.
+    """
+    array = _load(Path(path))
+    _of_teachers(array)
+    return array
+
+
 def read_sets(path: Path | str) -> NDArray[np.bool_]:
     """Sets of labels from an .npy or .npz file: bool `[Q, L]`, or whole numbers 0 and 1.
 

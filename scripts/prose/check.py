@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from markdown_it import MarkdownIt
@@ -25,7 +26,7 @@ PAGES = [
     *(ROOT / folder / "README.md" for folder in ("tests", "reproductions")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FOLDERS = ("pate", "conf", "scripts", "reproductions", "benchmarks", "examples")
+FOLDERS = ("pate", "conf", "scripts", "reproductions", "benchmarks", "examples", "notebooks")
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.*")) if "prose" not in path.parts]
 MAX_WORDS = {ROOT / "README.md": 25}
 MAX_WORDS_ELSEWHERE = 35
@@ -136,9 +137,20 @@ def dead_links(path: Path, tokens: list[Token]) -> Iterator[Finding]:
                 yield Finding(path, line, f"{link}: no such heading")
 
 
+def cell_findings(path: Path, cell: dict[str, Any]) -> Iterator[Finding]:
+    """What to mend in the prose of a notebook's cell; lines are counted in the cell."""
+    if cell["cell_type"] == "markdown":
+        text = "".join(cell["source"])
+        yield from phrases(path, text)
+        yield from long_sentences(path, parsed(text))
+
+
 def findings(path: Path) -> Iterator[Finding]:
     """Everything to mend in one file."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        yield from (item for cell in json.loads(text)["cells"] for item in cell_findings(path, cell))
+        return
     yield from phrases(path, text)
     if path.suffix == ".md":
         tokens = parsed(text)
@@ -158,7 +170,7 @@ def findings(path: Path) -> Iterator[Finding]:
 def main(arguments: list[str]) -> int:
     """Prints what is to be mended; returns the exit code."""
     paths = [Path(name).resolve() for name in arguments] or [*PAGES, *SOURCES]
-    found = [item for path in paths if path.suffix in {".md", ".py", ".yaml"} for item in findings(path)]
+    found = [item for path in paths if path.suffix in {".md", ".py", ".yaml", ".ipynb"} for item in findings(path)]
     sys.stdout.writelines(f"{item}\n" for item in found)
     return int(bool(found))
 

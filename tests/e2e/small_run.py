@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,13 @@ class SilentMonitor:
 
     def say(self, line: str) -> None:
         self.lines.append(line)
+
+
+class PrintingMonitor(SilentMonitor):
+    """Prints what is said, for a process whose output is read."""
+
+    def say(self, line: str) -> None:
+        sys.stdout.write(f"{line}\n")
 
 
 def small_plan(**changes: Any) -> Plan:

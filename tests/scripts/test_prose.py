@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -84,6 +85,16 @@ def test_long_sentences_of_docstrings_errors_and_help_are_found(tmp_path: Path, 
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     assert ["in a sentence, 35 at most" in item.text for item in check.findings(path)] == [True]
+
+
+def test_the_prose_of_a_notebook_is_read_and_its_code_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "page.ipynb"
+    cells = [
+        {"cell_type": "markdown", "source": ["# Head\n", "\n", f"{LONG}.\n", "Two a teacher."]},
+        {"cell_type": "code", "source": [f'print("{LONG}")']},
+    ]
+    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert [item.text.split(",")[0] for item in check.findings(path)] == ["36 words in a sentence"]
 
 
 @pytest.mark.parametrize(

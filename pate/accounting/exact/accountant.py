@@ -20,6 +20,7 @@ from pate.accounting.events import (
     WinnerEvent,
     leaves,
 )
+from pate.accounting.exact.blocks import work
 from pate.accounting.exact.dominating_pairs import DominatingPairs, ShiftedMaximum, dominating_pairs
 from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.exact.profile import Profile, composed, largest_loss
@@ -121,6 +122,10 @@ class ExactAccountant(Accountant):
             return bound
         deltas = (self._delta(steps, mu, target_epsilon, left) for steps, mu in self._bounds())
         return min(bound, *(delta + self.failure_prob for delta in deltas))
+
+    def work(self) -> int:
+        """How long the first reading takes, in quarters of a step of some milliseconds."""
+        return work(tuple(self._steps))
 
     def _bounds(self) -> Iterator[tuple[_Steps, float]]:
         """What composes to a bound: steps, and mu of all Gaussians as one, rounded up."""

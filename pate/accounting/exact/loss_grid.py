@@ -93,6 +93,17 @@ class LossGrid:
         return float(values[index] + min(max(share, 0.0), 1.0) * (values[index + 1] - values[index]))
 
 
+@dataclass(frozen=True)
+class MirroredGrid(LossGrid):
+    """Points 0, spacing, 2 * spacing, … of functions V(-x) = 1 - exp(-x) + exp(-x) V(x): `first` is 0."""
+
+    def padded(self, values: Array, pad: int) -> Array:
+        """The mirror image at `pad` more points on the left, and the bound on the right, `[pad + size + pad]`."""
+        away = self.spacing * np.arange(pad, 0, -1)
+        near = np.concatenate([values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])])[::-1]
+        return np.concatenate([-np.expm1(-away) + np.exp(-away) * near, values, np.full(pad, values[-1])])
+
+
 def rounded_spacing(spacing: float) -> float:
     """A spacing with few digits, never smaller."""
     fraction, exponent = math.frexp(spacing)

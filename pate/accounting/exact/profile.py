@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.exact.blocks import CAPACITY, composed_in_blocks, cost, has_rare_losses
 from pate.accounting.exact.composition_step import CompositionStep, composition_step
 from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, Span
 from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
@@ -66,12 +67,18 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float) -> Profile:
         smallest_delta: of interest; errors far below it are allowed for speed.
     """
     num_steps = sum(times for _, times in steps)
+    negligible = _NEGLIGIBLE * smallest_delta / num_steps
+    if cost(steps) > CAPACITY and not has_rare_losses(steps):
+        spacing = _aligned(_narrow(steps, num_steps), steps)
+        block = composed_in_blocks(steps, spacing=spacing, reach=reach, negligible=negligible)
+        deltas = block.profile()[len(block.masses) // 2 :]
+        return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), np.minimum(deltas, 1.0))
     grid = _grid(steps, reach, num_steps)
     made: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
         if pairs not in made:
-            made[pairs] = composition_step(pairs, grid, negligible=_NEGLIGIBLE * smallest_delta / num_steps)
+            made[pairs] = composition_step(pairs, grid, negligible=negligible)
         for _ in range(times):
             values = made[pairs](values)
     return Profile(grid, values)
@@ -84,9 +91,22 @@ def largest_loss(steps: Steps) -> float:
 
 def _grid(steps: Steps, reach: float, num_steps: int) -> LossGrid:
     """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
+    spacing = min(reach / _POINTS_PER_REACH, _narrow(steps, num_steps))
+    spacing = _aligned(max(spacing, reach / _MOST_POINTS), steps)
+    left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
+    first = -math.ceil(left_share * reach / spacing) - 1
+    return LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
+
+
+def _narrow(steps: Steps, num_steps: int) -> float:
+    """The widest spacing at which interpolation adds little."""
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    spacing = min(reach / _POINTS_PER_REACH, math.sqrt(4 * _WIDENING * variance / num_steps))
-    spacing = rounded_spacing(max(spacing, reach / _MOST_POINTS))
+    return math.sqrt(4 * _WIDENING * variance / num_steps)
+
+
+def _aligned(spacing: float, steps: Steps) -> float:
+    """About this spacing, one that divides the widest steps."""
+    spacing = rounded_spacing(spacing)
     weights: dict[float, float] = {}
     for pairs, times in steps:
         if (length := _length(pairs)) >= spacing:
@@ -94,9 +114,7 @@ def _grid(steps: Steps, reach: float, num_steps: int) -> LossGrid:
     if weights:
         length = max(weights, key=weights.__getitem__)
         spacing = rounded_spacing(length / (2 * math.ceil(length / (2 * spacing))))
-    left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
-    first = -math.ceil(left_share * reach / spacing) - 1
-    return LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
+    return spacing
 
 
 def _largest(pairs: DominatingPairs) -> float:

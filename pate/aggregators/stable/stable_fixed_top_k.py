@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from pate.accounting import (
     Accountant,
+    AutoAccountant,
     ComposedEvent,
     Event,
     NoOpEvent,
-    RdpAccountant,
     SelfComposedEvent,
     calibrate,
     zcdp_to_epsilon_classic,
@@ -157,7 +157,7 @@ class StableFixedTopK(PerQueryAggregator):
         num_queries: int,
         num_labels: int,
         num_teachers: int,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> StableFixedTopK:
         """The least noise for a target; with a table, its order and the split of its budget are found first.
 

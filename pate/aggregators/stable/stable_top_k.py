@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pate.accounting import (
     Accountant,
+    AutoAccountant,
     Event,
-    RdpAccountant,
     SelfComposedEvent,
     calibrate,
     zcdp_to_epsilon_classic,
@@ -158,7 +158,7 @@ class StableTopK(PerQueryAggregator):
         num_queries: int,
         num_labels: int,
         num_teachers: int,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> StableTopK:
         """The least noise for a target; a table's order, or a split that is left open, is found first.
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, Event, Ledger, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, Event, Ledger
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
@@ -160,7 +160,7 @@ class TargetChargedAggregator(HistogramAggregator):
         num_queries: int,
         num_labels: int,
         num_teachers: int,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> Self:
         """The least noise for a target, with `target_hits` as it is and `session_delta` set to the target's delta."""
         return super(TargetChargedAggregator, replace(self, session_delta=target_delta)).calibrated(

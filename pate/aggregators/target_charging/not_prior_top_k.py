@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, ComposedEvent, Event, RdpAccountant, calibrate
+from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, calibrate
 from pate.accounting.target_charging import not_prior
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits
@@ -152,7 +152,7 @@ class NotPriorTopK(TargetChargedAggregator):
         num_queries: int,
         num_labels: int,
         num_teachers: int,
-        accountant: Callable[[], Accountant] = RdpAccountant,
+        accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> NotPriorTopK:
         """The releases' noise for their share of the target, then the checks' noise for what is left.
 

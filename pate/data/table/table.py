@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
+from pate.data.private_records import PrivateRecords
 from pate.data.table.cells import arrow, as_numbers, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.private_cells import private_cells
@@ -111,6 +112,24 @@ class Table:
             private_cells=private_cells(self._files["private"].batches(), split=self._roles.split),
             **parts,
         )
+
+    def private_records(self) -> PrivateRecords:
+        """The file of private records alone, for a holder whose queries come from elsewhere; every holder's schema."""
+        rule = "the file that pate-schema wrote of the public samples, the same at every place"
+        require(self.schema is not None, "data.schema", self.schema, rule)
+        require(self.private is not None, "data.private", self.private, "the file of the private records")
+        require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
+        schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
+        file = TableFile(Path(self.private or ""), "data.private", self.encoding)
+        for role in _ROLES[:-1]:
+            self._require_named(self._columns(role), role, file.names, file.name)
+        require_columns(file.name, file.names, schema.names)
+        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
+        rows = Rows.read(file.batches(columns), schema, self._roles, name=file.name, split="private")
+        ids = rows.numbers if self.id is None else numbered([rows.ids])[0]
+        groups = ids if self.group is None else numbered([rows.groups])[0]
+        cells = private_cells(file.batches(), split=None)
+        return PrivateRecords(self.name, self.labels, Split(rows.inputs, rows.labels, ids, groups), schema, cells)
 
     def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
         """The columns that a setting names and a file has to have: a public one may have no label at all.

@@ -47,8 +47,10 @@ def toss_exponential(numbers: NDArray[np.int64], scale: float, rng: np.random.Ge
     return np.asarray(toss(chances, LazyUniforms.draw(numbers.shape, rng), exact) | (numbers == 0))
 
 
-def toss_rare_exponential(numbers: NDArray[np.int64], scale: float, most: float, rng: np.random.Generator) -> Bits:
-    """The same for rows `[Q, n]` of coins of which none has a probability above `most`: one uniform number a row.
+def toss_rare_exponential(
+    numbers: NDArray[np.int64], scale: float, most: float, rng: np.random.Generator, *, base: int = 0
+) -> Bits:
+    """The same for rows `[Q, n]`, of numbers less `base`, of which no coin is above `most`: one uniform number a row.
 
     Which coin of a row is the first to show True is one index by weight; those after it are tossed.
     """
@@ -57,10 +59,10 @@ def toss_rare_exponential(numbers: NDArray[np.int64], scale: float, most: float,
         return shown
     uniforms = LazyUniforms.draw((len(numbers),), rng)  # u below 1 - P[none] says that one shows True
     for row in np.flatnonzero(uniforms.approximate() <= 2 * numbers.shape[1] * most + _FEW_OPERATIONS).tolist():
-        first = index_of(uniforms.at(row), _first_weights(numbers[row], scale))
+        first = index_of(uniforms.at(row), _first_weights(numbers[row] - base, scale))
         if first < numbers.shape[1]:
             shown[row, first] = True
-            shown[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :], scale, rng)
+            shown[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
     return shown
 
 

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.noise.argmax_distributions import exponential_argmax
 from pate.mechanisms.noise.coins import toss_exponential, toss_rare_exponential
+from pate.mechanisms.noise.flips import lucky_place
 from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.peeling import peel_distribution
 from pate.mechanisms.top_k.top_k import Counts, Distribution, TopKMechanism, utilities_of
 from pate.validation import require_positive
 
+_LONG = 2**15  # counts; below it all rows are drawn at once
 _FAR = 40.0  # noise scales; one uniform number says that no count further behind is lifted
 
 
@@ -61,6 +63,9 @@ class PermuteAndFlipTopK(TopKMechanism):
         exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
         """
         order, falling = falling_order(counts)
+        if counts.shape[1] >= _LONG:
+            ranks = np.stack([self._picked(row[0] - row, rng) for row in falling])
+            return np.take_along_axis(order, ranks, axis=1)
         left, rows = np.ones(counts.shape, dtype=np.bool_), np.arange(len(counts))
         ranks = np.empty((len(counts), self.k), dtype=np.int64)
         for place in range(self.k):
@@ -74,6 +79,16 @@ class PermuteAndFlipTopK(TopKMechanism):
             ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
             left[rows, ranks[:, place]] = False
         return np.take_along_axis(order, ranks, axis=1)
+
+    def _picked(self, deficits: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
+        alive, picks, first = np.ones(len(deficits), dtype=np.bool_), np.empty(self.k, dtype=np.int64), 0
+        for number in range(self.k):
+            while not alive[first]:
+                first += 1
+            picks[number] = lucky_place(deficits, first, alive, self.noise_scale, rng)
+            alive[picks[number]] = False
+        return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """The exact distribution for checked counts `[d]`, over ordered tuples."""

@@ -105,7 +105,7 @@ def _threshold_text(curve: PrecisionRecall) -> str:
 
 
 def _paint_dots(axes: Axes, found: dict[str, Floats], frequency: Floats, names: Sequence[str]) -> None:
-    """A row a label, from the top."""
+    """One row per label, from the top."""
     places = np.arange(len(names))
     ends = np.stack([*found.values()])
     axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)

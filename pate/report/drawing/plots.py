@@ -95,7 +95,7 @@ def student_curve(figures: RunFigures) -> Picture | None:
 
 
 def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Intervals) -> None:
-    """Groups of horizontal bars: a group a metric, a bar a model, its interval a line over its end."""
+    """Groups of horizontal bars: one group per metric, one bar per model, its interval as a line over its end."""
     pitch = len(shown) + 1
     for row, model in enumerate(shown):
         values = np.array([getattr(model.scores, key) for key in METRIC_NAMES], dtype=np.float64)  # None is NaN
@@ -115,7 +115,7 @@ def _paint_scores(axes: Axes, shown: Sequence[Model], intervals: Intervals) -> N
 
 
 def _paint_curves(axes: Axes, curves: dict[str, NDArray[Any]]) -> None:
-    """One line a curve over the epochs."""
+    """One line per curve over the epochs."""
     for (name, values), color in zip(curves.items(), cycle((ACCENT, SECOND, THIRD, MUTED)), strict=False):
         axes.plot(np.arange(1, len(values) + 1), values, color=color, label=shortened(name, _LONGEST_NAME))
     axes.set_xlabel("epoch")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from pate.accounting import (
     AutoAccountant,
     BoundedRangeEvent,
+    ComposedEvent,
     ExactAccountant,
     GaussianEvent,
     OpposedMaximaEvent,
     PldAccountant,
+    PureDpEvent,
     RdpAccountant,
     WinnerEvent,
     ZCdpEvent,
@@ -24,7 +28,9 @@ from pate.accounting import auto as module
         (BoundedRangeEvent(0.1), 20, "exact", ExactAccountant),
         (GaussianEvent(50.0), 100_000, "exact", ExactAccountant),
         (ZCdpEvent(0.01), 5, "rdp", RdpAccountant),
-        (BoundedRangeEvent(0.01), 20_000, "rdp", RdpAccountant),
+        (BoundedRangeEvent(0.01), 20_000, "exact", ExactAccountant),
+        (BoundedRangeEvent(0.001), 300_000, "rdp", RdpAccountant),
+        (ComposedEvent(tuple(PureDpEvent(0.01 + 0.001 * i) for i in range(65))), 2, "rdp", RdpAccountant),
     ],
 )
 def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
@@ -50,3 +56,11 @@ def test_what_was_added_later_counts() -> None:
     before, copied = spent.get_epsilon(1e-6), spent.copy()
     assert spent.compose(WinnerEvent(10.0, 1)).get_epsilon(1e-6) > before
     assert copied.get_epsilon(1e-6) == before
+
+
+@pytest.mark.slow
+def test_thousands_of_steps_are_priced_in_the_time_of_hundreds_and_always_alike() -> None:
+    started = process_time()
+    prices = [AutoAccountant().compose(BoundedRangeEvent(0.01), 24_000).get_epsilon(1e-6) for _ in range(2)]
+    assert process_time() - started < 5
+    assert prices[0] == prices[1] < 0.97 * RdpAccountant().compose(BoundedRangeEvent(0.01), 24_000).get_epsilon(1e-6)

@@ -8,6 +8,7 @@ import pytest
 
 from pate.accounting import (
     ApproximateEvent,
+    AutoAccountant,
     ExactAccountant,
     GaussianEvent,
     PureDpEvent,
@@ -33,9 +34,12 @@ def test_result_is_affordable_and_little_less_noise_is_not(target: float, start:
     noise = calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
 
     def spent(noise: float) -> float:
-        return RdpAccountant().compose(event_for(noise)).get_epsilon(1e-6)
+        return AutoAccountant().compose(event_for(noise)).get_epsilon(1e-6)
 
     assert spent(noise) <= target < spent(noise * (1 - 2e-4))
+    by_renyi = calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start, accountant=RdpAccountant)
+    assert RdpAccountant().compose(event_for(by_renyi)).get_epsilon(1e-6) <= target
+    assert noise < by_renyi
 
 
 @pytest.mark.parametrize("target", [0.2, 3.0])

@@ -1,0 +1,1 @@
+"""Releases from counts that carry their noise before they are added up."""

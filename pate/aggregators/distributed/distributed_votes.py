@@ -1,0 +1,182 @@
+"""Votes of many holders, each of which adds its share of the noise, so that nobody sees a sum without noise."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from pate.accounting import ApproximateEvent, Event, ZCdpEvent
+from pate.aggregators.expected.expected_release import ExpectedRelease
+from pate.aggregators.gnmax import squared_sensitivity
+from pate.aggregators.histogram import Bits, PerQueryAggregator
+from pate.aggregators.release import Release
+from pate.aggregators.release_context import ReleaseContext
+from pate.mechanisms.noise.noise_shares import NoiseShares
+from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
+from pate.votes.source import VoteSource
+from pate.votes.sums.noisy_sum import NoisySum
+
+Integers = NDArray[np.int64]
+
+_UP = 1 + 2.0**-46  # relative: far above the rounding error of a few operations
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedVotes(PerQueryAggregator):
+    """Releases, for each label, whether count + noise > threshold_share * num_teachers; holders draw the noise.
+
+    Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). Secure
+    aggregation shows the server their sum alone, and `release_of` makes labels of it. `aggregate` does all of it in one
+    place, with one draw of the same width: for plans, and to compare. Answers every query.
+
+    Formal guarantees:
+        * The price is that of all noisy counts, which the server sees: s**2 / (2 v) zCDP with s**2 = Q min(2 max_votes,
+          L) under replace-one and Q min(max_votes, L) under add/remove, outside a failure of negligible probability.
+        * v is the variance of `num_holders - max_dropouts - max_colluders` shares. So the price holds where that many
+          holders drop out, and against a server to which that many others tell their shares.
+        * A teacher of a holder that is absent counts as one that votes for nothing: under replace-one that is one of
+          the votes that it may have cast. num_teachers and num_holders stay as they are declared.
+        * Without secure aggregation the server sees each holder's counts with one share of the noise; no price here is
+          for that.
+
+    Attributes:
+        noise_std: standard deviation in votes of the noise that is counted on, > 0; there is more of it where fewer
+            drop out or collude.
+        num_holders: how many draw a share, public.
+        max_dropouts: how many of them may be absent.
+        max_colluders: how many of the others may tell the server their share, or draw none.
+        max_votes: the most labels of a query that a teacher votes for; None for all.
+        threshold_share: in (0, 1), public.
+
+    Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
+
+    >>> aggregator = DistributedVotes(noise_std=2.0, num_holders=2)
+    >>> parts = [aggregator.contribution([[40, 1, 20]], num_teachers=50, rng=np.random.default_rng(i)) for i in (0, 1)]
+    >>> aggregator.release_of(sum(parts), num_teachers=100, num_contributions=2).labels
+    array([[ True, False, False]])
+    """
+
+    noise_std: float = field(metadata={"noise": True})
+    num_holders: int
+    max_dropouts: int = 0
+    max_colluders: int = 0
+    max_votes: int | None = None
+    threshold_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.shares
+        if self.max_votes is not None:
+            require_count("max_votes", self.max_votes)
+        share = require_positive("threshold_share", self.threshold_share)
+        require(share < 1, "threshold_share", share, "a number in (0, 1)")
+
+    @cached_property
+    def shares(self) -> NoiseShares:
+        """The noise and who draws it."""
+        return NoiseShares(
+            noise_std=self.noise_std,
+            num_holders=self.num_holders,
+            max_dropouts=self.max_dropouts,
+            max_colluders=self.max_colluders,
+        )
+
+    @property
+    def max_votes_per_teacher(self) -> int | None:
+        """The price is for `max_votes`."""
+        return self.max_votes
+
+    def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
+        """The noisy counts of all queries, with the shares that are counted on."""
+        queries = require_count("num_queries", num_queries, minimum=0)
+        labels = require_count("num_labels", num_labels)
+        require_count("num_teachers", num_teachers)
+        moved = squared_sensitivity(self.max_votes or labels, num_labels=labels, adjacency=self.adjacency)
+        price = ZCdpEvent(queries * moved / (2 * self.shares.variance) * _UP)
+        failure_prob = self.shares.failure_prob(queries * labels)
+        return ApproximateEvent(price, failure_prob) if failure_prob else price
+
+    def scaled(self, factor: float) -> DistributedVotes:
+        """noise_std multiplied by `factor`."""
+        return replace(self, noise_std=self.noise_std * factor)
+
+    def contribution(self, counts: Any, *, num_teachers: int, rng: np.random.Generator) -> Integers:
+        """What one holder sends: the counts of its own teachers in steps, each with a share of the noise, `[Q, L]`.
+
+        Args:
+            counts: `[Q, L]`, by `counts_for` where there is `max_votes`.
+            num_teachers: of this holder.
+            rng: the holder's own, from `secret_generator()`; whoever else knows it is a colluder.
+
+        Raises:
+            InvalidValue: counts that these teachers cannot have cast.
+        """
+        own = require_histogram("counts", counts, num_teachers=require_count("num_teachers", num_teachers), rank=2)
+        if (most := self.max_votes) is not None:
+            cast = own.sum(axis=1, dtype=np.int64) <= most * num_teachers
+            rule = f"counts of teachers that vote for at most max_votes={most} labels of a query"
+            require(bool(cast.all()), "counts", "some query", rule)
+        return own.astype(np.int64) * self.shares.steps + self.shares.share.sample(own.shape, rng)
+
+    def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
+        """Labels of the sum of contributions; what the sum costs was paid for before it was made.
+
+        Args:
+            total: whole numbers `[Q, L]`, the sum of what holders sent.
+            num_teachers: of all holders, absent ones included.
+            num_contributions: how many sent something.
+
+        Raises:
+            InvalidValue: fewer contributions than the price counts on, or more than there are holders.
+        """
+        least = self.num_holders - self.max_dropouts
+        rule = f"{least} to {self.num_holders}, as num_holders and max_dropouts say"
+        require(least <= num_contributions <= self.num_holders, "num_contributions", num_contributions, rule)
+        noisy = require_array("total", total, kinds="iu")
+        if noisy.ndim != 2:
+            raise InvalidValue(f"total.shape={noisy.shape}: expected [Q, L]")
+        shape = {"num_queries": noisy.shape[0], "num_labels": noisy.shape[1], "num_teachers": num_teachers}
+        event = self.event_for(**shape)
+        labels = self._above(noisy.astype(np.int64), num_teachers)
+        return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
+
+    def require_source(self, source: VoteSource) -> None:
+        """See `Aggregator.require_source`: a sum that is still to be made is not asked for before it is paid."""
+        if not isinstance(source, NoisySum):
+            super().require_source(source)
+
+    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
+        """See `Aggregator.release_from`. A sum that holders make is asked for once the ledger was charged."""
+        if not isinstance(source, NoisySum):
+            return super().release_from(source, context)
+        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
+        event = self.event_for(**shape, num_teachers=source.num_teachers)
+        identity = self.identity(num_labels=source.num_labels, num_teachers=source.num_teachers)
+        named = (identity, source.num_teachers, source.digest)
+        self._pay(
+            event, context.ledger, context.rng, lambda salt: hashlib.sha256(repr((*named, salt)).encode()).hexdigest()
+        )
+        total, present = source.total()
+        return self.release_of(total, num_teachers=source.num_teachers, num_contributions=present)
+
+    def expected_release(
+        self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
+    ) -> ExpectedRelease:
+        """See `Aggregator.expected_release`; in closed form, with the noise of all holders that may be present."""
+        votes = self._made_up(num_labels, num_teachers, agreement)
+        noise_std = (self.shares.variance * self.num_holders / self.shares.num_counted) ** 0.5
+        above = ndtr((votes.counts() - self.threshold_share * num_teachers) / noise_std)
+        return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
+
+    def _draw(self, votes: Integers, *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:
+        noisy = votes * self.shares.steps + self.shares.drawn_together(votes.shape, rng)
+        return self._above(noisy, num_teachers), np.ones(len(votes), dtype=np.bool_)
+
+    def _above(self, noisy: Integers, num_teachers: int) -> Bits:
+        return np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)

@@ -1,0 +1,155 @@
+"""pate-release: at the aggregator, from vote files to a release that may be published."""
+
+from __future__ import annotations
+
+import glob
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from rich.console import Console
+from rich.text import Text
+
+from pate.aggregators import Aggregator
+from pate.cli.app import run_app
+from pate.cli.heading import BESIDE, given_settings
+from pate.cli.progress import ConsoleMonitor
+from pate.config import CONFIG_FOLDER, build, build_aggregator
+from pate.config.noise import noise_is_given
+from pate.config.published import release_settings
+from pate.files import fingerprint
+from pate.report import format_delta, format_epsilon
+from pate.stages.cohort import Cohort
+from pate.stages.queries import Queries
+from pate.stages.release import ReleasePlan, release_votes
+from pate.stages.terms import Terms
+from pate.validation import InvalidValue, require
+from pate.votes.holders import GatheredVotes, VoteFile
+from pate.votes.holders.foreign import ForeignVotes
+from pate.votes.holders.vote_file import is_vote_file, is_whole_archive
+
+_RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(release, "release")
+
+
+def release(config: DictConfig) -> None:
+    """Releases the configured votes, or continues, and says what it cost and what comes next."""
+    aggregator = build_aggregator(
+        config.aggregator, adjacency=config.adjacency, allowed_targets=list(config.allowed_targets)
+    )
+    if noise_is_given(HydraConfig.get().overrides.task, aggregator):
+        config.target_epsilon = None
+    votes, cohort = read_votes(config)
+    settings = _settings(config)
+    output_dir = Path(config.output_dir or _default_folder(settings, config))
+    terms = release_votes(_plan(config, settings, aggregator), votes, cohort, output_dir, ConsoleMonitor())
+    _print(terms, cohort, output_dir)
+
+
+def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
+    """The files that a configuration names, as one source, and who is behind them."""
+    paths = _paths(config)
+    own = [is_vote_file(path) for path in paths]
+    if all(own):
+        gathered = GatheredVotes.read(paths)
+        return gathered, Cohort.of_files(gathered)
+    if any(own):
+        for path, known in zip(paths, own, strict=True):
+            if not (known or is_whole_archive(path)):
+                VoteFile.open(path)  # which says how it is damaged
+        rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
+        raise InvalidValue(f"votes={paths[own.index(not own[0])]}: expected {rule}")
+    foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
+    return foreign, Cohort.of_others(foreign, config.name)
+
+
+def _paths(config: DictConfig) -> list[Path]:
+    if OmegaConf.is_missing(config, "votes") or config.votes is None:
+        raise InvalidValue(f"votes=???: expected {_RULE}")
+    named = list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
+    found = []
+    for name in map(str, named):
+        matching = [name] if Path(name).is_file() else sorted(glob.glob(name))
+        require(len(matching) > 0, "votes", name, f"{_RULE}; no file has this name")
+        found += [Path(each) for each in matching]
+    return found
+
+
+def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
+    allowed = list(config.allowed_targets)
+
+    def make(group: str) -> Any:
+        return build(config[group], group, allowed_targets=allowed)
+
+    def config_yaml(aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
+        shape = {"num_queries": num_queries, "num_teachers": num_teachers}
+        return release_settings(settings, aggregator, cohort.settings, **shape)
+
+    queries = None
+    if config.queries is not None:
+        schema = None if config.table_schema is None else Path(config.table_schema)
+        queries = partial(Queries.read, Path(config.queries), schema=schema)
+    return ReleasePlan(
+        aggregator=aggregator,
+        aggregator_name=_public_name(),
+        target_delta=config.target_delta,
+        target_epsilon=config.target_epsilon,
+        accountant=lambda: make("accountant"),
+        student=make("student"),
+        queries=queries,
+        ledger=None if config.ledger is None else Path(config.ledger),
+        max_total_epsilon=config.max_total_epsilon,
+        redraw=config.redraw,
+        allow_useless=config.allow_useless,
+        seed=config.seed,
+        settings={name: value for name, value in settings.items() if name not in BESIDE},
+        public_settings=config_yaml,
+    )
+
+
+def _public_name() -> str | None:
+    """The name that the aggregator was configured by, where it ships with the package."""
+    hydra = HydraConfig.get()
+    chosen = hydra.runtime.choices.get("aggregator")
+    own = "aggregator._target_" in given_settings(hydra.overrides.task)
+    return chosen if chosen and not own and (CONFIG_FOLDER / "aggregator" / f"{chosen}.yaml").is_file() else None
+
+
+def _settings(config: DictConfig) -> dict[str, Any]:
+    """All that the release depends on, as plain values."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    if not isinstance(settings, dict):
+        raise TypeError("a composed configuration is a dictionary")
+    return {str(key): value for key, value in settings.items()}
+
+
+def _default_folder(settings: dict[str, Any], config: DictConfig) -> str:
+    """outputs/release-AGGREGATOR-HASH: the same command finds the same folder, so it continues."""
+    name = str(config.aggregator._target_).rpartition(".")[2]
+    kept = {key: value for key, value in settings.items() if key not in BESIDE}
+    return f"outputs/release-{name}-{fingerprint.digest(kept)[:8]}"
+
+
+def _print(terms: Terms, cohort: Cohort, output_dir: Path) -> None:
+    privacy, summary = terms.privacy, terms.release
+    console = Console(highlight=False)
+    holders = "" if cohort.places is None else f"{cohort.places.num_holders} holders, "
+    lines = (
+        f"{output_dir / 'release'}: {summary.num_answered} of {summary.num_queries} queries answered, "
+        f"{terms.num_labels} labels, by {holders}{terms.num_teachers} teachers",
+        f"epsilon {format_epsilon(privacy.epsilon)} at delta {format_delta(privacy.delta)}, {privacy.adjacency}: "
+        f"{privacy.unit}; release/privacy_card.md says whom that covers",
+        f"next: pate-student release={output_dir} queries=FILE; the vote files stay private, or are deleted",
+    )
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

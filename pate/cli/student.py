@@ -1,0 +1,69 @@
+"""pate-student: from a release and the public samples to a model that may be published with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.text import Text
+
+from pate.cli.app import run_app
+from pate.cli.featured import featured
+from pate.cli.progress import ConsoleMonitor, watched_load
+from pate.config import build
+from pate.config.published import with_student
+from pate.data.dataset import require_dataset
+from pate.stages.queries import Queries
+from pate.stages.student import StudentPlan, train_on_release
+from pate.validation import InvalidValue
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(train_student, "student")
+
+
+def train_student(config: DictConfig) -> None:
+    """Trains the configured student, or finds it trained, and says where it is."""
+    if OmegaConf.is_missing(config, "release") or config.release is None:
+        raise InvalidValue("release=???: expected the folder that pate-release wrote, or its release/")
+    monitor = ConsoleMonitor()
+    release, output = Path(config.release), None if config.output is None else Path(config.output)
+    node = OmegaConf.to_container(config.student, resolve=True)
+    if not isinstance(node, dict):
+        raise TypeError("a group is a dictionary")
+    plan = StudentPlan(
+        student=build(config.student, "student", allowed_targets=list(config.allowed_targets)),
+        queries=_queries(config, release, monitor),
+        seed=config.seed,
+        with_student=partial(with_student, student={str(key): value for key, value in node.items()}),
+    )
+    model = train_on_release(plan, release, output, monitor)
+    where = output or release
+    said = f"{where}: a {model.kind} student; pate-predict release={where} data=FILE output=FILE says what it predicts"
+    Console(highlight=False).print(Text(said), soft_wrap=True)
+
+
+def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:
+    """How the public samples are read: from a file, or as the public pool of a data set."""
+    given = [name for name in ("queries", "data") if config[name] is not None]
+    if len(given) != 1:
+        rule = "queries=FILE or data=NAME, the public samples that the teachers answered"
+        raise InvalidValue(f"{' and '.join(given) or 'queries=None'}: expected {rule}")
+    if config.queries is not None:
+        schema = None if config.table_schema is None else Path(config.table_schema)
+        return partial(Queries.read, Path(config.queries), schema=schema)
+
+    def make(group: str) -> Any:
+        return build(config[group], group, allowed_targets=list(config.allowed_targets))
+
+    load = watched_load(featured(make("data"), make("features"), release), monitor)
+    return lambda: Queries.of(require_dataset(load()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""pate-vote: at a holder of records, from these to a file of its teachers' votes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.text import Text
+
+from pate.cli.app import run_app
+from pate.cli.featured import featured, has_none
+from pate.cli.progress import ConsoleMonitor, watched_load
+from pate.config import build
+from pate.config.published import holder_settings
+from pate.stages.holder import HolderPlan, cast_vote_file
+from pate.stages.queries import AskedData
+from pate.validation import InvalidValue
+from pate.votes.holders import VoteFile
+
+_RULES = {
+    "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
+    "output": "the vote file to write, such as votes/3.npz",
+}
+_BESIDE = ("output", "output_dir", "queries")
+
+
+def main() -> None:
+    """The entry point."""
+    run_app(vote, "vote")
+
+
+def vote(config: DictConfig) -> None:
+    """Casts the configured votes, or continues, and says what the file is and who may have it."""
+    for name, rule in _RULES.items():
+        if OmegaConf.is_missing(config, name) or config[name] is None:
+            raise InvalidValue(f"{name}=???: expected {rule}")
+    output = Path(str(config.output))
+    output_dir = Path(config.output_dir or output.with_suffix(".work"))
+    monitor = ConsoleMonitor()
+    file, num_records = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor)
+    _print(file, num_records, output_dir)
+
+
+def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor) -> HolderPlan:
+    allowed = list(config.allowed_targets)
+
+    def make(group: str) -> Any:
+        return build(config[group], group, allowed_targets=allowed)
+
+    teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
+    data = make("data")
+    if config.queries is not None:
+        data = AskedData(data, Path(config.queries))
+    reader = featured(data, make("features"), output_dir)
+    settings = _settings(config)
+    return HolderPlan(
+        load_dataset=watched_load(reader, monitor),
+        teacher=build(teacher, "teacher", allowed_targets=allowed),
+        num_teachers=config.teacher.num_teachers,
+        engine=make("engine"),
+        holder=str(config.holder),
+        holders=config.holders,
+        num_queries=config.num_queries,
+        cast=config.cast,
+        vote_clip=config.vote_clip,
+        seed=config.seed,
+        settings=settings,
+        public_settings=holder_settings(settings),
+    )
+
+
+def _settings(config: DictConfig) -> dict[str, Any]:
+    """All that the votes depend on, as plain values; where they are written is not part of it."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    if not isinstance(settings, dict):
+        raise TypeError("a composed configuration is a dictionary")
+    if has_none(settings.get("features", {})):
+        settings.pop("features")
+    return {str(key): value for key, value in settings.items() if key not in _BESIDE}
+
+
+def _print(file: VoteFile, num_records: int, output_dir: Path) -> None:
+    head, console = file.manifest, Console(highlight=False)
+    teachers = "1 teacher" if head.num_teachers == 1 else f"{head.num_teachers} teachers"
+    size = file.path.stat().st_size
+    lines = (
+        f"{file.path}: votes of holder {head.holder}, {teachers} of {num_records} records, on {head.num_queries} "
+        f"queries and {head.num_labels} labels ({size:,} bytes)",
+        "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel",
+        f"{output_dir}: teachers and partition, which stay here",
+    )
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

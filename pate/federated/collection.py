@@ -1,0 +1,169 @@
+"""Answers of holders, checked one by one: whose votes count, and whose are refused, by name."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pate.aggregators import Aggregator
+from pate.federated.absent_votes import AbsentVotes
+from pate.federated.contribution import Contribution
+from pate.federated.request import Request
+from pate.federated.roll import Roll
+from pate.files.arrays import UNREADABLE
+from pate.files.atomic import make_folder, replacing
+from pate.validation import InvalidValue, require
+from pate.votes.holders import GatheredVotes, VoteFile, VoteManifest
+from pate.votes.source import VoteSource
+
+_HEADS = 2**20  # bytes for manifest and headers
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """What was collected for one release.
+
+    Attributes:
+        roll: who was expected.
+        files: the votes that count, one file for each holder that is present.
+        refused: a line for each holder whose votes do not count, by name, and for strangers.
+    """
+
+    roll: Roll
+    files: Mapping[str, VoteFile]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The holders whose votes do not count."""
+        return tuple(name for name in self.roll.holders if name not in self.files)
+
+    def require_enough(self) -> None:
+        """Raises where more holders are absent than the roll allows; nothing was charged then."""
+        count, rule = len(self.absent), f"at most max_absent={self.roll.max_absent}"
+        why = "; ".join(self.refused[name] for name in self.absent)
+        require(
+            count <= self.roll.max_absent, "absent holders", count, f"{rule} ({why}); ask again, or raise max_absent"
+        )
+
+    def gathered(self) -> GatheredVotes:
+        """The votes of those that are present."""
+        return GatheredVotes(list(self.files.values()))
+
+    def source(self, aggregator: Aggregator) -> VoteSource:
+        """The votes of all T teachers, as an aggregator reads them.
+
+        Teachers of absent holders vote for nothing, or for the first label where an aggregator releases one label. So
+        an absence is one of the replacements that the price covers.
+
+        Raises:
+            InvalidValue: too many are absent; an aggregator whose price is for teachers that come and go, and that
+                reads more than counts.
+        """
+        self.require_enough()
+        votes = self.gathered()
+        missing = self.roll.num_teachers - votes.num_teachers
+        return AbsentVotes.beside(votes, missing, aggregator) if missing else votes
+
+
+def collect(roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path) -> Collection:
+    """Looks at every answer and keeps those that count, each in a file of its own.
+
+    An answer counts where its holder is on the roll and answered once, and the votes are whole, answer this request,
+    come from as many teachers as the roll says, and keep to its clip. A holder that answers twice is refused, as nobody
+    can say which answer is the holder's. Whatever a holder sends, its teachers' votes on each label of each query are
+    0 or 1: it can move a release by what its own teachers are worth, and by no more.
+
+    Args:
+        roll: who is expected.
+        request: what was asked.
+        contributions: what came, in any order.
+        folder: of mode 0700, where the files go, as HOLDER.npz.
+    """
+    make_folder(folder)
+    given = list(contributions)
+    answers = Counter(each.holder for each in given if each.votes is not None)
+    files: dict[str, VoteFile] = {}
+    refused = {name: f"holder={name}: no answer" for name in roll.holders}
+    for each in given:
+        try:
+            _require_known(each, roll, answers)
+            files[each.holder] = _kept(each, roll, request, folder)
+        except InvalidValue as error:
+            refused[each.holder if each.holder in roll.holders else "another"] = _line(each, roll, str(error), folder)
+    return Collection(roll, dict(sorted(files.items())), {name: refused[name] for name in refused if name not in files})
+
+
+def _require_known(each: Contribution, roll: Roll, answers: Mapping[str, int]) -> None:
+    if each.holder not in roll.holders:
+        raise InvalidValue("expected a holder on the roll")
+    if answers[each.holder] > 1:
+        raise InvalidValue(f"expected one answer, and {answers[each.holder]} came in its name")
+    if each.votes is None:
+        raise InvalidValue(each.problem)
+
+
+def _kept(each: Contribution, roll: Roll, request: Request, folder: Path) -> VoteFile:
+    """The file of an answer that counts; that of any other is removed again."""
+    path = folder / f"{each.holder}.npz"
+    answer = each.votes or b""
+    _require_size(answer, roll.holders[each.holder], request)
+    with replacing(path) as written:
+        written.write(answer)
+    try:
+        file = VoteFile.open(path)
+        _require_asked(file.manifest, each.holder, roll, request)
+        same = file.record_ids.tolist() == request.record_ids.tolist() and file.label_names == request.label_names
+        require(same, "record_ids and label_names", "others", "those that were asked")
+        for _ in file.bits():
+            pass  # which checks them
+        if file.manifest.cast == "confidences":
+            file.label_shares()
+            for _ in file.confidences():
+                pass
+    except InvalidValue:
+        os.unlink(path)
+        raise
+    return file
+
+
+def _require_size(answer: bytes, num_teachers: int, request: Request) -> None:
+    """Raises for an archive that would expand to more than such votes need."""
+    a_label = 4 if request.cast == "confidences" else 0
+    votes = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
+    most = votes + 2 * request.record_ids.nbytes + 4096 * request.num_labels + _HEADS
+    try:
+        with zipfile.ZipFile(io.BytesIO(answer)) as archive:
+            size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
+    except (*UNREADABLE, OSError):
+        raise InvalidValue("expected a whole vote file, as pate-vote writes it") from None
+    require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
+
+
+def _require_asked(head: VoteManifest, holder: str, roll: Roll, request: Request) -> None:
+    wanted = {
+        "holder": holder,
+        "queries": request.digest,
+        "num_teachers": roll.holders[holder],
+        "num_queries": request.num_queries,
+        "num_labels": request.num_labels,
+        "cast": request.cast,
+        "vote_clip": request.vote_clip,
+    }
+    for name, value in wanted.items():
+        found = getattr(head, name)
+        shown = "others" if name == "queries" else found
+        rule = "those that were asked" if name == "queries" else str(value)
+        require(found == value, name, shown, rule)
+
+
+def _line(each: Contribution, roll: Roll, reason: str, folder: Path) -> str:
+    """One line, by name; a stranger's name is shown as far as a line can."""
+    name = each.holder if each.holder in roll.holders else "".join(c for c in each.holder if c.isprintable())[:40]
+    said = reason.replace(f"file={folder / each.holder}.npz: ", "").replace("\n", " ")
+    return f"holder={name}: {said}"

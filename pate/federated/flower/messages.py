@@ -1,0 +1,75 @@
+"""Requests and answers as messages of Flower: bytes in a configuration record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pate.federated.contribution import Contribution
+from pate.federated.request import Request
+from pate.validation import InvalidValue
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message, RecordDict
+
+_RECORD = "pate"
+ACTION = "query.votes"
+"""The kind of message that asks for votes."""
+
+
+def holder_name(context: Context) -> str:
+    """The name that a node was started with (`--node-config 'holder="north"'`), or its number in a simulation, from 1.
+
+    Raises:
+        InvalidValue: neither is given.
+    """
+    given = context.node_config
+    if "holder" in given:
+        return str(given["holder"])
+    if "partition-id" in given:
+        return str(int(given["partition-id"]) + 1)
+    raise InvalidValue("holder: expected a name in the node's configuration, --node-config 'holder=\"NAME\"'")
+
+
+def request_content(request: Request) -> RecordDict:
+    """What goes out."""
+    from flwr.app import ConfigRecord, RecordDict
+
+    return RecordDict({_RECORD: ConfigRecord({"request": request.to_bytes()})})
+
+
+def request_of(message: Message) -> Request:
+    """What came in; raises `InvalidValue` for anything else."""
+    data = _field(message, "request")
+    if not isinstance(data, bytes):
+        raise InvalidValue("message: expected a request")
+    return Request.from_bytes(data)
+
+
+def answer_content(contribution: Contribution) -> RecordDict:
+    """What goes back."""
+    from flwr.app import ConfigRecord, RecordDict
+
+    said: dict[str, str | bytes] = {"holder": contribution.holder}
+    if contribution.votes is None:
+        said["problem"] = contribution.problem
+    else:
+        said["votes"] = contribution.votes
+    return RecordDict({_RECORD: ConfigRecord(dict(said))})
+
+
+def contribution_of(message: Message) -> Contribution | None:
+    """What came back; None where it says no name, as of an app that crashed."""
+    if message.has_error():
+        return None
+    holder, votes, problem = (_field(message, name) for name in ("holder", "votes", "problem"))
+    if not isinstance(holder, str):
+        return None
+    if isinstance(votes, bytes):
+        return Contribution(holder, votes)
+    return Contribution(holder, problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes")
+
+
+def _field(message: Message, name: str) -> object:
+    if not message.has_content() or _RECORD not in message.content.config_records:
+        return None
+    return message.content.config_records[_RECORD].get(name)

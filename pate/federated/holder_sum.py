@@ -1,0 +1,71 @@
+"""What a holder adds to a secure sum: its counts, with its share of the noise where that was agreed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators import DistributedVotes
+from pate.federated.request import Request
+from pate.federated.sum_terms import SumTerms
+from pate.mechanisms import secret_generator
+from pate.stages.holder import HolderPlan
+from pate.validation import InvalidValue, require
+from pate.votes.holders import VoteFile
+
+
+@dataclass(frozen=True)
+class HolderSum:
+    """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server.
+
+    Attributes:
+        terms: of the sum.
+        noise: the aggregator whose share of the noise is added; None where the server adds the noise, and sees the sum.
+        seed: of the noise, for tests; whoever knows it is a colluder. None draws from the operating system.
+        max_answers: to how many requests numbers with noise are sent in all: each is a release, at the price of one.
+    """
+
+    terms: SumTerms
+    noise: DistributedVotes | None = None
+    seed: int | None = None
+    max_answers: int = 1
+
+    def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> NDArray[np.float64]:
+        """What is sent for one request, `[Q, L]`.
+
+        With noise a request is answered once: two sums over different holders would differ by one holder's counts.
+
+        Raises:
+            InvalidValue: a request that was answered before; votes beyond the terms.
+        """
+        file = VoteFile.open(votes)
+        counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
+        for block in file.bits():
+            counts += block.sum(axis=0, dtype=np.int64)
+        if self.noise is None:
+            return self.terms.require_sendable(counts)
+        most = self.noise.max_votes
+        require(request.vote_clip == most, "vote_clip", request.vote_clip, f"max_votes={most} of the agreed noise")
+        self._answer_once(folder, request)
+        rng = secret_generator() if self.seed is None else self._seeded(plan.holder)
+        noisy = self.noise.contribution(counts, num_teachers=plan.num_teachers, rng=rng)
+        return self.terms.require_sendable(noisy)
+
+    def _answer_once(self, folder: Path, request: Request) -> None:
+        """Notes on disk, before anything is sent, that this request has its answer."""
+        path = folder / f"answered-{request.digest}"
+        others = len([found for found in folder.glob("answered-*") if found != path])
+        rule = f"at most {self.max_answers}, the max_answers of this holder"
+        require(others < self.max_answers, "requests answered with noise", others + 1, rule)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            rule = "a request that was not answered before: a second noisy sum is a second release"
+            raise InvalidValue(f"request: expected {rule}") from None
+
+    def _seeded(self, holder: str) -> np.random.Generator:
+        return np.random.default_rng([self.seed or 0, *holder.encode()])

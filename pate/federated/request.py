@@ -1,0 +1,97 @@
+"""What goes out to holders: the public samples that are asked about, and how to answer."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.files.arrays import UNREADABLE
+from pate.validation import InvalidValue, require, require_choice, require_count, require_moderate
+from pate.votes.holders import CASTS, queries_digest
+
+_RULE = "a request as pate.federated sends it"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """The questions of one release. All of it is public.
+
+    Attributes:
+        inputs: float32 `[Q, …]`, as teachers take them.
+        record_ids: `[Q]`, what the queries are called.
+        label_names: L.
+        cast: one of `CASTS`: bits, or confidences where the aggregator reads them.
+        vote_clip: the most labels of a query that a teacher votes for; None for all.
+    """
+
+    inputs: NDArray[np.float32]
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+    cast: str = "bits"
+    vote_clip: int | None = None
+
+    def __post_init__(self) -> None:
+        require_moderate("inputs", np.asarray(self.inputs))
+        require(len(self.inputs) > 0, "len(inputs)", 0, "at least one query")
+        same = len(self.record_ids) == len(self.inputs)
+        require(same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query")
+        require(len(self.label_names) > 0, "label_names", "()", "at least one label")
+        require_choice("cast", self.cast, CASTS)
+        if self.vote_clip is not None:
+            require_count("vote_clip", self.vote_clip)
+
+    @property
+    def num_queries(self) -> int:
+        """Q."""
+        return len(self.inputs)
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        return len(self.label_names)
+
+    @cached_property
+    def digest(self) -> str:
+        """`queries_digest` of what is asked."""
+        return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
+
+    def to_bytes(self) -> bytes:
+        """An .npz file without pickles."""
+        file = io.BytesIO()
+        arrays = {
+            "inputs": np.asarray(self.inputs, dtype=np.float32),
+            "ids": np.asarray(self.record_ids),
+            "label_names": np.array(self.label_names, np.str_),
+            "cast": np.array(self.cast),
+            "vote_clip": np.array(self.vote_clip or 0, np.int64),
+        }
+        np.savez(file, allow_pickle=False, **arrays)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """What `to_bytes` made.
+
+        Raises:
+            InvalidValue: anything else.
+        """
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in ("inputs", "ids", "label_names", "cast", "vote_clip")}
+            return cls(
+                inputs=np.asarray(arrays["inputs"], dtype=np.float32),
+                record_ids=arrays["ids"],
+                label_names=tuple(str(name) for name in arrays["label_names"].tolist()),
+                cast=str(arrays["cast"]),
+                vote_clip=int(arrays["vote_clip"]) or None,
+            )
+        except InvalidValue:
+            raise
+        except (*UNREADABLE, KeyError, TypeError, zipfile.BadZipFile):
+            raise InvalidValue(f"request: expected {_RULE}") from None

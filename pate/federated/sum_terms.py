@@ -1,0 +1,95 @@
+"""On what terms holders let a server see the sum of their whole numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators import DistributedVotes
+from pate.federated.roll import Roll
+from pate.validation import InvalidValue, require, require_count
+
+MODULUS = 2**32
+_TAILS = 40  # standard deviations of a share: beyond them lie less than 10**-340 of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumTerms:
+    """The same at every holder and at the server, agreed on beforehand.
+
+    Secure aggregation adds numbers up modulo 2**32. Every holder's numbers are in -most..most and are sent as they are,
+    so that the sum of all of them comes out exactly: `num_holders * 2 * most` has to be below 2**32.
+
+    Attributes:
+        num_holders: n.
+        max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders cannot be opened.
+        most: the largest size of a number that a holder sends.
+    """
+
+    num_holders: int
+    max_absent: int
+    most: int
+
+    def __post_init__(self) -> None:
+        require_count("num_holders", self.num_holders, minimum=3)
+        rule = "1 or more with secure aggregation, in which all holders but one can open a sum"
+        require(self.max_absent >= 1, "max_absent", self.max_absent, rule)
+        rule = f"at most {self.num_holders - 2}: two holders' sum tells each of them the other's numbers"
+        require(self.max_absent <= self.num_holders - 2, "max_absent", self.max_absent, rule)
+        require_count("most", self.most)
+        room = (MODULUS - 1) // (2 * self.num_holders)
+        rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
+        require(self.most <= room, "most", self.most, rule)
+
+    @classmethod
+    def of_counts(cls, roll: Roll) -> SumTerms:
+        """For counts of votes without noise."""
+        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=max(roll.holders.values()))
+
+    @classmethod
+    def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
+        """For counts with shares of noise.
+
+        Raises:
+            InvalidValue: an aggregator for other holders, or for fewer absent ones.
+        """
+        names = {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}
+        for name, wanted in names.items():
+            found = getattr(aggregator, name)
+            require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
+        shares = aggregator.shares
+        reach = math.ceil(_TAILS * math.sqrt(shares.share_variance))
+        most = shares.steps * max(roll.holders.values()) + reach
+        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
+
+    @property
+    def threshold(self) -> int:
+        """How many holders it takes to open a sum."""
+        return self.num_holders - self.max_absent
+
+    def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
+        if np.abs(numbers).max(initial=0) > self.most:
+            raise InvalidValue(f"counts: expected numbers of at most {self.most}, the terms of the sum")
+        return numbers.astype(np.float64)
+
+    def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
+        """The sum of whole numbers from their average, as secure aggregation gives it.
+
+        Raises:
+            InvalidValue: too few or too many holders; an average that no such numbers have.
+        """
+        rule = (
+            f"{self.threshold} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
+        )
+        require(self.threshold <= present <= self.num_holders, "holders present", present, rule)
+        scaled = np.asarray(average, dtype=np.float64) * present
+        total = np.rint(scaled)
+        whole = bool((np.abs(scaled - total) < 1e-3).all() and (np.abs(total) <= self.most * present).all())
+        if not whole:
+            raise InvalidValue("sum: expected whole numbers within the terms; some holder kept to others")
+        return total.astype(np.int64)

@@ -1,0 +1,1 @@
+"""What a release promises the places that its votes come from."""

@@ -1,0 +1,217 @@
+"""A holder's stage: its teachers learn from its own records, answer the queries, and their votes become a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data import Dataset
+from pate.data.dataset import require_dataset
+from pate.files.atomic import make_folder, remove_partials, write_text
+from pate.files.manifest import file_digest
+from pate.files.reading import FROM_BACKUP, read_text
+from pate.run.ensemble import Ensemble
+from pate.run.folder import RunFolder
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.randomness import Randomness
+from pate.stages.share import Share, require_groups
+from pate.teachers import Engine, Voter
+from pate.validation import InvalidValue, require, require_choice, require_count, require_text
+from pate.votes.holders import CASTS, VoteFile, VoteManifest, queries_digest
+from pate.votes.holders.vote_file import is_vote_file
+from pate.votes.source import VoteSource
+from pate.votes.vote_limit import limited
+
+_DONE = "cast.sha256"
+_CLASS = "trained teachers; kernel teachers answer in directions that depend on what is released, see pate-train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolderPlan:
+    """Everything that the votes of one holder depend on.
+
+    Attributes:
+        load_dataset: reads its records and the public samples.
+        teacher: the recipe for its teachers.
+        num_teachers: how many teachers its records are dealt to.
+        engine: how they are trained.
+        holder: its name, which no other holder has; a number of 1..holders where records are dealt.
+        holders: among how many holders the records of the data set are dealt, see `Share.dealt`; None where all of them
+            are this holder's.
+        num_queries: how many public samples are asked, the first ones; None for all.
+        cast: one of `CASTS`.
+        vote_clip: the most labels of a query that a teacher votes for, its most confident ones; None for all.
+        seed: None draws a secret from the operating system. No noise comes from it: a holder draws none.
+        settings: the configuration, plain values; a folder of other settings is refused.
+        public_settings: of teachers, data and features, what may be published: YAML by group.
+    """
+
+    load_dataset: Callable[[], Dataset]
+    teacher: Voter
+    num_teachers: int
+    engine: Engine
+    holder: str
+    holders: int | None = None
+    num_queries: int | None = None
+    cast: str = "bits"
+    vote_clip: int | None = None
+    seed: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    public_settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_text("holder", self.holder)
+        require_count("teacher.num_teachers", self.num_teachers)
+        require(self.teacher.is_trained, "teacher", type(self.teacher).__name__, _CLASS)
+        require_choice("cast", self.cast, CASTS)
+        for name in ("num_queries", "vote_clip"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name))
+        if self.holders is not None:
+            require_count("holders", self.holders)
+            rule = f"a number in 1..{self.holders}, of holders={self.holders}"
+            number = self.holder.isascii() and self.holder.isdigit() and 1 <= int(self.holder) <= self.holders
+            require(number, "holder", self.holder, rule)
+            require(self.seed is not None, "seed", self.seed, "a number beside holders=, the same at every place")
+
+
+def cast_vote_file(
+    plan: HolderPlan, output: Path, output_dir: Path, monitor: Monitor | None = None
+) -> tuple[VoteFile, int]:
+    """Trains a holder's teachers in a folder of its own, or continues there, and writes their votes to a file.
+
+    A finished file is not written again. A call that was killed is continued by the same call, with the same bytes.
+
+    Args:
+        plan: what is cast.
+        output: the file, of mode 0600: whoever has it sees what every teacher says.
+        output_dir: the folder of partition and checkpoints, of mode 0700.
+        monitor: told of progress.
+
+    Returns:
+        The file, and how many private records are behind it.
+
+    Raises:
+        InvalidValue: a plan that cannot work; another file under that name; a folder of another call.
+    """
+    folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
+    require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
+    make_folder(output.parent)
+    with folder.opened(plan.settings):
+        remove_partials(output.parent, [re.escape(output.name)])
+        if _is_done(folder, output):
+            monitor.say(f"output={output}: this vote file is finished; nothing was trained or asked again")
+            done = VoteFile.open(output)
+            return done, done.manifest.num_records
+        with monitor.stage("reading the data"):
+            dataset = require_dataset(plan.load_dataset())
+        plan.teacher.check(dataset.input_shape)
+        num_queries = plan.num_queries or len(dataset.public)
+        pool = len(dataset.public)
+        require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples")
+        require_groups(dataset, plan.num_teachers * (plan.holders or 1))
+        _require_own(output, plan.holder)
+        private = dataset.private_digest()
+        folder.claim(plan.settings, data=dataset.digest(), private=private)
+        share = share_of(plan, dataset, output_dir)
+        votes = votes_of(plan, share, num_queries, output_dir, monitor)
+        file = write_votes(plan, share, votes, output)
+        write_text(folder.path / _DONE, file_digest(output, remedy=FROM_BACKUP) + "\n")
+    return file, file.manifest.num_records
+
+
+def share_of(plan: HolderPlan, dataset: Dataset, folder: Path) -> Share:
+    """The records that a holder teaches with, in its folder."""
+    if plan.holders is None or plan.seed is None:
+        return Share.own(dataset, plan.teacher, plan.num_teachers, Randomness(folder, plan.seed))
+    return Share.dealt(
+        dataset,
+        plan.teacher,
+        plan.num_teachers,
+        holder=int(plan.holder),
+        holders=plan.holders,
+        seed=plan.seed,
+        folder=folder,
+    )
+
+
+def votes_of(plan: HolderPlan, share: Share, num_queries: int, folder: Path, monitor: Monitor) -> VoteSource:
+    """What a holder's teachers say; they are trained when it is read, and kept in the folder."""
+    ensemble = Ensemble(
+        teacher=share.teacher,
+        partition=share.partition,
+        dataset=share.dataset,
+        num_queries=num_queries,
+        folder=folder,
+        randomness=share.randomness,
+        engine=plan.engine,
+        monitor=monitor,
+    )
+    return ensemble.votes()
+
+
+def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifest:
+    """What a holder vouches for."""
+    dataset = share.dataset
+    return VoteManifest(
+        holder=plan.holder,
+        queries=queries_digest(np.asarray(dataset.public.inputs[:num_queries]), dataset.published_ids[:num_queries]),
+        num_teachers=plan.num_teachers,
+        num_queries=num_queries,
+        num_labels=dataset.num_labels,
+        num_records=len(dataset.private),
+        num_groups=share.num_groups,
+        cast=plan.cast,
+        vote_clip=plan.vote_clip,
+        dataset=dataset.name,
+        real=dataset.real,
+        features=dict(dataset.preprocessing.origin) if dataset.preprocessing is not None else {},
+        settings=dict(plan.public_settings),
+    )
+
+
+def write_votes(plan: HolderPlan, share: Share, votes: VoteSource, output: Path) -> VoteFile:
+    """Writes the votes of a source under a holder's manifest."""
+    votes.prepare()
+    clip, says_more = plan.vote_clip, plan.cast == "confidences"
+
+    def bits() -> Iterator[NDArray[np.bool_]]:
+        return votes.bits() if clip is None else (limited(block, clip) for block in votes.confidences())
+
+    return VoteFile.write(
+        output,
+        manifest_of(plan, share, votes.num_queries),
+        bits=bits,
+        record_ids=share.dataset.published_ids[: votes.num_queries],
+        label_names=share.dataset.label_names,
+        confidences=votes.confidences if says_more else None,
+        label_shares=votes.label_shares() if says_more else None,
+    )
+
+
+def _is_done(folder: RunFolder, output: Path) -> bool:
+    """Whether the file is there as this call left it."""
+    path = folder.path / _DONE
+    if not (os.path.lexists(path) and os.path.lexists(output)):
+        return False
+    known = read_text(path, rule="the digest of a vote file", remedy="remove it, and the file is written again")
+    same = file_digest(output, remedy="remove it, and the same command writes it again") == known.strip()
+    rule = "the file as this command left it; remove it, and the same command writes it again"
+    require(same, "output", output, rule)
+    return True
+
+
+def _require_own(output: Path, holder: str) -> None:
+    """Raises where another file has the name; one that this holder was killed over is written again."""
+    if not os.path.lexists(output):
+        return
+    own = is_vote_file(output) and VoteFile.open(output).manifest.holder == holder
+    if not own:
+        raise InvalidValue(f"output={output}: expected the name of a new file, or of this holder's own votes")

@@ -1,0 +1,257 @@
+"""The aggregator's stage: votes that others cast are added up, paid for, drawn once and published."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
+from pate.aggregators import Aggregator, Release
+from pate.aggregators.release import PublicNames
+from pate.files.atomic import write_text
+from pate.files.manifest import MANIFEST, Manifest, file_digest
+from pate.files.reading import FROM_BACKUP, damaged
+from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
+from pate.pricing.setting_names import SettingNames
+from pate.report import privacy_card
+from pate.run.folder import RunFolder
+from pate.run.payment import Payment
+from pate.run.privacy import privacy_of, summary_of
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.randomness import Randomness
+from pate.run.release import release_once
+from pate.run.total import Total
+from pate.run.workplace import Workplace
+from pate.stages.cohort import Cohort
+from pate.stages.queries import Queries
+from pate.stages.terms import TERMS, Terms
+from pate.student.student import Learner
+from pate.validation import InvalidValue, require
+from pate.votes.holders import queries_digest
+from pate.votes.source import VoteSource
+
+_NAMES = SettingNames(num_teachers="{} teachers in all vote files")
+_DONE = ("ledger.jsonl", "release/release.npz", "release/privacy_card.md", TERMS)
+_RULE = "a file of this finished release"
+
+
+class PublicSettings(Protocol):
+    """What becomes `release/config.yaml`: YAML of the aggregator as it was used, the cohort and the queries."""
+
+    def __call__(self, aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
+        """See above."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePlan:
+    """Everything that a release depends on beside the votes.
+
+    Attributes:
+        aggregator: how votes become labels.
+        aggregator_name: that it was configured by, where that may be published.
+        target_delta: in (0, 1).
+        target_epsilon: the noise is solved for so that the release costs this; None takes it as it is.
+        accountant: makes an empty accountant.
+        student: whose predictions are the prior, for an aggregator that goes by one.
+        queries: reads what was asked, for such an aggregator.
+        ledger: of all releases of these holders; None for none.
+        max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
+        redraw: whether a release that was charged and is gone is drawn again, at its price.
+        allow_useless: whether a release that tells nothing is said and not refused.
+        seed: None draws the noise from the operating system.
+        settings: the configuration, plain values; a folder of other settings is refused.
+        public_settings: of `release/config.yaml`.
+    """
+
+    aggregator: Aggregator
+    aggregator_name: str | None = None
+    target_delta: float
+    target_epsilon: float | None = None
+    accountant: Callable[[], Accountant] = AutoAccountant
+    student: Learner | None = None
+    queries: Callable[[], Queries] | None = None
+    ledger: Path | None = None
+    max_total_epsilon: float | None = None
+    redraw: bool = False
+    allow_useless: bool = False
+    seed: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    public_settings: PublicSettings | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """What the release may cost."""
+        return Budget(target_delta=self.target_delta, target_epsilon=self.target_epsilon, accountant=self.accountant)
+
+
+def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> PricedRelease:
+    """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent.
+
+    Raises:
+        InvalidValue: an aggregator that needs votes which are not there; a target that no noise reaches; a release that
+            tells nothing; a prior without queries.
+    """
+    aggregator, budget = plan.aggregator, plan.budget
+    aggregator.check_run()
+    aggregator.require_source(source)
+    if aggregator.expects_prior and (plan.queries is None or plan.student is None):
+        rule = "the public samples that were asked, as this aggregator goes by what a student of theirs expects"
+        raise InvalidValue(f"queries=None: expected {rule}")
+    shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
+    priced = plan_release(aggregator, shape, budget)
+    doubts = require_useful(
+        aggregator, priced, budget, names=_NAMES, num_groups=cohort.num_groups, allow_useless=plan.allow_useless
+    )
+    return replace(priced, doubts=doubts)
+
+
+def release_votes(
+    plan: ReleasePlan, source: VoteSource, cohort: Cohort, output_dir: Path, monitor: Monitor | None = None
+) -> Terms:
+    """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
+
+    The order is that of a run: price, charge of the shared ledger, charge of the release's own, noise, release on disk.
+    A finished release is read back at no cost.
+
+    Args:
+        plan: what is released.
+        source: the votes.
+        cohort: who cast them.
+        output_dir: the folder, of mode 0700; of it `release/` may be published.
+        monitor: told of progress.
+
+    Raises:
+        InvalidValue: see `price_votes`; a folder or a ledger of others; votes that are not those that were begun with.
+    """
+    folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
+    with folder.opened(plan.settings):
+        priced = price_votes(plan, source, cohort)
+        _require_account(plan.ledger, cohort)
+        payment = _payment(plan, priced, folder, cohort)
+        folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)
+        if os.path.lexists(folder.path / MANIFEST):
+            _require_finished(folder)
+            payment.require_paid()
+            payment.randomness.forget_noise()
+            monitor.say(f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again")
+            return Terms.read(folder.path)
+        for line in (*priced.doubts, *payment.lines()):
+            monitor.say(line)
+        if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
+            monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
+        place = Workplace.of(folder, payment.randomness, monitor, draw=draw, tensorboard=False)
+        release = _drawn(plan, source, cohort, payment, place)
+        return _write(plan, release, cohort, payment, place)
+
+
+def _payment(plan: ReleasePlan, priced: PricedRelease, folder: RunFolder, cohort: Cohort) -> Payment:
+    """What is charged for a release, under the account of its holders."""
+    total = None
+    if plan.ledger is not None:
+        total = Total(
+            path=plan.ledger,
+            max_epsilon=plan.max_total_epsilon,
+            priced=priced,
+            budget=plan.budget,
+            folder=folder,
+            data=cohort.account,
+        )
+        total.require_room(1)
+    elif plan.max_total_epsilon is not None:
+        rule = "a ledger= beside it, the file that all releases of these holders are charged to"
+        raise InvalidValue(f"max_total_epsilon={plan.max_total_epsilon}: expected {rule}")
+    return Payment(priced, plan.budget, folder, Randomness(folder.path, plan.seed), cohort.account, total)
+
+
+def _require_account(path: Path | None, cohort: Cohort) -> None:
+    """Raises where a ledger counts for other data: it would say nothing of what these holders have spent."""
+    if path is None or not path.exists():
+        return
+    Ledger.stored(path, data=cohort.account)
+    others = [data for data in SharedLedger.stored(path).data if data != cohort.account]
+    rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
+    require(not others, "ledger", path, rule)
+
+
+def _drawn(plan: ReleasePlan, source: VoteSource, cohort: Cohort, payment: Payment, place: Workplace) -> Release:
+    inputs = np.zeros((0, 1), dtype=np.float32)
+    if payment.priced.aggregator.expects_prior and plan.queries is not None:
+        queries = plan.queries()
+        require(len(queries) >= source.num_queries, "queries", len(queries), f"at least {source.num_queries} samples")
+        inputs = queries.inputs[: source.num_queries]
+        require_queries(queries, source.num_queries, cohort.queries)
+    names = PublicNames(cohort.record_ids, cohort.label_names)
+    return release_once(payment, source, place, student=plan.student, inputs=inputs, names=names)
+
+
+def require_queries(queries: Queries, count: int, digest: str) -> None:
+    """Raises where these samples are not those that were asked; an empty digest cannot tell."""
+    found = queries_digest(queries.inputs[:count], queries.record_ids[:count])
+    rule = f"those that the teachers answered: the same {count} samples first, in the same order, by the same ids"
+    require(digest in ("", found), "queries", "others", rule)
+
+
+def _write(plan: ReleasePlan, release: Release, cohort: Cohort, payment: Payment, place: Workplace) -> Terms:
+    """The files of `release/` but the student's, and what the student's will say of it."""
+    folder, priced = place.folder, payment.priced
+    num_teachers = priced.shape.num_teachers
+    privacy = privacy_of(
+        release,
+        priced.aggregator,
+        plan.budget,
+        epsilon=payment.epsilon,
+        num_teachers=num_teachers,
+        seeded=plan.seed is not None,
+        won_by=priced.won_by,
+    )
+    summary = summary_of(release)
+    said: tuple[str, ...] = ()
+    if cohort.places is not None:
+        said = cohort.places.said(release.event, plan.budget, release.adjacency, num_draws=place.draw)
+    card = privacy_card(
+        privacy,
+        name=plan.aggregator_name,
+        dataset=cohort.dataset if cohort.real else f"{cohort.dataset} (synthetic)",
+        num_answered=summary.num_answered,
+        num_labels=priced.shape.num_labels,
+        num_teachers=num_teachers,
+        num_hits=summary.num_hits,
+        features=dict(cohort.features) or None,
+        places=said,
+    )
+    write_text(folder.release / "privacy_card.md", card)
+    if plan.public_settings is not None:
+        shape = {"num_queries": release.num_queries, "num_teachers": num_teachers}
+        write_text(folder.release / "config.yaml", plan.public_settings(priced.aggregator, cohort, **shape))
+    terms = Terms(
+        privacy,
+        summary,
+        priced.shape.num_labels,
+        num_teachers,
+        cohort.dataset,
+        cohort.real,
+        cohort.queries,
+        _digests(folder.release, "release.npz", "privacy_card.md"),
+        dict(cohort.features),
+    )
+    terms.write(folder.release)
+    terms.write(folder.path)
+    Manifest(1, _digests(folder.path, *_DONE)).write(folder.path)
+    return terms
+
+
+def _digests(folder: Path, *names: str) -> Mapping[str, str]:
+    return {name: file_digest(folder / name, remedy=FROM_BACKUP, rule=_RULE) for name in names}
+
+
+def _require_finished(folder: RunFolder) -> None:
+    """Raises unless the files of a finished release are as they were left; a student may be there beside them."""
+    listed = Manifest.read(folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP).sha256
+    for name, digest in _digests(folder.path, *_DONE).items():
+        if listed.get(name) != digest:
+            raise damaged(folder.path / name, "the file as this release left it", "it is another", FROM_BACKUP)

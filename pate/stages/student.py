@@ -1,0 +1,193 @@
+"""The student's stage: whoever has what was released, and the public samples, trains and bundles the model."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate import __version__
+from pate.accounting import Adjacency, NoOpEvent
+from pate.aggregators.centered_release import CenteredRelease
+from pate.aggregators.release import PublicNames, Release
+from pate.bundle.bundle import Bundle
+from pate.bundle.form import SCHEMA, ModelForm
+from pate.bundle.model_card import model_card
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import make_folder, remove_partials, replacing, write_text
+from pate.files.manifest import MANIFEST, Manifest, file_digest
+from pate.files.reading import damaged, read_text
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.randomness import Streams
+from pate.run.warnings import student_is_the_prior
+from pate.stages.queries import Queries
+from pate.stages.release import require_queries
+from pate.stages.terms import TERMS, Terms
+from pate.student import Student, StudentModel
+from pate.validation import InvalidValue, require
+
+_REMEDY = "copy the folder anew from where pate-release left it"
+_GIVEN = ("release.npz", "privacy_card.md", "config.yaml")
+_MADE = ("README.md", SCHEMA, "extractor.safetensors", "student/student.json", "student/student.safetensors")
+_NEEDED = ("labels", "answered")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentPlan:
+    """Everything that a student depends on beside the release.
+
+    Attributes:
+        student: the recipe.
+        queries: reads the public samples: those that were asked first, and behind them the student's pool.
+        seed: of the training; None makes one of the release, so that it is the same every time.
+        with_student: the text of config.yaml, given that of the release.
+    """
+
+    student: Student
+    queries: Callable[[], Queries]
+    seed: int | None = None
+    with_student: Callable[[str], str] = str
+
+
+def train_on_release(
+    plan: StudentPlan, release: Path, output: Path | None = None, monitor: Monitor | None = None
+) -> StudentModel:
+    """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
+
+    Args:
+        plan: what is trained.
+        release: the folder of `pate-release`, or its `release/` or a copy of that.
+        output: a folder for the bundle; None writes into `release/` itself.
+        monitor: told of progress.
+
+    Raises:
+        InvalidValue: no release, an altered one, one that has another student; samples that were not asked.
+    """
+    monitor = monitor or NullMonitor()
+    source = _folder_of(release)
+    target = source if output is None else output
+    terms = _terms_of(source, release)
+    if terms is None or _is_finished(target):
+        monitor.say(f"release={target}: its student is there; nothing was trained again")
+        return Bundle.load(target).model
+    _clear(target)
+    for name, digest in terms.sha256.items():
+        if file_digest(source / name, rule="a file of a release", remedy=_REMEDY) != digest:
+            raise damaged(source / name, "the file as it was released", "it is another", _REMEDY)
+    with monitor.stage("reading what was released"):
+        found, names = _read_release(source / "release.npz", Adjacency.parse(terms.privacy.adjacency))
+        queries = plan.queries()
+    count = found.num_queries
+    require(len(queries) >= count, "queries", len(queries), f"at least {count} samples, those that were asked")
+    require_queries(queries, count, terms.queries)
+    same = terms.queries or np.array_equal(queries.record_ids[:count].astype(str), names.record_ids.astype(str))
+    require(bool(same), "queries", "others", f"those that were asked: {count} samples with the ids of release.npz")
+    if queries.label_names and terms.queries:
+        require(queries.label_names == names.label_names, "queries.label_names", "others", "those of the release")
+    model = _trained(plan, found, queries, source, monitor)
+    for line in student_is_the_prior(model, queries.inputs):
+        monitor.say(line)
+    if output is not None:
+        _copy(source, output)
+    _write(plan, model, queries, terms, names, target)
+    return model
+
+
+def _trained(plan: StudentPlan, release: Release, queries: Queries, folder: Path, monitor: Monitor) -> StudentModel:
+    inputs = queries.inputs
+    plan.student.check(tuple(inputs.shape[1:]), release.labels.shape[1])
+    entropy = plan.seed
+    if entropy is None:
+        entropy = int(file_digest(folder / "release.npz", rule="a release", remedy=_REMEDY)[:16], 16)
+    seed = Streams(entropy).seeds("student", 1)[0]
+    asked = inputs[: release.num_queries]
+    with monitor.stage("training the student"):
+        return plan.student.learn(release.training_set(asked), pool=inputs[release.num_queries :], seed=seed)
+
+
+def _write(
+    plan: StudentPlan, model: StudentModel, queries: Queries, terms: Terms, names: PublicNames, folder: Path
+) -> None:
+    """The bundle beside the release; the terms go last, and then it is complete."""
+    model.save(folder / "student")
+    form = ModelForm(
+        name=terms.dataset,
+        kind=queries.kind,
+        labels=names.label_names,
+        input_shape=tuple(model.input_shape),
+        features=() if queries.preprocessing is None else queries.preprocessing.feature_names,
+        preprocessing=queries.preprocessing,
+        threshold=model.threshold,
+        model=model.kind,
+        versions={"pate": __version__, "numpy": np.__version__},
+    )
+    form.write(folder)
+    write_text(folder / "README.md", model_card(form, terms))
+    if (folder / "config.yaml").exists():
+        text = read_text(folder / "config.yaml", rule="settings of a release", remedy=_REMEDY)
+        write_text(folder / "config.yaml", plan.with_student(text))
+    listed = [name for name in (*_GIVEN, *_MADE) if (folder / name).is_file()]
+    Manifest.of(folder, listed, remedy=_REMEDY).write(folder)
+    (folder / TERMS).unlink(missing_ok=True)
+
+
+def _folder_of(release: Path) -> Path:
+    """The folder with release.npz in it: the one that is named, or `release/` within it."""
+    for folder in (release, release / "release"):
+        if (folder / "release.npz").is_file():
+            return folder
+    raise InvalidValue(f"release={release}: expected the folder that pate-release wrote, or its release/")
+
+
+def _terms_of(source: Path, release: Path) -> Terms | None:
+    """The terms, in the folder or above it; None where a student has taken their place."""
+    for folder in (source, release):
+        if os.path.lexists(folder / TERMS):
+            return Terms.read(folder)
+    if _is_finished(source):
+        return None
+    rule = f"a folder with {TERMS}, as pate-release writes it"
+    raise InvalidValue(f"release={release}: expected {rule}")
+
+
+def _is_finished(folder: Path) -> bool:
+    """Whether a bundle is complete there."""
+    return (folder / MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
+
+
+def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
+    """What was released, and what it is called; scores with it, where there are some."""
+    arrays = read_arrays(path, beside=PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")})
+    rule = "labels, answered, record_ids and label_names of a release"
+    if lacking := [name for name in (*_NEEDED, *PublicNames.FORMS) if name not in arrays]:
+        raise damaged(path, rule, f"it lacks {', '.join(lacking)}", _REMEDY)
+    labels, answered = arrays["labels"], arrays["answered"]
+    ids, names = arrays["record_ids"], tuple(map(str, arrays["label_names"].tolist()))
+    if labels.ndim != 2 or answered.shape != ids.shape or labels.shape != (len(answered), len(names)):
+        raise damaged(path, rule, "arrays of different lengths", _REMEDY)
+    if {"scores", "noise_std", "center"} <= arrays.keys():
+        made: Any = {"event": NoOpEvent(), "adjacency": adjacency, "num_directions": None}
+        return CenteredRelease.load(path, **made), PublicNames(ids, names)
+    return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)
+
+
+def _clear(folder: Path) -> None:
+    """Removes what a killed call half-wrote there."""
+    for name in (*_GIVEN, *_MADE, MANIFEST):
+        path = folder / name
+        remove_partials(path.parent, [re.escape(path.name)])
+
+
+def _copy(source: Path, output: Path) -> None:
+    """What was released, into a folder of its own."""
+    make_folder(output)
+    for name in _GIVEN:
+        if (source / name).is_file():
+            with (source / name).open("rb") as given, replacing(output / name) as file:
+                shutil.copyfileobj(given, file)

@@ -1,0 +1,265 @@
+"""One holder's votes in a file: packed bits, a manifest, and confidences where an aggregator reads them."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.files.arrays import UNREADABLE, check_members, is_array_file, one_line, read_array
+from pate.files.atomic import replacing
+from pate.files.reading import damaged, require_file, unreadable
+from pate.validation import InvalidValue, require, require_array, require_entries
+from pate.votes.histogram import require_teacher_votes
+from pate.votes.holders.manifest import VoteManifest
+from pate.votes.store import VoteStore
+
+_RULE = "a whole vote file, as pate-vote writes it"
+_REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
+_BLOCK_BYTES = 32 * 2**20
+
+Blocks = Callable[[], Iterable[NDArray[Any]]]
+"""Gives the votes of teachers 0, 1, … anew at each call, `[c, Q, L]` a block."""
+
+
+@dataclass(frozen=True, eq=False)
+class VoteFile:
+    """The votes of one holder on disk. No epsilon covers them: only the aggregator may have the file.
+
+    An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
+    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
+    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
+
+    Attributes:
+        path: the file.
+        manifest: its head.
+        record_ids: `[Q]`, whole numbers or texts: what the queries are called.
+        label_names: L.
+    """
+
+    path: Path
+    manifest: VoteManifest
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
+
+    @classmethod
+    def write(
+        cls,
+        path: Path,
+        manifest: VoteManifest,
+        *,
+        bits: Blocks,
+        record_ids: NDArray[Any],
+        label_names: tuple[str, ...],
+        confidences: Blocks | None = None,
+        label_shares: NDArray[np.float64] | None = None,
+    ) -> VoteFile:
+        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
+
+        Args:
+            path: where.
+            manifest: its head, whose `cast` says whether there are confidences.
+            bits: bool blocks, clipped to the manifest's `vote_clip`.
+            record_ids: `[Q]`.
+            label_names: L.
+            confidences: float32 blocks in [0, 1].
+            label_shares: `[N, L]`.
+
+        Raises:
+            InvalidValue: votes of another shape or dtype than the manifest says.
+        """
+        teachers, queries, labels = manifest.shape
+        require(len(record_ids) == queries, "len(record_ids)", len(record_ids), f"{queries}, one for each query")
+        require(len(label_names) == labels, "len(label_names)", len(label_names), f"{labels}, one for each label")
+        says_more = manifest.cast == "confidences"
+        complete = (confidences is not None and label_shares is not None) == says_more
+        require(complete, "cast", manifest.cast, "confidences and label shares where it says so, and only there")
+        packed = (teachers, queries, -(-labels // 8))
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            _write(archive, "num_labels", np.array(labels, np.int64))
+            _write(archive, "manifest", np.array(manifest.to_text()))
+            _write(archive, "record_ids", np.asarray(record_ids))
+            _write(archive, "label_names", np.array(label_names, np.str_))
+            _write_blocks(archive, "packed", packed, "|u1", _packed(bits(), manifest))
+            if confidences is not None and label_shares is not None:
+                shares = np.asarray(label_shares, dtype="<f8")
+                require(shares.shape == (teachers, labels), "label_shares.shape", shares.shape, f"[{teachers}, L]")
+                _write(archive, "label_shares", shares)
+                _write_blocks(archive, "confidences", manifest.shape, "<f4", _checked(confidences(), manifest))
+        return cls(path, manifest, np.asarray(record_ids), tuple(label_names))
+
+    @classmethod
+    def open(cls, path: Path | str) -> VoteFile:
+        """Reads the head and checks that the votes are there; `bits` and `confidences` check what they say.
+
+        Raises:
+            DamagedFile: no such file, a torn or a foreign one, or one whose head and votes disagree.
+        """
+        path = Path(path)
+        require_file(path, rule=_RULE, remedy=_REMEDY)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                check_members(archive, None)
+                head = str(_read(archive, "manifest", kinds="U"))
+                record_ids, names = _read(archive, "record_ids", kinds="iuU"), _read(archive, "label_names", kinds="U")
+            manifest = VoteManifest.from_text(head)
+        except OSError as error:
+            raise unreadable(path, error, rule=_RULE, remedy=_REMEDY) from error
+        except UNREADABLE as error:
+            raise damaged(path, _RULE, one_line(error), _REMEDY) from None
+        store = VoteStore.open(path)
+        shape = (store.num_teachers, store.num_queries, store.num_labels)
+        found = shape, record_ids.shape, names.shape
+        if found != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
+            raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
+        return cls(path, manifest, record_ids, tuple(names.tolist()))
+
+    def bits(self) -> Iterator[NDArray[np.bool_]]:
+        """Votes of teachers 0, 1, …, bool `[c, Q, L]` a block.
+
+        Raises:
+            DamagedFile: a checksum that fails, or a teacher that votes for more labels than the head's clip allows.
+        """
+        clip = self.manifest.vote_clip
+        for block in VoteStore.open(self.path).blocks():
+            if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
+                raise damaged(self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY)
+            yield block
+
+    def packed(self) -> Iterator[NDArray[np.uint8]]:
+        """The bits of teachers 0, 1, …, packed, uint8 `[c, Q, ceil(L / 8)]` a block, of votes that were not clipped."""
+        require(
+            self.manifest.vote_clip is None, "vote_clip", self.manifest.vote_clip, "None, as it is not checked here"
+        )
+        return VoteStore.open(self.path).packed_blocks()
+
+    def confidences(self) -> Iterator[NDArray[np.float32]]:
+        """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them.
+
+        Raises:
+            DamagedFile: a checksum that fails, or numbers that are none or beyond [0, 1].
+        """
+        for block in self._confidences():
+            if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
+                raise damaged(self.path, _RULE, "confidences beyond [0, 1]", _REMEDY)
+            yield block
+
+    def label_shares(self) -> NDArray[np.float64]:
+        """Each teacher's share of its records with each label, `[N, L]`; the file has to hold them."""
+        with self._opened() as archive:
+            shares = self._member(archive, "label_shares", kinds="f")
+        teachers, _, labels = self.manifest.shape
+        if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
+            raise damaged(self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY)
+        return np.asarray(shares, dtype=np.float64)
+
+    def _confidences(self) -> Iterator[NDArray[np.float32]]:
+        _, queries, labels = self.manifest.shape
+        rows = max(1, _BLOCK_BYTES // (4 * queries * labels))
+        with self._opened() as archive:
+            name = "confidences.npy"
+            try:
+                with archive.open(name) as member:
+                    _require_header(member, archive.getinfo(name).file_size, self.manifest.shape)
+                    for first in range(0, self.manifest.num_teachers, rows):
+                        count = min(rows, self.manifest.num_teachers - first)
+                        data = member.read(4 * count * queries * labels)
+                        yield np.frombuffer(data, "<f4").reshape(count, queries, labels)
+            except InvalidValue:
+                raise
+            except UNREADABLE as error:
+                raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
+
+    def _opened(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error, rule=_RULE, remedy=_REMEDY) from error
+        except UNREADABLE as error:
+            raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
+
+    def _member(self, archive: zipfile.ZipFile, name: str, *, kinds: str) -> NDArray[Any]:
+        try:
+            return _read(archive, name, kinds=kinds)
+        except UNREADABLE as error:
+            raise damaged(self.path, _RULE, one_line(error), _REMEDY) from None
+
+
+def is_vote_file(path: Path) -> bool:
+    """Whether it is an archive with a manifest of `pate-vote`, be it damaged or not."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "manifest.npy" in archive.namelist()
+    except (OSError, *UNREADABLE):
+        return False
+
+
+def is_whole_archive(path: Path) -> bool:
+    """Whether it is an .npy file, or an archive that ends where it should."""
+    try:
+        with path.open("rb") as file:
+            return is_array_file(file.read(6)) or zipfile.is_zipfile(path)
+    except OSError:
+        return False
+
+
+def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _write_blocks(
+    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], descr: str, blocks: Iterable[NDArray[Any]]
+) -> None:
+    header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, header)
+        for block in blocks:
+            member.write(np.ascontiguousarray(block, dtype=descr).data)
+
+
+def _read(archive: zipfile.ZipFile, name: str, *, kinds: str) -> NDArray[Any]:
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as member:
+        return read_array(io.BytesIO(member.read()), info.file_size, kinds=kinds)
+
+
+def _require_header(member: Any, size: int, shape: tuple[int, ...]) -> None:
+    np.lib.format.read_magic(member)
+    found, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+    if found != shape or fortran_order or dtype != np.dtype("<f4") or member.tell() + 4 * math.prod(shape) != size:
+        raise ValueError("confidences of another shape than the head says")
+
+
+def _packed(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[np.uint8]]:
+    for block in _whole(blocks, manifest):
+        votes, clip = require_teacher_votes("votes", block), manifest.vote_clip
+        if clip is not None:
+            within = np.count_nonzero(votes, axis=-1) <= clip
+            require_entries("votes", within, f"at most vote_clip={clip} labels of a query")
+        yield np.packbits(votes, axis=-1)
+
+
+def _checked(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[np.float32]]:
+    for block in _whole(blocks, manifest):
+        found = require_array("confidences", block, kinds="f")
+        require_entries("confidences", (found >= 0) & (found <= 1), "numbers in [0, 1]")
+        yield np.asarray(found, dtype=np.float32)
+
+
+def _whole(blocks: Iterable[NDArray[Any]], manifest: VoteManifest) -> Iterator[NDArray[Any]]:
+    """The blocks, together as many teachers as the manifest says."""
+    teachers, queries, labels = manifest.shape
+    found = 0
+    for block in blocks:
+        require(block.shape[1:] == (queries, labels), "votes.shape", block.shape, f"[c, {queries}, {labels}]")
+        found += len(block)
+        yield block
+    require(found == teachers, "num_teachers", found, f"{teachers}, as the manifest says")

@@ -1,0 +1,1 @@
+"""Votes of which only sums are known, with noise or without."""

@@ -1,0 +1,90 @@
+"""docs/proofs/distributed_noise.md, step by step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from pate.mechanisms.noise import noise_shares
+from pate.mechanisms.noise.noise_shares import NoiseShares
+
+Array = NDArray[np.float64]
+WHOLE = np.arange(-400, 401)
+
+
+def discrete_gaussian(variance: float) -> Array:
+    weights = np.exp(-(WHOLE**2) / (2 * variance))
+    return np.asarray(weights / weights.sum())
+
+
+def sum_of(variance: float, count: int) -> Array:
+    law = discrete_gaussian(variance)
+    for _ in range(count - 1):
+        law = np.convolve(law, discrete_gaussian(variance), mode="same")
+    return law
+
+
+def spread(variance: float, count: int) -> float:
+    """The t of the note."""
+    waves = [math.exp(-2 * math.pi**2 * variance * j / (j + 1)) for j in range(1, count)]
+    return math.fsum(math.atanh(2 * wave / (1 - wave)) for wave in waves)
+
+
+@pytest.mark.parametrize("w", [0.1, 0.5, 3.0])
+def test_the_sum_of_gaussian_weights_is_largest_at_a_whole_number_and_within_its_bounds(w: float) -> None:
+    sums = np.array([np.exp(-((WHOLE - u) ** 2) / (2 * w)).sum() for u in np.linspace(0, 1, 101)])
+    assert sums.max() == pytest.approx(sums[0])
+    wave = math.exp(-2 * math.pi**2 * w)
+    theta = 2 * wave / (1 - wave)
+    even = math.sqrt(2 * math.pi * w)
+    assert (sums <= even * (1 + theta) * (1 + 1e-12)).all()
+    assert (sums >= even * (1 - theta) * (1 - 1e-12)).all()
+
+
+@pytest.mark.parametrize("variance", [0.3, 1.0, 10.0])
+def test_a_discrete_gaussian_costs_what_the_continuous_one_does(variance: float) -> None:
+    log_law = -(WHOLE**2) / (2 * variance) - logsumexp(-(WHOLE**2) / (2 * variance))
+    for shift in (1, 2, 3):
+        for order in (1.01, 1.5, 2.0, 4.0):
+            exact = logsumexp(order * log_law[:-shift] + (1 - order) * log_law[shift:]) / (order - 1)
+            price = order * shift**2 / (2 * variance)
+            assert exact <= price * (1 + 1e-9)
+            assert exact > 0.9 * price or variance < 1  # narrow ones cost less
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("variance", [0.15, 0.3, 0.5])
+def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(variance: float, count: int) -> None:
+    """Where shares are far narrower than the package's, the difference can be seen, and it is below the bound."""
+    near = np.abs(WHOLE) < 12 * math.sqrt(count * variance)
+    ratio = sum_of(variance, count)[near] / discrete_gaussian(count * variance)[near]
+    least, t = float(ratio.min()), spread(variance, count)
+    assert math.exp(-2 * t) <= least * (1 + 1e-9)
+    assert least < 1 - 1e-9  # it is a real difference: without beta the claim would be false
+
+
+def test_with_a_tenth_of_the_bound_the_part_is_missed() -> None:
+    near = np.abs(WHOLE) < 12
+    ratio = sum_of(0.3, 3)[near] / discrete_gaussian(0.9)[near]
+    assert math.exp(-2 * spread(0.3, 3) / 10) > ratio.min()
+
+
+@pytest.mark.parametrize("count", [1, 4, 16])
+def test_the_package_computes_this_failure_probability(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = NoiseShares(noise_std=1.0, num_holders=count)
+    assert (shares.failure_prob(10**9) < 1e-250) and ((shares.failure_prob(1) > 0) == (count > 1))
+    monkeypatch.setattr(noise_shares, "_LEAST_SHARE", 1.0)  # narrow enough for figures that floats can hold
+    shares = NoiseShares(noise_std=1.0, num_holders=count)
+    expected = -math.expm1(-2 * 1000 * spread(shares.share_variance, count))
+    assert shares.share_variance == 1
+    assert expected <= shares.failure_prob(1000) <= expected * 1.001
+
+
+def test_two_sums_of_the_same_contributions_over_different_holders_show_one_holder() -> None:
+    rng = np.random.default_rng(0)
+    contributions = rng.integers(0, 1000, (4, 6))
+    np.testing.assert_array_equal(contributions.sum(axis=0) - contributions[:3].sum(axis=0), contributions[3])

@@ -1,0 +1,193 @@
+"""A federation of real processes on this machine: a SuperLink, a SuperNode for each holder, TLS between them."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+ROOT = Path(__file__).resolve().parents[2]
+APP = Path(__file__).parent / "federated_app"
+
+
+def certificates(folder: Path) -> None:
+    """An authority that lives for a day, and the certificate of this machine by it."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+
+    def signed(subject: str, public: ec.EllipticCurvePublicKey, *, authority: bool) -> x509.Certificate:
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        made = x509.CertificateBuilder().subject_name(name(subject)).issuer_name(name("small authority"))
+        made = made.public_key(public).serial_number(x509.random_serial_number())
+        made = made.not_valid_before(now - day).not_valid_after(now + day)
+        made = made.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        made = made.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
+        if authority:
+            usage = dict.fromkeys(
+                (
+                    "digital_signature",
+                    "content_commitment",
+                    "key_encipherment",
+                    "data_encipherment",
+                    "key_agreement",
+                    "encipher_only",
+                    "decipher_only",
+                ),
+                False,
+            )
+            made = made.add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
+        else:
+            made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return made.sign(ca_key, hashes.SHA256())
+
+    pem = serialization.Encoding.PEM
+    ca = signed("small authority", ca_key.public_key(), authority=True)
+    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
+    (folder / "server.pem").write_bytes(signed("localhost", key.public_key(), authority=False).public_bytes(pem))
+    plain = serialization.NoEncryption()
+    (folder / "server.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Deployment:
+    """Processes of one federation; all end with the context.
+
+    Args:
+        folder: of certificates, logs, holders and the release.
+        holders: their number; named 1, 2, ….
+        tls: whether connections are encrypted.
+        seconds: how long holders have for an answer.
+    """
+
+    def __init__(self, folder: Path, holders: int, *, tls: bool = True, seconds: float = 120) -> None:
+        self.folder, self.holders, self.tls, self.seconds = folder, holders, tls, seconds
+        self.port = free_port()
+        self.nodes: dict[int, subprocess.Popen[bytes]] = {}
+        self.link: subprocess.Popen[bytes] | None = None
+        self.home = folder / "flwr"
+
+    def __enter__(self) -> Self:
+        self.home.mkdir(parents=True, exist_ok=True)
+        if self.tls:
+            certificates(self.folder)
+        ca = f'root-certificates = "{self.folder / "ca.pem"}"' if self.tls else "insecure = true"
+        lines = '[superlink]\ndefault = "here"\n\n[superlink.here]\n'
+        (self.home / "config.toml").write_text(f'{lines}address = "127.0.0.1:{self.port}"\n{ca}\n')
+        self.start_link()
+        for holder in range(1, self.holders + 1):
+            self.start_node(holder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (*self.nodes.values(), self.link):
+            if process is not None:
+                end(process)
+
+    def start_link(self) -> None:
+        """The SuperLink, which starts the server's app in a process of its own."""
+        secured = ["--ssl-ca-certfile", "ca.pem", "--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-runtime-dependency-installation"]
+        options += ["--database", str(self.folder / "link.db")]
+        self.link = self._started("flower-superlink", *options, *(secured if self.tls else ["--insecure"]), log="link")
+        wait_for_port(self.port, self.link)
+
+    def start_node(self, holder: int) -> None:
+        """The SuperNode of a holder, which starts its app in a process of its own."""
+        secured = ["--root-certificates", "ca.pem"] if self.tls else ["--insecure"]
+        options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
+        options += ["--node-config", f'holder="{holder}"']
+        self.nodes[holder] = self._started("flower-supernode", *options, *secured, log=f"node-{holder}")
+
+    def run(self, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Sends the app in, by `flwr run`; its release goes to a folder."""
+        config = f'folder="{folder or self.folder}" holders={self.holders}'
+        command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
+        return subprocess.run(command, cwd=self.folder, env=self._environment(), capture_output=True, text=True)
+
+    def apps(self, started: subprocess.Popen[bytes] | None) -> list[int]:
+        """The apps, by process number, that a SuperLink or SuperNode has running."""
+        if started is None:
+            return []
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError, ValueError, IndexError):
+                session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
+                command = (entry / "cmdline").read_bytes()
+                if session == started.pid and (b"flwr-serverapp" in command or b"flwr-clientapp" in command):
+                    found.append(int(entry.name))
+        return found
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("ab") as out:
+            return subprocess.Popen(
+                [self._tool(tool), *options],
+                cwd=self.folder,
+                env=self._environment(),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @staticmethod
+    def _tool(name: str) -> str:
+        return str(Path(sys.executable).parent / name)
+
+    def _environment(self) -> dict[str, str]:
+        known = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        own = {"SMALL_HOLDERS": str(self.holders), "SMALL_FOLDER": str(self.folder / "holders")}
+        own |= {"SMALL_SECONDS": str(self.seconds)}
+        quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
+        tools = str(Path(sys.executable).parent)
+        return known | own | quiet | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
+
+
+def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+    """Ends a process and all that it started: they are one session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+    process.wait(timeout=30)
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        assert process.poll() is None, "the SuperLink ended"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.2)
+    raise AssertionError("the SuperLink does not listen")
+
+
+def wait_for(path: Path, seconds: float) -> bool:
+    """Whether a file appears in time."""
+    until = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.2)
+    return path.exists()

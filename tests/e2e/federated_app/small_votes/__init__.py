@@ -1,0 +1,1 @@
+"""The small run between holders."""

@@ -1,0 +1,113 @@
+"""The stages of the small run apart: as many holders as one likes, the aggregator, whoever trains the student."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pate.run.plan import Plan
+from pate.stages.cohort import Cohort
+from pate.stages.holder import HolderPlan, cast_vote_file
+from pate.stages.queries import Queries
+from pate.stages.release import ReleasePlan, release_votes
+from pate.stages.student import StudentPlan, train_on_release
+from pate.stages.terms import Terms
+from pate.votes.holders import GatheredVotes
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
+
+HOLDERS = 4
+
+
+def holder_plan(plan: Plan, holder: int | str, **changes: Any) -> HolderPlan:
+    """That of one of the holders among whom the records of a plan are dealt."""
+    made = HolderPlan(
+        load_dataset=plan.load_dataset,
+        teacher=plan.teacher,
+        num_teachers=NUM_TEACHERS // HOLDERS,
+        engine=plan.engine,
+        holder=str(holder),
+        holders=HOLDERS,
+        num_queries=plan.num_queries,
+        seed=plan.seed,
+        settings={"name": "small", "holder": str(holder)},
+    )
+    return replace(made, **changes)
+
+
+def cast(plan: HolderPlan, folder: Path) -> Path:
+    """The vote file of a holder."""
+    path = folder / f"{plan.holder}.npz"
+    cast_vote_file(plan, path, folder / f"{plan.holder}.work", SilentMonitor())
+    return path
+
+
+def cast_all(plan: Plan, folder: Path, **changes: Any) -> list[Path]:
+    """The vote files of all holders."""
+    return [cast(holder_plan(plan, number, **changes), folder) for number in range(1, HOLDERS + 1)]
+
+
+def queries_of(plan: Plan) -> Callable[[], Queries]:
+    return lambda: Queries.of(plan.load_dataset())
+
+
+def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
+    """That of the aggregator of a plan."""
+    made = ReleasePlan(
+        aggregator=plan.aggregator,
+        target_delta=plan.target_delta,
+        target_epsilon=plan.target_epsilon,
+        accountant=plan.accountant,
+        student=plan.student,
+        queries=queries_of(plan),
+        allow_useless=True,
+        seed=plan.seed,
+        settings={"name": "small"},
+    )
+    return replace(made, **changes)
+
+
+def release(plan: ReleasePlan, paths: list[Path], folder: Path, monitor: SilentMonitor | None = None) -> Terms:
+    votes = GatheredVotes.read(paths)
+    return release_votes(plan, votes, Cohort.of_files(votes), folder, monitor or SilentMonitor())
+
+
+def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
+    made = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
+    train_on_release(made, folder, output, SilentMonitor())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:
+    """Whether a child that runs a task was killed by SIGKILL at the n-th file that it replaces, or finished before."""
+    child = os.fork()
+    if child == 0:  # nothing of the test may run on in here
+        left, real = number, os.replace
+
+        def replaced(source: Any, target: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            real(source, target)
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        os.replace = replaced
+        try:
+            task()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return True
+    assert os.WEXITSTATUS(status) == 0, "the child raised"
+    return False

@@ -1,0 +1,62 @@
+"""What the pages tell a reader to run on the embedded data passes the guard: none of it ends in a refusal."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import call
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRICED = {"aggregator", "num_teachers", "target_epsilon", "num_queries", "accountant", "adjacency"}
+EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
+
+
+def single_runs(line: str) -> Iterator[list[str]]:
+    """The settings of each run of a `pate-train` line, a sweep being several; none of another command or data set."""
+    words = shlex.split(line, comments=True)
+    if words[:1] != ["pate-train"] or "=" not in line:
+        return
+    settings = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    if {"data", "teacher", "features"} & set(settings) or any(word.startswith("--") for word in words):
+        return
+    if (experiment := settings.pop("experiment", None)) not in {None, *EXPERIMENTS}:
+        return
+    priced = {key: value for key, value in settings.items() if key.split(".")[0] in PRICED}
+    if experiment is not None:
+        priced |= {"aggregator": "centered_votes", "num_teachers": str(EXPERIMENTS[experiment])}
+    if "teacher.num_teachers" in settings:
+        priced["num_teachers"] = settings["teacher.num_teachers"]
+    choices = [[f"{key}={value}" for value in values.split(",")] for key, values in priced.items()]
+    yield from map(list, itertools.product(*choices))
+
+
+def documented() -> list[tuple[str, ...]]:
+    """Every such run of the pages, once."""
+    texts = (block for page in PAGES for block in FENCED.findall(page.read_text(encoding="utf-8")))
+    lines = (line for text in texts for line in text.replace("\\\n", " ").splitlines())
+    return sorted({tuple(run) for line in lines for run in single_runs(line)})
+
+
+def test_there_are_such_commands() -> None:
+    assert len(documented()) >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", documented(), ids=" ".join)
+def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
+    priced = call("account", *settings)
+    assert priced.returncode == 0, priced.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_tells_nothing_would_be_found() -> None:
+    [settings] = single_runs("pate-train target_epsilon=2")
+    assert "expected a release that tells something" in call("account", *settings).stderr

@@ -1,0 +1,158 @@
+"""Votes that travel with Flower: the release of `pate-train`, with holders that fail, and with secure aggregation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, StableTopK
+from pate.federated import Roll
+from pate.federated.holder_sum import HolderSum
+from pate.federated.sum_terms import SumTerms
+from pate.federated.summed_release import SummedRelease
+from pate.pipeline import train
+from pate.run.plan import Plan
+from pate.validation import InvalidValue
+from pate.votes.holders import VoteFile
+from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
+from tests.e2e.simulation import simulate
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
+from tests.e2e.stages_of_run import release_plan
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
+pytest.importorskip("ray", reason="Flower's simulation needs Ray: pip install 'pate-multilabel[flower]'")
+
+HOLDERS = 12
+
+
+def release_of_train(aggregator: Aggregator, folder: Path, holders: int = HOLDERS, **changes: Any) -> bytes:
+    with pytest.raises(KeyboardInterrupt):  # before the student
+        train(
+            federated_plan(aggregator, holders, **changes),
+            folder / "train",
+            SilentMonitor(stop_at="training the student"),
+        )
+    return (folder / "train" / "release" / "release.npz").read_bytes()
+
+
+def fails(name: str) -> None:
+    if name == "3":
+        raise RuntimeError("record 17 of patient 4711 is broken")
+
+
+def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None:
+    from pate.federated.flower import holder_app, release_app
+
+    plan, monitor = federated_plan(StableTopK(selection_scale=2.0, test_std=1.0), HOLDERS), SilentMonitor()
+    app = release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
+    simulate(app, holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
+    found = (tmp_path / "release" / "release" / "release.npz").read_bytes()
+    assert found == release_of_train(plan.aggregator, tmp_path)
+    assert len((tmp_path / "release" / "ledger.jsonl").read_text().splitlines()) == 2  # a head and one charge
+
+
+def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_path: Path) -> None:
+    from pate.federated.flower import holder_app, release_app
+
+    plan, monitor = federated_plan(GaussianVotes(noise_std=1.0), 4), SilentMonitor()
+    made = small_release(plan, tmp_path, 4, max_absent=1)
+    simulate(
+        release_app(made, seconds=300, monitor=monitor),
+        holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
+        4,
+    )
+    assert "holder=3: its app failed (RuntimeError)" in monitor.lines
+    assert not any("4711" in line for line in monitor.lines)
+    terms = json.loads((tmp_path / "release" / "terms.json").read_text())
+    assert terms["num_teachers"] == 24
+    assert "4711" not in (tmp_path / "inbox" / "collected.json").read_text()
+
+
+def summed(plan: Plan, folder: Path, holders: int, max_absent: int) -> SummedRelease:
+    return SummedRelease(
+        plan=replace(release_plan(plan), target_epsilon=None, seed=SEED),
+        roll=Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent),
+        request=small_request(),
+        inbox=folder / "inbox",
+        output_dir=folder / "release",
+        dataset="small",
+        real=False,
+    )
+
+
+def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
+    from pate.federated.flower import secure_holder_app, summed_app
+
+    plan = federated_plan(GaussianVotes(noise_std=1.0), 4, target_epsilon=None)
+    made = summed(plan, tmp_path, 4, 1)
+    holders = secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms))
+    simulate(summed_app(made, seconds=120), holders, 4)
+    found = (tmp_path / "release" / "release" / "release.npz").read_bytes()
+    assert found == release_of_train(plan.aggregator, tmp_path, 4, target_epsilon=None)
+
+
+def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
+    from pate.federated.flower import secure_holder_app, summed_app
+
+    noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
+    plan = federated_plan(noise, 4, target_epsilon=None)
+    made = summed(plan, tmp_path, 4, 1)
+    own = HolderSum(made.terms, noise, seed=7)
+    simulate(
+        summed_app(made, seconds=120), secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), own), 4
+    )
+    total, present = made._made(lambda: pytest.fail("asked again"))
+    assert sorted(present) == ["1", "2", "4"]
+    expected = np.zeros_like(total)
+    for name in present:
+        votes = tmp_path / "holders" / name / made.request.digest[:16] / "votes.npz"
+        counts = sum(block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(votes).bits())
+        rng = np.random.default_rng([7, *name.encode()])
+        expected += noise.contribution(counts, num_teachers=NUM_TEACHERS // 4, rng=rng)
+    np.testing.assert_array_equal(total, expected)
+    assert len((tmp_path / "release" / "ledger.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_holder_takes_no_part_in_a_sum_on_other_terms() -> None:
+    """A server that would open sums of fewer holders, or cut numbers off, is refused in the first step."""
+    from flwr.app import ConfigRecord, RecordDict
+    from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+
+    from pate.federated.flower.secure_holder_app import _require_agreed
+
+    terms = SumTerms(num_holders=5, max_absent=1, most=9)
+    said = {
+        Key.STAGE: Stage.SETUP,
+        Key.SAMPLE_NUMBER: 5,
+        Key.SHARE_NUMBER: 5,
+        Key.THRESHOLD: 4,
+        Key.CLIPPING_RANGE: 9.0,
+        Key.TARGET_RANGE: 18,
+        Key.MOD_RANGE: 2**32,
+        Key.MAX_WEIGHT: 1.0,
+    }
+
+    def sent(**changes: Any) -> Any:
+        record = ConfigRecord(said | {getattr(Key, name): value for name, value in changes.items()})
+        return SimpleNamespace(content=RecordDict({RECORD_KEY_CONFIGS: record}))
+
+    _require_agreed(terms, sent())
+    for name, value in {"THRESHOLD": 2, "SHARE_NUMBER": 3, "CLIPPING_RANGE": 1.0, "MAX_WEIGHT": 1000.0}.items():
+        with pytest.raises(InvalidValue, match="as was agreed"):
+            _require_agreed(terms, sent(**{name: value}))
+
+
+def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:
+    """A known weakness of Flower 1.41. Where this fails, Flower has become better: say so on the page."""
+    from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
+
+    first, second = bytes(range(32)), bytes(range(28, 32)) + bytes(range(4, 28)) + bytes(range(4))
+    assert first != second
+    masks = [pseudo_rand_gen(seed, 2**32, [(8,)])[0] for seed in (first, second)]
+    np.testing.assert_array_equal(masks[0], masks[1])

@@ -1,0 +1,280 @@
+"""The stages apart give what they give together: byte for byte, also when they are killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pate
+from pate.accounting import Ledger, SharedLedger
+from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes
+from pate.config.location import members
+from pate.pipeline import train
+from pate.run.plan import Plan
+from pate.teachers import KernelTeacher, SequentialEngine
+from pate.validation import InvalidValue
+from pate.votes.holders import VoteFile
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
+from tests.e2e.stages_of_run import (
+    HOLDERS,
+    cast,
+    cast_all,
+    contents,
+    holder_plan,
+    killed_at,
+    release,
+    release_plan,
+    student,
+)
+from tests.e2e.test_parity import shipped
+
+SEED, EPSILON = 6, 50.0
+
+
+def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
+    shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": EPSILON, "target_delta": 1e-5, "seed": SEED}
+    return small_plan(**(shared | {"engine": SequentialEngine(), "holders": HOLDERS} | changes))
+
+
+@pytest.fixture(scope="module")
+def votes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """The vote files of all holders, of each form; nothing of them depends on an aggregator."""
+    folder, plan = tmp_path_factory.mktemp("votes"), plan_of(GaussianVotes(noise_std=1.0))
+    forms: dict[str, dict[str, Any]] = {
+        "bits": {},
+        "confidences": {"cast": "confidences"},
+        "clipped": {"vote_clip": 2},
+    }
+    for name in forms:
+        (folder / name).mkdir()
+    return {name: cast_all(plan, folder / name, **changes) for name, changes in forms.items()}
+
+
+def form_for(aggregator: Aggregator) -> str:
+    if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
+        return "clipped"
+    return "confidences" if aggregator.input_form == "centered" else "bits"
+
+
+@pytest.mark.parametrize("name", members("aggregator"))
+def test_every_aggregator_releases_the_same_apart(name: str, votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    require_the_same_apart(shipped(name), votes, tmp_path)
+
+
+def test_votes_that_are_clipped_where_they_are_cast_are_the_same(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    require_the_same_apart(replace(shipped("clipped_votes"), norm="l1"), votes, tmp_path)
+
+
+def require_the_same_apart(aggregator: Aggregator, votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = plan_of(aggregator, all_records=False)
+    with pytest.raises(KeyboardInterrupt):  # before the baselines, which take most of a run's time
+        train(plan, tmp_path / "whole", SilentMonitor(stop_at="training the majority"))
+    release(release_plan(plan), votes[form_for(plan.aggregator)], tmp_path / "apart")
+    student(plan, tmp_path / "apart")
+    whole, apart = contents(tmp_path / "whole" / "release"), contents(tmp_path / "apart" / "release")
+    assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
+    for file, content in whole.items():
+        assert apart[file] == content, file
+    assert charges(tmp_path / "whole")[0]["event"] == charges(tmp_path / "apart")[0]["event"]
+
+
+def test_all_of_what_is_published_is_the_same(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0), all_records=False, public_settings=lambda _: "name: small\n")
+    train(plan, tmp_path / "whole", SilentMonitor())
+    told = {"public_settings": lambda *_, **__: "name: small\n"}
+    release(release_plan(plan, **told), votes["bits"], tmp_path / "apart")
+    assert (tmp_path / "apart" / "release" / "terms.json").exists()
+    student(plan, tmp_path / "apart")
+    assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "apart" / "release")
+    card = (tmp_path / "apart" / "release" / "privacy_card.md").read_text()
+    assert f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers" in card
+    assert pate.load(tmp_path / "apart" / "release").labels == small_dataset().label_names
+
+
+def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
+    votes: dict[str, list[Path]], tmp_path: Path
+) -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0))
+    release(release_plan(plan), votes["bits"], tmp_path / "apart")
+    before = contents(tmp_path / "apart")
+    sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
+    student(plan, sent, tmp_path / "model")
+    student(plan, tmp_path / "apart", tmp_path / "again")
+    assert contents(tmp_path / "apart") == before
+    assert contents(tmp_path / "model") == contents(tmp_path / "again")
+    student(plan, tmp_path / "apart")
+    assert contents(tmp_path / "model") == contents(tmp_path / "apart" / "release")
+    again = SilentMonitor()
+    release(release_plan(plan), votes["bits"], tmp_path / "apart", again)  # with a student beside it
+    assert again.lines == [
+        f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
+    ]
+    student(plan, tmp_path / "apart")
+    assert contents(tmp_path / "model") == contents(tmp_path / "apart" / "release")
+
+
+def test_a_vote_file_is_its_owner_s_alone_and_says_nothing_of_the_records(votes: dict[str, list[Path]]) -> None:
+    path = votes["bits"][2]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    head = VoteFile.open(path).manifest
+    assert (head.holder, head.num_teachers, head.num_records) == ("3", NUM_TEACHERS // HOLDERS, 240)
+    private = small_dataset().private_digest()
+    assert private not in head.to_text()
+    assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
+
+
+def test_a_real_holder_deals_its_own_records(tmp_path: Path) -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0))
+    own = replace(holder_plan(plan, 1), holder="hospital", holders=None, seed=None)
+    path = cast(own, tmp_path)
+    head = VoteFile.open(path).manifest
+    assert (head.holder, head.num_groups) == ("hospital", 960)
+    first = path.read_bytes()
+    path.unlink()
+    with pytest.raises(InvalidValue, match=r"output_dir=.*: expected a new folder or this run's own"):
+        cast(replace(own, settings={"name": "another"}), tmp_path)
+    (tmp_path / "hospital.work" / "cast.sha256").unlink()
+    assert cast(own, tmp_path).read_bytes() == first
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_killed_holder_goes_on_to_the_same_votes(after: bool, votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = holder_plan(plan_of(GaussianVotes(noise_std=1.0)), 2)
+    kills = 0
+    while True:
+        folder = tmp_path / str(kills)
+        task = lambda folder=folder: cast(plan, folder)  # noqa: E731
+        if not killed_at(kills + 1, task, after=after):
+            break
+        assert cast(plan, folder).read_bytes() == votes["bits"][1].read_bytes()
+        assert not list(folder.rglob("*.partial"))
+        kills += 1
+    assert kills > 8
+
+
+@pytest.mark.parametrize("seed", [SEED, None])
+def test_a_killed_release_is_drawn_once_and_charged_once(
+    seed: int | None, votes: dict[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATE_SECRET_DIR", "output_dir")
+    plan = plan_of(GaussianVotes(noise_std=1.0), seed=seed)
+    kills = 0
+    while True:
+        folder, ledger = tmp_path / str(kills), tmp_path / f"{kills}.jsonl"
+        ours = release_plan(plan, ledger=ledger)
+        task = lambda folder=folder, ours=ours: release(ours, votes["bits"], folder)  # noqa: E731
+        if not killed_at(kills + 1, task, after=bool(kills % 2)):
+            break
+        drawn = folder / "release" / "release.npz"
+        before = drawn.read_bytes() if drawn.exists() else None
+        release(ours, votes["bits"], folder)
+        assert before in (None, drawn.read_bytes())
+        assert len(charges(folder)) == 1
+        assert len(SharedLedger.stored(ledger).entries) == 1
+        student(plan, folder)
+        assert not (folder / "release" / "terms.json").exists()
+        kills += 1
+    assert kills > 8
+    if seed is not None:
+        results = {(tmp_path / str(n) / "release" / "release.npz").read_bytes() for n in range(kills)}
+        assert len(results) == 1
+
+
+def test_a_killed_student_is_trained_to_the_same_bytes(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0))
+    release(release_plan(plan), votes["bits"], tmp_path / "apart")
+    wanted = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
+    student(plan, wanted)
+    kills = 0
+    while True:
+        folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / str(kills)))
+        task = lambda folder=folder: student(plan, folder)  # noqa: E731
+        if not killed_at(kills + 1, task, after=bool(kills % 2)):
+            break
+        student(plan, folder)
+        assert contents(folder / "release") == contents(wanted / "release")
+        kills += 1
+    assert kills > 4
+
+
+def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan, ledger = plan_of(GaussianVotes(noise_std=1.0), target_epsilon=5.0), tmp_path / "ledger.jsonl"
+    release(release_plan(plan, ledger=ledger, max_total_epsilon=6.0), votes["bits"], tmp_path / "first")
+    other = release_plan(plan, ledger=ledger, max_total_epsilon=6.0, seed=7)
+    with pytest.raises(InvalidValue, match=r"max_total_epsilon=6: expected room for this release"):
+        release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
+    assert len(SharedLedger.stored(ledger).entries) == 1
+    assert not (tmp_path / "second").exists()
+
+
+def test_a_ledger_of_other_data_is_refused(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan, ledger = plan_of(GaussianVotes(noise_std=1.0)), tmp_path / "ledger.jsonl"
+    SharedLedger(ledger, target_delta=1e-5).account("others").charge(
+        plan.aggregator.event_for(num_queries=1, num_labels=1, num_teachers=1), adjacency="replace_one", key="x"
+    )
+    with pytest.raises(InvalidValue, match=r"ledger=.*: expected a new file, or the ledger of releases of small"):
+        release(release_plan(plan, ledger=ledger), votes["bits"], tmp_path / "apart")
+    assert not (tmp_path / "apart").exists()
+    assert len(SharedLedger.stored(ledger).entries) == 1
+
+
+def test_a_folder_of_other_votes_is_refused(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0), target_epsilon=None)
+    release(release_plan(plan), votes["bits"][:2], tmp_path)
+    with pytest.raises(InvalidValue, match=r"(data|release)=another: expected the (data|release) that this run began"):
+        release(release_plan(plan), votes["bits"], tmp_path)
+    with pytest.raises(InvalidValue, match=r"data=another: expected the data that this run began"):
+        release(release_plan(plan), votes["bits"][2:], tmp_path)
+    assert Ledger.stored(tmp_path / "ledger.jsonl").epsilon > 0
+    assert len(charges(tmp_path)) == 1
+
+
+def test_rounds_name_the_ways_that_there_are(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = plan_of(CenteredVotes(noise_multiplier=1.0, rounds=3))
+    with pytest.raises(InvalidValue, match=r"aggregator\.rounds: expected aggregator\.rounds=1.*pate\.federated"):
+        release(release_plan(plan), votes["confidences"], tmp_path / "apart")
+    plan = plan_of(CenteredVotes(noise_multiplier=1.0))
+    with pytest.raises(InvalidValue, match=r"cast=bits: expected vote files of pate-vote cast=confidences.*share=0"):
+        release(release_plan(plan), votes["bits"], tmp_path / "apart")
+    assert not (tmp_path / "apart").exists()
+
+
+def test_kernel_teachers_are_refused_before_anything_is_read() -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0))
+    with pytest.raises(InvalidValue, match=r"teacher=KernelTeacher: expected trained teachers"):
+        holder_plan(plan, 1, teacher=KernelTeacher())
+
+
+def test_a_prior_needs_the_queries_that_were_asked(votes: dict[str, list[Path]], tmp_path: Path) -> None:
+    plan = plan_of(shipped("stable_top_k_not_prior"))
+    with pytest.raises(InvalidValue, match=r"queries=None: expected the public samples that were asked"):
+        release(release_plan(plan, queries=None), votes["bits"], tmp_path / "apart")
+
+
+def test_a_student_of_other_samples_or_an_altered_release_is_refused(
+    votes: dict[str, list[Path]], tmp_path: Path
+) -> None:
+    plan = plan_of(GaussianVotes(noise_std=1.0))
+    release(release_plan(plan), votes["bits"], tmp_path / "apart")
+
+    def moved() -> Any:
+        data = small_dataset()
+        inputs = data.public.inputs + np.float32(1)
+        return type(data)(**{**vars(data), "public": type(data.public)(**{**vars(data.public), "inputs": inputs})})
+
+    with pytest.raises(InvalidValue, match=r"queries=others: expected those that the teachers answered"):
+        student(plan_of(plan.aggregator, load_dataset=moved), tmp_path / "apart")
+    terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
+    file = tmp_path / "apart" / "release" / "privacy_card.md"
+    file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
+    with pytest.raises(InvalidValue, match=r"privacy_card\.md: expected the file as it was released"):
+        student(plan, tmp_path / "apart")
+    with pytest.raises(InvalidValue, match=r"release=.*nowhere: expected the folder that pate-release wrote"):
+        student(plan, tmp_path / "nowhere")

@@ -1,0 +1,243 @@
+"""Secure sums: terms under which they are exact, a holder's side, and a release that is charged before it is asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, GNMax
+from pate.federated import Roll
+from pate.federated.holder_sum import HolderSum
+from pate.federated.sum_terms import SumTerms
+from pate.federated.summed_release import Summed, SummedRelease
+from pate.stages.release import ReleasePlan
+from pate.validation import InvalidValue
+from tests.unit.federated.holders import NUM_LABELS, NUM_QUERIES, TEACHERS, answer, request, votes_of
+
+ROLL = Roll.numbered(4, TEACHERS, max_absent=1)
+NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
+
+
+def released(folder: Path, aggregator: Aggregator, **changes: Any) -> SummedRelease:
+    plan = ReleasePlan(aggregator=aggregator, target_delta=1e-5, allow_useless=True, seed=4, settings={"name": "small"})
+    made = {"plan": plan, "roll": ROLL, "request": request(), "inbox": folder / "inbox", "dataset": "small"}
+    return SummedRelease(**(made | {"output_dir": folder / "release"} | changes))
+
+
+def counts() -> np.ndarray:
+    return np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in ROLL.holders))
+
+
+def labels(folder: Path) -> np.ndarray:
+    with np.load(folder / "release" / "release" / "release.npz") as file:
+        return np.asarray(file["labels"])
+
+
+def charges(folder: Path) -> int:
+    path = folder / "release" / "ledger.jsonl"
+    return len(path.read_text().splitlines()) - 1 if path.exists() else 0
+
+
+@pytest.mark.parametrize(("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)])
+def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most: int) -> None:
+    terms = SumTerms(num_holders=holders, max_absent=1, most=most)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-most, most + 1, size=(holders, 50))
+    numbers[:, 0], numbers[:, 1] = most, -most
+    wire = np.stack([terms.require_sendable(row) for row in numbers]) + most  # what is added up modulo 2**32
+    summed = wire.astype(np.int64).sum(axis=0)
+    assert summed.max() < 2**32 and 2 * most * holders < 2**32
+    average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (2 * most / (holders * 2 * most))
+    np.testing.assert_array_equal(terms.exact_sum(average, holders), numbers.sum(axis=0))
+
+
+def test_one_more_would_not_fit_and_is_refused() -> None:
+    SumTerms(num_holders=1000, max_absent=1, most=2_147_483)
+    with pytest.raises(InvalidValue, match=r"most=2147484: expected at most 2147483, so that the sum of 1000 holders"):
+        SumTerms(num_holders=1000, max_absent=1, most=2_147_484)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_holders": 2}, "num_holders=2"),
+        ({"max_absent": 0}, r"max_absent=0: expected 1 or more with secure aggregation"),
+        ({"max_absent": 4}, r"max_absent=4: expected at most 3"),
+        ({"most": 0}, "most=0"),
+    ],
+)
+def test_impossible_terms_are_refused(given: dict[str, int], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        SumTerms(**({"num_holders": 5, "max_absent": 1, "most": 9} | given))
+
+
+def test_a_sum_that_breaks_the_terms_is_refused() -> None:
+    terms = SumTerms(num_holders=4, max_absent=1, most=10)
+    for average, present, message in (
+        (np.array([0.4]), 4, "expected whole numbers within the terms"),
+        (np.array([11.0]), 4, "expected whole numbers within the terms"),
+        (np.array([1.0]), 2, "holders present=2: expected 3 to 4"),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            terms.exact_sum(average, present)
+    with pytest.raises(InvalidValue, match="expected numbers of at most 10"):
+        terms.require_sendable(np.array([11]))
+
+
+def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
+    plain = GaussianVotes(noise_std=1.0)
+    made = released(tmp_path, plain)
+    made.run(lambda: (counts(), ("1", "2", "3", "4")))
+    from pate.run.randomness import Streams
+
+    expected = plain.aggregate(counts(), num_teachers=12, rng=Streams(4).generator("noise"))
+    np.testing.assert_array_equal(labels(tmp_path), expected.labels)
+    assert charges(tmp_path) == 1
+
+
+def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> None:
+    three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
+    for aggregator, first in ((GaussianVotes(noise_std=1.0), 0), (GNMax(noise_std=1.0, max_votes=4), TEACHERS)):
+        made = released(tmp_path, aggregator, request=request(vote_clip=4), inbox=tmp_path / type(aggregator).__name__)
+        made.inbox.mkdir()
+        source = made._counted(lambda: (three, ("1", "2", "3")))
+        assert source.num_teachers == 12
+        found = source.counts()
+        np.testing.assert_array_equal(found[:, 1:], three[:, 1:])
+        np.testing.assert_array_equal(found[:, 0], three[:, 0] + first)
+
+
+def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
+    path, home = folder / f"{name}.npz", folder / f"home-{name}"
+    home.mkdir(exist_ok=True)
+    path.write_bytes(answer(folder, name).votes or b"")
+    plan: Any = type("Plan", (), {"holder": name, "num_teachers": TEACHERS})
+    return own.numbers(plan, request(), path, home)
+
+
+def noisy(folder: Path, names: str) -> Summed:
+    own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
+    return sum(numbers_of(folder, name, own) for name in names).astype(np.int64), tuple(names)  # type: ignore[union-attr]
+
+
+def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_asked(tmp_path: Path) -> None:
+    seen = []
+
+    def ask() -> Summed:
+        seen.append(charges(tmp_path))
+        return noisy(tmp_path, "1234")
+
+    made = released(tmp_path, NOISE)
+    made.run(ask)
+    assert seen == [1]  # charged, then asked
+    total = noisy_again(tmp_path)
+    expected = NOISE.release_of(total, num_teachers=12, num_contributions=4)
+    np.testing.assert_array_equal(labels(tmp_path), expected.labels)
+    made.run(ask)  # finished: nothing is asked or charged again
+    assert (seen, charges(tmp_path)) == ([1], 1)
+
+
+def noisy_again(folder: Path) -> np.ndarray:
+    with np.load(folder / "inbox" / "sum.npz") as file:
+        return np.asarray(file["total"])
+
+
+def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
+    own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
+    numbers_of(tmp_path, "1", own)
+    with pytest.raises(InvalidValue, match="request: expected a request that was not answered before"):
+        numbers_of(tmp_path, "1", own)
+    folder = tmp_path / "home-1"
+    (folder / f"answered-{request().digest}").rename(folder / "answered-another")
+    with pytest.raises(
+        InvalidValue, match="requests answered with noise=2: expected at most 1, the max_answers of this"
+    ):
+        numbers_of(tmp_path, "1", own)
+    numbers_of(tmp_path, "1", replace(own, max_answers=2))
+    without = HolderSum(SumTerms.of_counts(ROLL))
+    np.testing.assert_array_equal(numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without))
+
+
+def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(tmp_path: Path) -> None:
+    made = released(tmp_path, NOISE)
+
+    def lost() -> Summed:
+        noisy(tmp_path, "1234")
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        made.run(lost)
+    assert charges(tmp_path) == 1
+    with pytest.raises(InvalidValue, match="request: expected a request that was not answered before"):
+        made.run(lambda: noisy(tmp_path, "1234"))
+    assert charges(tmp_path) == 1
+    assert not (tmp_path / "release" / "release" / "release.npz").exists()
+
+
+def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path: Path) -> None:
+    made = released(tmp_path, NOISE)
+    found = noisy(tmp_path, "123")
+    with pytest.raises(KeyboardInterrupt):
+        made.run(lambda: found, Interrupting("labels"))
+    made._made(lambda: found)
+
+    def never() -> Summed:
+        raise AssertionError("asked again")
+
+    made.run(never)
+    assert charges(tmp_path) == 1
+    np.testing.assert_array_equal(
+        labels(tmp_path), NOISE.release_of(found[0], num_teachers=12, num_contributions=3).labels
+    )
+
+
+class Interrupting:
+    """A monitor that stops a run at a stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.at = stage
+
+    def stage(self, name: str, total: int | None = None) -> Any:
+        if self.at in name:
+            raise KeyboardInterrupt
+        raise AssertionError(name)
+
+    def say(self, line: str) -> None:
+        pass
+
+
+def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
+    made = released(tmp_path, NOISE)
+    total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
+    with pytest.raises(InvalidValue, match="num_contributions=2: expected 3 to 4"):
+        made.run(lambda: (total, ("1", "2")))
+    assert charges(tmp_path) == 1  # holders were asked
+
+
+def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"aggregator\.num_holders=5: expected 4, as the roll says"):
+        released(tmp_path, replace(NOISE, num_holders=5)).run(lambda: noisy(tmp_path, "1234"))
+    with pytest.raises(InvalidValue, match=r"aggregator\.max_dropouts=0: expected 1"):
+        released(tmp_path, replace(NOISE, max_dropouts=0)).run(lambda: noisy(tmp_path, "1234"))
+    with pytest.raises(InvalidValue, match=r"vote_clip=None: expected max_votes=2 of the aggregator"):
+        released(tmp_path, replace(NOISE, max_votes=2))
+    plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
+    with pytest.raises(InvalidValue, match=r"target_epsilon=2\.0: expected None: holders have agreed on the noise"):
+        released(tmp_path, NOISE, plan=plan)
+    assert charges(tmp_path) == 0
+
+
+def test_the_card_says_the_noise_and_who_may_be_missing(tmp_path: Path) -> None:
+    released(tmp_path, NOISE).run(lambda: noisy(tmp_path, "1234"))
+    terms = json.loads((tmp_path / "release" / "terms.json").read_text())
+    parameters = terms["privacy"]["parameters"]
+    assert {name: parameters[name] for name in ("num_holders", "max_dropouts", "max_colluders")} == {
+        "num_holders": 4,
+        "max_dropouts": 1,
+        "max_colluders": 0,
+    }

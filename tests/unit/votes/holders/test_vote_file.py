@@ -1,0 +1,203 @@
+"""A holder's vote file: what it holds comes back, and what is damaged or does not go together is one line."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.files.reading import DamagedFile
+from pate.validation import InvalidValue
+from pate.votes.holders import GatheredVotes, VoteFile, VoteManifest, queries_digest
+from pate.votes.holders.foreign import ForeignVotes
+from pate.votes.store import VoteStore
+from pate.votes.vote_files import ImportedVotes
+
+TEACHERS, QUERIES, LABELS = 3, 7, 11
+ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)
+IDS, NAMES = np.arange(10, 10 + QUERIES), tuple(f"label {number}" for number in range(LABELS))
+HEAD = VoteManifest(
+    holder="a",
+    queries=queries_digest(ASKED, IDS),
+    num_teachers=TEACHERS,
+    num_queries=QUERIES,
+    num_labels=LABELS,
+    num_records=50,
+    num_groups=40,
+)
+
+
+def confidences_of(holder: str) -> np.ndarray:
+    seed = int.from_bytes(holder.encode(), "big")
+    return np.random.default_rng(seed).random((TEACHERS, QUERIES, LABELS)).astype(np.float32)
+
+
+def write(folder: Path, holder: str = "a", name: str | None = None, **changes: Any) -> Path:
+    votes, path = confidences_of(holder), folder / f"{name or holder}.npz"
+    beside = {"record_ids": IDS, "label_names": NAMES} | {
+        key: changes.pop(key) for key in ("record_ids", "label_names") if key in changes
+    }
+    head = replace(HEAD, holder=holder, **changes)
+    if head.cast == "confidences":
+        beside |= {"confidences": lambda: [votes[:2], votes[2:]], "label_shares": np.full((TEACHERS, LABELS), 0.25)}
+    VoteFile.write(path, head, bits=lambda: [votes[:1] >= 0.5, votes[1:] >= 0.5], **beside)
+    return path
+
+
+@pytest.mark.parametrize("cast", ["bits", "confidences"])
+def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(cast: str, tmp_path: Path) -> None:
+    path = write(tmp_path, cast=cast)
+    file, votes = VoteFile.open(path), confidences_of("a")
+    np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
+    assert (file.manifest.cast, file.label_names, file.record_ids.tolist()) == (cast, NAMES, IDS.tolist())
+    if cast == "confidences":
+        np.testing.assert_array_equal(np.concatenate(list(file.confidences())), votes)
+        np.testing.assert_array_equal(file.label_shares(), np.full((TEACHERS, LABELS), 0.25))
+    assert write(tmp_path, name="again", cast=cast).read_bytes() == path.read_bytes()
+
+
+def test_an_audit_and_a_vote_store_read_it_too(tmp_path: Path) -> None:
+    path = write(tmp_path, cast="confidences")
+    np.testing.assert_array_equal(VoteStore.open(path).teacher_votes(), confidences_of("a") >= 0.5)
+    np.testing.assert_array_equal(ImportedVotes.read(path).counts, (confidences_of("a") >= 0.5).sum(axis=0))
+
+
+def test_gathered_votes_are_those_of_all_holders_in_the_order_of_their_names(tmp_path: Path) -> None:
+    votes = GatheredVotes.read([write(tmp_path, holder, cast="confidences") for holder in ("10", "2", "b")])
+    whole = np.concatenate([confidences_of(holder) for holder in ("2", "10", "b")])
+    np.testing.assert_array_equal(np.concatenate(list(votes.confidences())), whole)
+    np.testing.assert_array_equal(votes.counts(), (whole >= 0.5).sum(axis=0))
+    assert (votes.num_teachers, votes.num_groups, votes.records_per_teacher) == (9, 120, 40 / 3)
+    assert votes.label_shares().shape == (9, LABELS)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "queries": ({"queries": queries_digest(ASKED + 1, IDS)}, "queries=others: expected the queries that .*a.npz"),
+    "order": ({"queries": queries_digest(ASKED[::-1], IDS)}, "queries=others"),
+    "names": ({"label_names": (*NAMES[:-1], "other")}, r"label_names\[10\]=other: expected label 10, as in .*a.npz"),
+    "ids": ({"record_ids": IDS + 1}, "record_ids=others: expected those of .*a.npz"),
+    "clip": ({"vote_clip": 11}, "vote_clip=11: expected the vote_clip of .*a.npz"),
+    "cast": ({"cast": "confidences"}, "cast=confidences: expected the cast= of .*a.npz"),
+    "data": ({"dataset": "other"}, "dataset=other: expected the data set of .*a.npz"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_files_that_do_not_go_together_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    changes, said = WRONG[name]
+    with pytest.raises(InvalidValue, match=said) as error:
+        GatheredVotes.read([write(tmp_path), write(tmp_path, "b", **changes)])
+    assert "b.npz" in str(error.value)
+    assert HEAD.queries not in str(error.value), "digests stay unsaid"
+
+
+def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
+    paths = [write(tmp_path), write(tmp_path, name="copy")]
+    with pytest.raises(InvalidValue, match=r"holder=a: expected each holder once; .* of the same holder"):
+        GatheredVotes.read(paths)
+    with pytest.raises(InvalidValue, match=r"votes=\[\]: expected at least one vote file"):
+        GatheredVotes([])
+
+
+def test_holders_may_cast_the_same_votes(tmp_path: Path) -> None:
+    """A refusal that depends on votes would say something about them."""
+    votes = np.zeros((TEACHERS, QUERIES, LABELS), dtype=np.bool_)
+    paths = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for path in paths:
+        head = replace(HEAD, holder=path.stem)
+        VoteFile.write(path, head, bits=lambda: [votes], record_ids=IDS, label_names=NAMES)
+    assert GatheredVotes.read(paths).counts().sum() == 0
+
+
+def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
+    path = write(tmp_path, cast="confidences")
+    whole, broken = path.read_bytes(), tmp_path / "broken.npz"
+    sound = GatheredVotes.read([path])
+    wanted = sound.counts(), np.concatenate(list(sound.confidences()))
+    found = 0
+    for place in range(0, len(whole), 13):
+        broken.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            votes = GatheredVotes.read([broken])
+            got = votes.counts(), np.concatenate(list(votes.confidences()))
+            votes.label_shares()
+        except DamagedFile as error:
+            assert str(error).startswith(f"file={broken}: expected")
+            found += 1
+            continue
+        for array, sent in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(array, sent)
+    assert found > 150
+
+
+@pytest.mark.parametrize("length", [0, 30, 500, -1])
+def test_a_torn_file_is_one_line(length: int, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(DamagedFile, match=r"file=.*a\.npz: expected a whole vote file"):
+        VoteFile.open(path)
+    with pytest.raises(DamagedFile, match="it is gone"):
+        VoteFile.open(tmp_path / "nowhere.npz")
+
+
+def test_votes_that_break_their_own_head_are_found(tmp_path: Path) -> None:
+    path = write(tmp_path, vote_clip=11)
+    members = {}
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    text = VoteFile.open(path).manifest.to_text()
+    lied = np.array(text.replace('"vote_clip": 11', '"vote_clip": 01'.replace("01", "1 ")))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            with archive.open(zipfile.ZipInfo(name), "w") as member:
+                if name == "manifest.npy":
+                    np.lib.format.write_array(member, lied)
+                else:
+                    member.write(content)
+    with pytest.raises(DamagedFile, match="more than vote_clip=1 labels of a query"):
+        list(VoteFile.open(path).bits())
+    with pytest.raises(InvalidValue, match="at most vote_clip=1 labels"):
+        write(tmp_path, vote_clip=1)
+
+
+def test_a_head_is_no_place_for_nonsense() -> None:
+    for changes, said in (
+        ({"holder": ""}, "holder="),
+        ({"num_teachers": 0}, "num_teachers=0"),
+        ({"num_teachers": 41}, "num_teachers=41: expected at most num_groups"),
+        ({"queries": "x"}, "queries=another text"),
+        ({"cast": "votes"}, "cast=votes: expected one of bits, confidences"),
+        ({"format": 2}, "format=2: expected 1"),
+    ):
+        with pytest.raises(InvalidValue, match=said):
+            replace(HEAD, **changes)
+    with pytest.raises(InvalidValue, match="manifest"):
+        VoteManifest.from_text(HEAD.to_text().replace("holder", "owner"))
+    assert VoteManifest.from_text(HEAD.to_text()) == HEAD
+
+
+def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
+    bits = confidences_of("a") >= 0.5
+    np.savez(tmp_path / "bits.npz", votes=bits)
+    np.save(tmp_path / "counts.npy", bits.sum(axis=0))
+    np.save(tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2))
+    known = ForeignVotes([tmp_path / "bits.npz"])
+    counts = ForeignVotes([tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS)
+    pairs = ForeignVotes([tmp_path / "pairs.npy"], layout="pairs")
+    for votes in (known, counts, pairs):
+        np.testing.assert_array_equal(votes.counts(), bits.sum(axis=0))
+        assert votes.num_teachers == TEACHERS
+    np.testing.assert_array_equal(np.concatenate(list(known.bits())), bits)
+    with pytest.raises(InvalidValue, match="counts do not say what one teacher votes for"):
+        counts.bits()
+    with pytest.raises(InvalidValue, match="counts do not say what one teacher votes for"):
+        counts.counts(2)
+    both = ForeignVotes([tmp_path / "bits.npz", tmp_path / "pairs.npy"])
+    np.testing.assert_array_equal(both.counts(), 2 * bits.sum(axis=0))
+    (tmp_path / "copy.npz").write_bytes((tmp_path / "bits.npz").read_bytes())
+    with pytest.raises(InvalidValue, match=r"expected each file once; .* is the same"):
+        ForeignVotes([tmp_path / "bits.npz", tmp_path / "copy.npz"])
