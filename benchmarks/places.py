@@ -40,7 +40,7 @@ class Cost:
         queries: Q.
         labels: L.
         file_bytes: of one holder's file.
-        add_s: seconds to open, check, read and add all files.
+        add_s: seconds of a processor to open, check, read and add all files.
         count_s: seconds to make counts of the sums.
         plain_s: seconds that the same files take where votes are unpacked, measured on some of them.
     """
@@ -89,20 +89,20 @@ def main() -> None:
 def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     """Writes a few files, and adds as many as there are holders, one of these after the other."""
     paths = [_written(folder / f"{number}.npz", queries, labels, number) for number in range(min(_FILES, holders))]
-    sums, started = BitSums((queries, -(-labels // 8))), time.perf_counter()
+    sums, started = BitSums((queries, -(-labels // 8))), time.process_time()
     for number in range(holders):
         for block in VoteFile.open(paths[number % len(paths)]).packed():
             for row in block:
                 sums.add(row)
-    added = time.perf_counter()
+    added = time.process_time()
     counts = sums.counts(labels)
-    counted = time.perf_counter()
+    counted = time.process_time()
     plain = np.zeros((queries, labels), dtype=np.int64)
     some = max(1, min(holders, int(2e9 / (queries * labels))))
     for number in range(some):
         for bits in VoteFile.open(paths[number % len(paths)]).bits():
             plain += bits.sum(axis=0)
-    plain_s = (time.perf_counter() - counted) * holders / some
+    plain_s = (time.process_time() - counted) * holders / some
     assert some < holders or (plain == counts).all()
     cost = Cost(holders, queries, labels, paths[0].stat().st_size, added - started, counted - added, plain_s)
     for path in paths:

@@ -22,6 +22,7 @@ from pate.accounting.events import (
 from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.sampled_gaussian import SampledGaussianEvent
 
 _STEPS: tuple[type[Event], ...] = (
     NoOpEvent,
@@ -32,7 +33,9 @@ _STEPS: tuple[type[Event], ...] = (
     OneBitEvent,
     WinnerEvent,
 )
-"""What optimal composition knows, but for a noisy maximum, where loss distributions are tighter."""
+"""What optimal composition is the tightest for."""
+_BY_LOSS = (NoisyMaxGaussianEvent, SampledGaussianEvent)
+"""Where loss distributions are tighter than the Renyi accountant, and optimal composition is not or knows nothing."""
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 1500  # of `ExactAccountant.work`: half a second or so
@@ -46,9 +49,9 @@ class AutoAccountant(Accountant):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
     The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
-    and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise is among the
-    events and dp-accounting is installed. Each bound holds for what was composed, so the least does. None of them
-    bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
+    and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise or a sampled
+    Gaussian is among the events and dp-accounting is installed. Each bound holds for what was composed, so the least
+    does. None of them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
 
     Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
     than 180 queries with an optimal table of the stability test are left to Renyi's, because `accountant=exact` takes
@@ -113,8 +116,8 @@ class AutoAccountant(Accountant):
                 if times > 0 and not isinstance(leaf, GaussianEvent):
                     different.add(leaf)
                     steps += times
-        maximum = any(isinstance(leaf, NoisyMaxGaussianEvent) for leaf in different)
-        if maximum and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
+        by_loss = any(isinstance(leaf, _BY_LOSS) for leaf in different)
+        if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
             return [self._with_everything(PldAccountant())]
         known = all(type(leaf) in _STEPS for leaf in different)
         if not known or len(different) > _MOST_DIFFERENT or steps > _MOST_STEPS:

@@ -26,9 +26,9 @@ from pate.stages.queries import Queries
 from pate.stages.release import ReleasePlan, release_votes
 from pate.stages.terms import Terms
 from pate.validation import InvalidValue, require
-from pate.votes.holders import GatheredVotes
+from pate.votes.holders import GatheredVotes, VoteFile
 from pate.votes.holders.foreign import ForeignVotes
-from pate.votes.holders.vote_file import is_vote_file
+from pate.votes.holders.vote_file import is_vote_file, is_whole_archive
 
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
 
@@ -60,6 +60,9 @@ def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort
         gathered = GatheredVotes.read(paths)
         return gathered, Cohort.of_files(gathered)
     if any(own):
+        for path, known in zip(paths, own, strict=True):
+            if not (known or is_whole_archive(path)):
+                VoteFile.open(path)  # which says how it is damaged
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
         raise InvalidValue(f"votes={paths[own.index(not own[0])]}: expected {rule}")
     foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)

@@ -26,11 +26,13 @@ class HolderSum:
         terms: of the sum.
         noise: the aggregator whose share of the noise is added; None where the server adds the noise, and sees the sum.
         seed: of the noise, for tests; whoever knows it is a colluder. None draws from the operating system.
+        max_answers: to how many requests numbers with noise are sent in all: each is a release, at the price of one.
     """
 
     terms: SumTerms
     noise: DistributedVotes | None = None
     seed: int | None = None
+    max_answers: int = 1
 
     def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> NDArray[np.float64]:
         """What is sent for one request, `[Q, L]`.
@@ -55,7 +57,10 @@ class HolderSum:
 
     def _answer_once(self, folder: Path, request: Request) -> None:
         """Notes on disk, before anything is sent, that this request has its answer."""
-        path = folder / f"answered-{request.digest[:16]}"
+        path = folder / f"answered-{request.digest}"
+        others = len([found for found in folder.glob("answered-*") if found != path])
+        rule = f"at most {self.max_answers}, the max_answers of this holder"
+        require(others < self.max_answers, "requests answered with noise", others + 1, rule)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:

@@ -71,9 +71,9 @@ def plan_release(
     >>> shape = ReleaseShape(num_queries=600, num_labels=40, num_teachers=800)
     >>> aggregator = GaussianVotes(noise_std=100.0)
     >>> f"{plan_release(aggregator, shape, Budget(target_delta=1e-6, target_epsilon=8.0)).aggregator.noise_std:.1f}"
-    '85.2'
+    '81.2'
     >>> plan_release(aggregator, shape, Budget(target_delta=1e-6, max_epsilon=4.0)).shape.num_queries
-    244
+    272
     """
     solved: dict[str, Any] = {}
     if budget.target_epsilon is not None:

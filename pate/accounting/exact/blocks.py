@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
         negligible: a delta for each step that is too small to matter.
     """
     runs = Counter(_runs(steps))
+    negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
     coarser = max(int(math.sqrt(4 * _WIDENING * variance / runs.total()) / spacing), 1)
     most = math.ceil(reach / spacing / coarser) + 1
@@ -97,23 +99,24 @@ def _blocks(runs: Iterable[Run], spacing: float, coarser: int, reach: float, neg
             continue
         grid = _grid(longest, spacing, reach)
         ends = {len(run): run for run in waiting if longest[len(longest) - len(run) :] == run} | {len(longest): longest}
+        profiles = _profiles(longest, grid, negligible)
         made |= {
-            ends[count]: Block.above(values[::coarser], coarser * grid.spacing)
-            for count, values in _played(longest, grid, negligible)
-            if count in ends
+            run: Block.above(profiles[count - 1][::coarser], coarser * grid.spacing) for count, run in ends.items()
         }
     return made
 
 
-def _played(run: Run, grid: MirroredGrid, negligible: float) -> Iterable[tuple[int, Array]]:
-    """How many of the last steps were taken, and their profile at 0 and above."""
+@lru_cache(maxsize=6)
+def _profiles(run: Run, grid: MirroredGrid, negligible: float) -> Array:
+    """The profiles of the last 1, 2, … steps at 0 and above, `[steps, size]`; kept, as other counts need them, too."""
     steps: dict[DominatingPairs, CompositionStep] = {}
     values = np.zeros(grid.size)
-    for count, pairs in enumerate(reversed(run), start=1):
+    made = np.empty((len(run), grid.size))
+    for place, pairs in enumerate(reversed(run)):
         if pairs not in steps:
             steps[pairs] = composition_step(pairs, grid, negligible=negligible)
-        values = steps[pairs](values)
-        yield count, values
+        made[place] = values = steps[pairs](values)
+    return made
 
 
 def _grid(run: Run, spacing: float, reach: float) -> MirroredGrid:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, one_line, read_array
+from pate.files.arrays import UNREADABLE, check_members, is_array_file, one_line, read_array
 from pate.files.atomic import replacing
 from pate.files.reading import damaged, require_file, unreadable
 from pate.validation import InvalidValue, require, require_array, require_entries
@@ -198,6 +198,15 @@ def is_vote_file(path: Path) -> bool:
         with zipfile.ZipFile(path) as archive:
             return "manifest.npy" in archive.namelist()
     except (OSError, *UNREADABLE):
+        return False
+
+
+def is_whole_archive(path: Path) -> bool:
+    """Whether it is an .npy file, or an archive that ends where it should."""
+    try:
+        with path.open("rb") as file:
+            return is_array_file(file.read(6)) or zipfile.is_zipfile(path)
+    except OSError:
         return False
 
 

@@ -24,7 +24,15 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
-from pate.accounting import Adjacency, ExactAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
+from pate.accounting import (
+    Adjacency,
+    AutoAccountant,
+    ExactAccountant,
+    GaussianEvent,
+    Ledger,
+    RdpAccountant,
+    SharedLedger,
+)
 from pate.aggregators import BoundaryMax, ClippedVotes, FixedTopK, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows
 from pate.classifier.tasks import ManyLabels
@@ -59,7 +67,7 @@ def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifi
 def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     model = fitted(labels, epsilon=4.0)
     assert 3.99 < model.epsilon_ <= 4.0
-    assert model.epsilon_ == RdpAccountant().compose(model.release_.event).get_epsilon(1e-6) == model.spent_epsilon_
+    assert model.epsilon_ == AutoAccountant().compose(model.release_.event).get_epsilon(1e-6) == model.spent_epsilon_
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
     assert model.release_.labels.shape == (300, 3)
     assert [of.tolist() for of in model.classes_] == [[0, 1]] * 3

@@ -152,6 +152,13 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     numbers_of(tmp_path, "1", own)
     with pytest.raises(InvalidValue, match="request: expected a request that was not answered before"):
         numbers_of(tmp_path, "1", own)
+    folder = tmp_path / "home-1"
+    (folder / f"answered-{request().digest}").rename(folder / "answered-another")
+    with pytest.raises(
+        InvalidValue, match="requests answered with noise=2: expected at most 1, the max_answers of this"
+    ):
+        numbers_of(tmp_path, "1", own)
+    numbers_of(tmp_path, "1", replace(own, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
     np.testing.assert_array_equal(numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without))
 

@@ -9,10 +9,10 @@ import pytest
 
 from pate.accounting import (
     ApproximateEvent,
+    AutoAccountant,
     GaussianEvent,
     NonPrivateEvent,
     PureDpEvent,
-    RdpAccountant,
     SelfComposedEvent,
 )
 from pate.pricing import Budget
@@ -23,7 +23,7 @@ from tests.unit.pricing.one_price import Sum
 def test_the_price_of_an_event_by_hand() -> None:
     budget = Budget(target_delta=1e-6, accountant=Sum)
     assert budget.epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
-    assert Budget(target_delta=1e-6).epsilon_of(GaussianEvent(2.0)) == RdpAccountant().compose(
+    assert Budget(target_delta=1e-6).epsilon_of(GaussianEvent(2.0)) == AutoAccountant().compose(
         GaussianEvent(2.0)
     ).get_epsilon(1e-6)
 
@@ -42,7 +42,7 @@ def test_what_has_no_guarantee_costs_infinity() -> None:
         ({"target_delta": 1.0}, r"target_delta=1\.0: expected a number in \(0, 1\)"),
         ({"target_epsilon": 0.0}, r"target_epsilon=0\.0: expected a number > 0"),
         ({"max_epsilon": math.inf}, "max_epsilon=inf: expected a number > 0"),
-        ({"accountant": "rdp"}, "accountant=rdp: expected a class such as pate.accounting.RdpAccountant, uncalled"),
+        ({"accountant": "rdp"}, "accountant=rdp: expected a class such as pate.accounting.AutoAccountant, uncalled"),
         (
             {"target_epsilon": 8.0, "max_epsilon": 2.0},
             r"max_epsilon=2\.0: expected no target_epsilon beside it; "

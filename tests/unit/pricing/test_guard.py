@@ -172,7 +172,12 @@ class TestSuggestion:
 
 def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
     known = {"rdp": RdpAccountant, "zcdp": ZCdpAccountant, "exact": ExactAccountant}
-    one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, budget(None))
-    assert cheapest_accountant(one_gaussian, budget(None), known).accountant == "exact"
-    many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, budget(None))
-    assert cheapest_accountant(many_bits, budget(None), known).accountant == "rdp"
+    by_renyi = replace(budget(None), accountant=RdpAccountant)
+    one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, by_renyi)
+    assert cheapest_accountant(one_gaussian, by_renyi, known).accountant == "exact"
+    many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)
+    assert cheapest_accountant(many_bits, by_renyi, known).accountant == "rdp"
+    assert (
+        cheapest_accountant(plan_release(many_bits.aggregator, SHAPE, budget(None)), budget(None), known).accountant
+        == "auto"
+    )

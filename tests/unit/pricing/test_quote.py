@@ -57,10 +57,12 @@ def test_others_that_have_no_price_say_why() -> None:
     others = {"pld": failing(missing), "mine": failing(InvalidValue("event=X: expected another")), "rdp": RdpAccountant}
     quote = quoted(**others)
     assert quote.accountants == (
-        AccountantPrice("rdp", quote.epsilon, quote.num_orders, quote.best_order),
+        AccountantPrice("auto", quote.epsilon, won_by="exact"),
         AccountantPrice("pld", reason="needs the package dp_accounting, which is not installed"),
         AccountantPrice("mine", reason="event=X: expected another"),
+        replace(quote.accountants[3], accountant="rdp", won_by=None),
     )
+    assert quote.epsilon < quote.accountants[3].epsilon
     text = page(quote)
     assert "needs the package dp_accounting" in text
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
