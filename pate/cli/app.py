@@ -37,6 +37,7 @@ from pate.config.mistakes import (
 )
 from pate.config.picture_way import picture_way, said_of_way
 from pate.config.schema import COMMANDS
+from pate.config.words import quoted
 from pate.files.atomic import owners_umask
 from pate.validation import InvalidValue
 
@@ -63,7 +64,7 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
         command = Path(sys.argv[0]).stem
         print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
-    sys.argv[1:] = _options_first(sys.argv[1:])
+    sys.argv[1:] = map(quoted, _options_first(sys.argv[1:]))
     with owners_umask():
         try:
             with ended_by_signals():

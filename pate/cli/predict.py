@@ -24,7 +24,7 @@ from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, nearest, require
 
 _RULES = {
     "release": "the folder release/ of a finished run",
@@ -101,7 +101,7 @@ def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Bl
 def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:
     names = file.names
     if identity is not None and identity not in names:
-        raise InvalidValue(f"id={identity}: expected a column of data={file.path}")
+        raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
     require_columns("data", names, schema.names)
     done = 0
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):

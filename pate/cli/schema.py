@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -34,17 +35,18 @@ def write_schema(config: DictConfig) -> None:
     require(not os.path.lexists(output), "output", output, "the name of a new file: somebody may have changed this one")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     try:
-        schema = schema_of(config)
+        table = table_of(config)
+        schema, numbered = table.public_schema(), table.numbered_columns()
     except InvalidValue as error:
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
-    _print(schema, output)
+    _print(schema, output, numbered)
 
 
-def schema_of(config: DictConfig) -> TableSchema:
-    """The schema of the public table that a configuration names."""
+def table_of(config: DictConfig) -> Table:
+    """The public table that a configuration names."""
     file = str(config.data)
-    table = Table(
+    return Table(
         public=file if config.split is None else None,
         path=None if config.split is None else file,
         split=config.split,
@@ -55,7 +57,6 @@ def schema_of(config: DictConfig) -> TableSchema:
         encoding=config.encoding,
         decimal=config.decimal,
     )
-    return table.public_schema()
 
 
 def _own_names(message: str) -> str:
@@ -63,7 +64,7 @@ def _own_names(message: str) -> str:
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
 
 
-def _print(schema: TableSchema, output: Path) -> None:
+def _print(schema: TableSchema, output: Path, numbered: Sequence[str]) -> None:
     console = Console()
     table = Shown(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("column", "kind", "features", "missing"):
@@ -72,6 +73,9 @@ def _print(schema: TableSchema, output: Path) -> None:
         number = str(len(column.feature_names)) if column.feature_names else "none: leave it out, or change its kind"
         table.add_row(Text(column.name), column.kind, number, "yes" if column.missing else "")
     console.print(table)
+    for name in numbered:
+        rule = f"if it is the number of a record, drop=[{name}] or id={name} leaves it out of the features"
+        console.print(Text(f"{name}: another number in each row; {rule}"), soft_wrap=True)
     console.print(Text(f"{output}: of the public file alone; data.schema={output} uses it"), soft_wrap=True)
 
 

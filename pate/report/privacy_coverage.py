@@ -43,7 +43,7 @@ CAVEATS = (
     "More than one unit of privacy at once: a group of g units is protected about g times less.",
     "What the machine gives away besides the release: running time, memory, and the votes, teachers and "
     "evaluation that the data owner keeps.",
-    "The pseudo-random generator and the floating-point arithmetic, which are taken to be ideal.",
+    "The pseudo-random generator, which is taken to be ideal, and rounding errors in computing the price.",
 )
 """What the epsilon of a release says nothing about, in sentences fit to publish."""
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -131,14 +132,15 @@ class Deployment:
         """The apps, by process number, that a SuperLink or SuperNode has running."""
         if started is None:
             return []
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError, ValueError, IndexError):
-                session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
-                command = (entry / "cmdline").read_bytes()
-                if session == started.pid and (b"flwr-serverapp" in command or b"flwr-clientapp" in command):
-                    found.append(int(entry.name))
-        return found
+        running = list(processes())
+        parent = f"--parent-pid\0{started.pid}\0".encode()
+        sessions = {started.pid} | {session for _, session, command in running if parent in command}
+        apps = (b"flwr-serverapp", b"flwr-clientapp")
+        return [
+            number
+            for number, session, command in running
+            if session in sessions and any(app in command for app in apps)
+        ]
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -166,6 +168,15 @@ class Deployment:
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
         return known | own | quiet | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
+
+
+def processes() -> Iterator[tuple[int, int, bytes]]:
+    """Number, session and command line of everything that runs here and is no zombie."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if state != "Z":
+                yield int(entry.name), int(fields[2]), (entry / "cmdline").read_bytes()
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:

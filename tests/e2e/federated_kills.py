@@ -46,6 +46,14 @@ def kill(federation: Deployment, victim: str, holder: int) -> bool:
     return bool(found)
 
 
+def wait_for_app(federation: Deployment, victim: str, holder: int, seconds: float = 60) -> None:
+    """Until there is something to kill, where an app is to be killed."""
+    until = time.monotonic() + seconds
+    owner = federation.link if victim == "server's app" else federation.nodes[holder]
+    while victim.endswith("app") and not federation.apps(owner) and time.monotonic() < until:
+        time.sleep(0.1)
+
+
 def finished(federation: Deployment, folder: Path, seconds: float) -> bool:
     """Waits for the release, or until the server's app has ended without one."""
     seen, until = False, time.monotonic() + seconds
@@ -65,9 +73,11 @@ def attempt(federation: Deployment, folder: Path, rng: random.Random, victim: st
     """One try; a line of what happened. Raises where a release differs or is charged twice."""
     folder.mkdir()
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
+    span = span / 2 if victim.endswith("app") else span
     holder, after = rng.randint(1, federation.holders), rng.uniform(0, span)
     sent = federation.run(folder)
     assert sent.returncode == 0, sent.stderr
+    wait_for_app(federation, victim, holder)
     time.sleep(after)
     hit, count = kill(federation, victim, holder), 1
     done = finished(federation, folder, 2 * federation.seconds + 60)
@@ -84,7 +94,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tries", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--span", type=float, default=25.0)
+    parser.add_argument("--span", type=float, default=15.0)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(given.seed)

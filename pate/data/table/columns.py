@@ -196,7 +196,7 @@ class TextColumn(Column):
     """Words that are nearly all different, such as names or remarks: they can be no feature."""
 
     kind: ClassVar[str] = "text"
-    expects: ClassVar[str] = "numbers, dates or words that occur again"
+    expects: ClassVar[str] = "numbers, dates such as 2025-01-31, or words that occur again"
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ class TableFile:
         pa = arrow()
         from pyarrow import parquet
 
-        with parquet.ParquetFile(self.path) as file:
+        with parquet.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it will read
             schema = file.schema_arrow
             require_once(self.name, schema.names)
             yield schema.empty_table().select(columns or schema.names)

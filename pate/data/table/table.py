@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
 from pate.data.private_records import PrivateRecords
-from pate.data.table.cells import arrow, as_texts
+from pate.data.table.cells import arrow, as_numbers, as_texts
 from pate.data.table.files import TableFile
 from pate.data.table.private_cells import private_cells
 from pate.data.table.rows import SPLITS as _SPLITS
@@ -21,6 +21,7 @@ from pate.data.table.rows import Roles, Rows, column_names, numbered, require_ap
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
+_FEWEST_NUMBERED = 20  # rows that tell numbers of rows from other whole numbers
 _ROLES = ("labels", "group", "id", "split", "drop")
 
 
@@ -151,6 +152,11 @@ class Table:
             self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
         return TableSchema.of(self._public_features())
 
+    def numbered_columns(self) -> tuple[str, ...]:
+        """Features that hold another whole number in each public row, as the numbers of contracts and cases do."""
+        table = self._public_features()
+        return tuple(name for name in table.column_names if _numbers_rows(table.column(name)))
+
     @cached_property
     def table_schema(self) -> TableSchema:
         """The schema: from its file, or from the public records."""
@@ -277,3 +283,9 @@ class Table:
         groups = numbered([rows[split].groups for split in _SPLITS])
         require_apart("group", self.group, groups)
         return dict(zip(_SPLITS, groups, strict=True))
+
+
+def _numbers_rows(column: Any) -> bool:
+    cells = as_numbers(column)
+    whole = cells.fits and not cells.missing.any() and not np.any(cells.values % 1)
+    return bool(whole) and len(np.unique(cells.values)) == len(column) >= _FEWEST_NUMBERED

@@ -270,7 +270,7 @@ def test_ids_of_public_records_are_published(write: Write) -> None:
 
 def test_names_are_no_feature(write: Write) -> None:
     rows = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
-    line = r"^data\.public\.note: expected numbers, dates or words that occur again; data\.drop=\[note\] leaves it out"
+    line = r"^data\.public\.note: expected numbers, dates such as 2025-01-31, or words that occur again; data\.drop=\["
     with pytest.raises(InvalidValue, match=line):
         Table(**write(public=rows)).load()
     assert "note=a" not in Table(**write(public=rows) | {"drop": ["note"]}).load().preprocessing.feature_names  # type: ignore[union-attr]
