@@ -57,13 +57,14 @@ def prices() -> list[PricedAccounting]:
     same_std = partial(_query, noise="gumbel", scale=SAME_STD)
     same_scale = partial(_query, noise="gumbel", scale=SELECTION_STD)
     gaussian = partial(_query, noise="gaussian", scale=SELECTION_STD)
+    step_by_step = partial(ExactAccountant, in_blocks=False)
     return [
         _by_curve("Corollary 9, literally", BOUND, _corollary_9),
         _by_curve("selection as a Gaussian of twice the sensitivity", FALSE, _doubled_stand_in),
         _by_curve("selection as a Gaussian of the sensitivity: the paper's 3.6", FALSE, _stand_in),
         _by_curve("Gumbel of the same std, zCDP", BOUND, _zcdp),
         _by_curve("Gumbel of the same std, bounded range and one bit", BOUND, lambda a: curve_of(same_std(a))),
-        _by_accountant("the same, optimal adaptive composition", ExactAccountant, same_std),
+        _by_accountant("the same, optimal adaptive composition", step_by_step, same_std),
         _by_curve("Gumbel of scale 50, bounded range and one bit", BOUND, lambda a: curve_of(same_scale(a))),
         _by_accountant("the paper's noise, valid bound, loss distributions", PldAccountant, gaussian),
         _by_accountant("the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test),
@@ -91,7 +92,7 @@ def _by_curve(accounting: str, holds: str, curve_for: Callable[[Adjacency], Curv
 
 
 def _by_accountant(
-    accounting: str, kind: type[Accountant], event_for: Callable[[Adjacency], Event]
+    accounting: str, kind: Callable[[], Accountant], event_for: Callable[[Adjacency], Event]
 ) -> PricedAccounting:
     """An accountant's epsilon, under both adjacencies."""
     add_remove, replace_one = (

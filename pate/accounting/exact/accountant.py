@@ -59,6 +59,7 @@ class ExactAccountant(Accountant):
         InvalidValue: from `compose`, for events of other kinds; the Renyi accountant may know them.
 
     Attributes:
+        in_blocks: whether many steps may be composed in blocks; if not, every step takes some milliseconds.
         failure_prob: what approximate events have taken from delta.
 
     Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
@@ -71,7 +72,8 @@ class ExactAccountant(Accountant):
 
     name = "exact"
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_blocks: bool = True) -> None:
+        self.in_blocks = in_blocks
         self._rdp = RdpAccountant()
         self._steps: _Steps = []
         self._mu_squared = 0.0
@@ -159,7 +161,7 @@ class ExactAccountant(Accountant):
         reach = min(float(epsilons.min()), largest_loss(steps))
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None
-        return composed(steps, reach=reach, smallest_delta=10.0**-level)
+        return composed(steps, reach=reach, smallest_delta=10.0**-level, in_blocks=self.in_blocks)
 
 
 def _mu_squared(noise_multiplier: float, count: int) -> float:

@@ -58,17 +58,18 @@ class Profile:
 
 
 @lru_cache(maxsize=16)
-def composed(steps: Steps, *, reach: float, smallest_delta: float) -> Profile:
+def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bool = True) -> Profile:
     """The profile of steps taken in this order; remembered, as the same release is priced again and again.
 
     Args:
         steps: families of pairs and how often each is taken, at least once in all.
         reach: the epsilon at which the grid ends.
         smallest_delta: of interest; errors far below it are allowed for speed.
+        in_blocks: whether many steps may be composed in blocks, which gives away a little.
     """
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
-    if cost(steps) > CAPACITY and not has_rare_losses(steps):
+    if in_blocks and cost(steps) > CAPACITY and not has_rare_losses(steps):
         spacing = _aligned(_narrow(steps, num_steps), steps)
         block = composed_in_blocks(steps, spacing=spacing, reach=reach, negligible=negligible)
         deltas = block.profile()[len(block.masses) // 2 :]

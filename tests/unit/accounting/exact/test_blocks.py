@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pate.accounting import BoundedRangeEvent, OneBitEvent
+from pate.accounting import BoundedRangeEvent, ExactAccountant, OneBitEvent
 from pate.accounting.exact import blocks as module
 from pate.accounting.exact.block import Block
 from pate.accounting.exact.blocks import composed_in_blocks, has_rare_losses, work
@@ -135,3 +135,9 @@ def test_long_runs_are_blocks_and_rare_losses_are_not() -> None:
     steps = ((Span(0.1), 1), (bit(), 1)) * 600
     assert work(steps) < 2 * module.CAPACITY < 4 * 1200
     assert composed(((PAIR, 24_000),), reach=9.0, smallest_delta=1e-12).grid.first == 0
+
+
+def test_without_blocks_every_step_counts_and_nothing_is_given_away() -> None:
+    event = BoundedRangeEvent(0.05)
+    in_blocks, alone = (ExactAccountant(in_blocks=value).compose(event, 400) for value in (True, False))
+    assert alone.get_epsilon(1e-6) < in_blocks.get_epsilon(1e-6) < 1.01 * alone.get_epsilon(1e-6)
