@@ -20,7 +20,7 @@ from pate.validation import InvalidValue
 class AllRecords(Method):
     """The ceiling of the comparison's student, trained on every private record and its true labels.
 
-    No epsilon covers it: it has one row, without one.
+    No epsilon covers it, so tables show it in a single row without an epsilon.
 
     Attributes:
         name: in all tables.

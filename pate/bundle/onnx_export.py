@@ -30,6 +30,7 @@ def write_onnx(form: ModelForm, model: StudentModel, path: Path) -> None:
         InvalidValue: onnx is not installed; a student of a kind that has no graph.
     """
     onnx = _onnx()
+    require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     require(model.kind in _WRITERS, "model", model.kind, f"one of {', '.join(_WRITERS)}")
     made = _WRITERS[model.kind](onnx, model, len(form.labels))
     known = {

@@ -182,7 +182,8 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
         return ManyLabels(y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
-        raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]")
+        words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
+        raise InvalidValue(f"y={kind}: expected classes [n], or 0 and 1 [n, num_labels]{words}")
     vector = column_or_1d(y, warn=True)
     known = np.unique(vector if classes is None else np.asarray(classes))
     require(len(known) > 1, "len(classes)", len(known), f"at least two, found {len(known)} class")

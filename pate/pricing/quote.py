@@ -115,15 +115,15 @@ def quote_release(
         budget: the one that it was planned for.
         others: accountants to ask as well, by name.
 
-    >>> from pate.accounting import ExactAccountant
+    >>> from pate.accounting import RdpAccountant
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.pricing import ReleaseShape, plan_release
     >>> shape, budget = ReleaseShape(num_queries=10, num_labels=2, num_teachers=800), Budget(target_delta=1e-6)
     >>> quote = quote_release(
-    ...     plan_release(GaussianVotes(noise_std=100.0), shape, budget), budget, others={"exact": ExactAccountant}
+    ...     plan_release(GaussianVotes(noise_std=100.0), shape, budget), budget, others={"rdp": RdpAccountant}
     ... )
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
-    [('rdp', 0.146), ('exact', 0.137)]
+    [('auto', 0.137), ('rdp', 0.146)]
     """
     price, shape = _chosen_price(release, budget), release.shape
     asked = [_price_or_reason(name, make, release.event, budget.target_delta) for name, make in (others or {}).items()]

@@ -16,8 +16,8 @@ class IsolatedTeacher(Teacher):
     """Another recipe, each of its teachers fitted in a call of its own.
 
     Shards that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
-    length. Where one change can make a shard longer or shorter, as where a group of many records takes the place of a
-    small one, rounding would carry it to other teachers, and now and then to their votes.
+    length. One change can make a shard longer or shorter, such as when a large group takes the place of a small one.
+    Rounding would then carry that change to other teachers, and now and then to their votes.
 
     Formal guarantee: state i has the same bytes whatever the other shards of the call are.
 

@@ -206,7 +206,7 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_holders_in_parallel_publish_what_one_run_publishes(tmp_path: Path) -> None:
-    """Three processes at once, then the aggregator, then the student: `release/` is that of pate-train, byte by byte."""
+    """Three processes at once, then aggregator and student: `release/` is that of pate-train, byte by byte."""
     data = small_dataset()
     for name in ("private", "public", "test"):
         part = getattr(data, name)

@@ -22,8 +22,8 @@ _HALF = Fraction(1, 2)
 class Quantile:
     """The quantile function of one kind of noise at scale 1; rising.
 
-    Where m is the smaller of u and 1 - u, its derivative is at most 2 / m: an error of u moves the value little but
-    far out.
+    Where m is the smaller of u and 1 - u, its derivative is at most 2 / m. So an error of u matters only far out in
+    the tails.
 
     Attributes:
         of: elementwise, for floats in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes.

@@ -51,7 +51,7 @@ class GapSelection:
     can move in opposite ways:
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
-        * gaussian: `OpposedMaximaEvent`; far from a Gaussian release of sensitivity 1, which is a false price.
+        * gaussian: `OpposedMaximaEvent`. The price of a Gaussian release of sensitivity 1 would be too small.
         * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
         * k is drawn from exactly this distribution, however small a probability is (docs/proofs/floats.md).
 

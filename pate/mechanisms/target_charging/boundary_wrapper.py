@@ -67,8 +67,8 @@ class BoundaryWrapper:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
         * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end there are paid.
         * Where the mechanism has exact `weights` beside its distribution (`GapSelection` with Gumbel or exponential
-          noise), draws follow them exactly. Else they follow the stated probabilities, and what these may be off by
-          is a failure: `failure_prob` of every call.
+          noise), draws follow them exactly. Else they follow the stated probabilities, and the error of these counts
+          as a failure: `failure_prob` of every call.
 
     Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
     computed with no side channel, such as a run time that depends on votes.

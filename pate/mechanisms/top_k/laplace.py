@@ -31,8 +31,8 @@ class LaplaceTopK(TopKMechanism):
         * With `failure_prob`: epsilon-DP except with this probability, for epsilon up to 0.2 and probabilities up to
           0.05. With L = log(d / failure_prob) for d counts, the scale is 2 w sqrt(k L) / epsilon where k > 16 L, and
           w k / epsilon below. The indices are released as a set, in their own order: the noisy order is not covered.
-          Never the best choice: `OneShotTopK` at the same (epsilon, delta) releases the order, too, with a fifth of the
-          noise: for 400 of 2,000 counts at (0.2, 1e-6) a std of 527 votes in place of 2,618, under replace-one.
+          It is never the best choice. At the same (epsilon, delta) `OneShotTopK` releases the order too, with a fifth
+          of the noise: for 400 of 2,000 counts at (0.2, 1e-6), a std of 527 votes in place of 2,618 under replace-one.
 
     Attributes:
         epsilon: pure DP, outside the failure where there is one, > 0.

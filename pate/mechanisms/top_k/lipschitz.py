@@ -20,8 +20,8 @@ from pate.validation import require_choice, require_positive
 class LipschitzTopK(TopKMechanism):
     """Adds noise to every count once and releases the k largest, in their noisy order.
 
-    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove); no zCDP price
-    but the one that follows. Gumbel noise has a better one: `OneShotTopK`.
+    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove); its zCDP
+    price is that of epsilon-DP. Gumbel noise has a better one: `OneShotTopK`.
 
     Attributes:
         noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".

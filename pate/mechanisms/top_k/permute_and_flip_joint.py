@@ -27,7 +27,7 @@ _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at 
 class PermuteAndFlipJointTopK(JointMechanism):
     """Draws a sequence of k indices by exponential noise on its worst place; losses as in `JointTopK`.
 
-    Formal guarantee: epsilon-DP, whatever k is, the order included; no zCDP price but the one that follows. With a
+    Formal guarantee: epsilon-DP, whatever k is, the order included; its zCDP price is that of epsilon-DP. With a
     `failure_prob`, (epsilon, failure_prob)-DP.
 
     Attributes:

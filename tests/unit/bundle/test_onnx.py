@@ -116,6 +116,8 @@ def test_the_graph_knows_the_labels(tmp_path: Path) -> None:
     bundle = Bundle.load(bundle_in(tmp_path / "release", model))
     bundle.to_onnx(tmp_path / "model.onnx")
     bundle.to_onnx(tmp_path / "again.onnx")
+    with pytest.raises(InvalidValue, match=r"^path=.*: expected a file in a folder that is there$"):
+        bundle.to_onnx(tmp_path / "no folder" / "model.onnx")
     assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes()
     known = {each.key: each.value for each in onnx.load(tmp_path / "model.onnx").metadata_props}
     assert known["labels"].split("\n") == list(LABELS)

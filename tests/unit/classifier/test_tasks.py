@@ -35,6 +35,7 @@ def test_a_vector_holds_classes(y: list[Any]) -> None:
         ([[0, 1], [1, 0]], [0, 1], r"classes=\[0, 1\]: expected None where y has a column for each label"),
         ([[1, 2], [2, 1]], None, r"y\[\d, \d\]: expected 0 and 1 where y has a column for each label"),
         ([[1, 2], [3, 1]], None, r"y=multiclass-multioutput: expected classes \[n\], or 0 and 1"),
+        ([["no", "yes"], ["yes", "no"]], None, r"y=multiclass-multioutput: .*; \(y == 'yes'\)\.astype\(int\) makes"),
     ],
 )
 def test_what_cannot_be_a_task_is_named(y: list[Any], classes: list[Any] | None, message: str) -> None:

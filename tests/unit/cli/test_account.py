@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from pate.accounting import GaussianEvent, Ledger, RdpAccountant, SharedLedger
+from pate.accounting import AutoAccountant, GaussianEvent, Ledger, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
 from pate.cli.account import account
 from pate.config import CONFIG_FOLDER, register_configs
@@ -65,7 +65,7 @@ def votes(tmp_path: Path) -> str:
 
 def test_plain_composition_stands_beside_a_session_and_only_there(run: Callable[..., str], quoted: Any) -> None:
     quote = quoted(*SESSION)
-    plain = RdpAccountant().compose(BOUNDARY.plain_event(num_queries=2_000, num_labels=6, num_teachers=400))
+    plain = AutoAccountant().compose(BOUNDARY.plain_event(num_queries=2_000, num_labels=6, num_teachers=400))
     assert quote["plain_epsilon"] == plain.get_epsilon(1e-6) > quote["epsilon"]
     page = run(*SESSION)
     assert "the session costs less" in page
@@ -106,7 +106,7 @@ def test_a_budget_buys_more_queries_than_were_asked_for(quoted: Any) -> None:
 
 def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quoted: Any, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
-    asked = ["aggregator=stable_top_k_gumbel", "num_teachers=800", f"write_table={path}"]
+    asked = ["aggregator=stable_top_k_gumbel", "num_teachers=800", "accountant=rdp", f"write_table={path}"]
     quote = quoted(*asked)
     table = CertifiedTable.load(path)
     assert table.order == quote["best_order"]

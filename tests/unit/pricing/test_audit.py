@@ -56,7 +56,7 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
 def test_claims_by_hand(name: str, moved: int) -> None:
     finding = found(VOTES, noise_std=40.0, vote_clip=3)[name]
     assert finding.paper_epsilon == pytest.approx(classic(GaussianEvent(40.0 / moved**0.5), 600), rel=1e-3)
-    if name != "powerset_gnmax":
+    if name == "gaussian_votes":  # the others charge for counts, by a looser conversion
         assert finding.epsilon["replace_one"] > finding.paper_epsilon
 
 

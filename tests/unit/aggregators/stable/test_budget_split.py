@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import AutoAccountant, ExactAccountant
+from pate.accounting import AutoAccountant, ExactAccountant, RdpAccountant
 from pate.aggregators import StableTopK
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
