@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pate.accounting import Event, Ledger, RdpAccountant
+from pate.accounting import AutoAccountant, Event, Ledger
 from pate.files.reading import read_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon
@@ -66,7 +66,7 @@ class Siblings:
     def lines(self, priced: PricedRelease, budget: Budget, *, seeded: bool) -> Iterator[str]:
         """What the owner of the data should know of them."""
         if self.num_runs:
-            total = _renyi_epsilon((*self.events, priced.event), budget.target_delta)
+            total = _epsilon_of((*self.events, priced.event), budget.target_delta)
             known = math.isfinite(total)
             bound = f"epsilon {format_epsilon(total)}" if known else "no epsilon, as they may fail too often,"
             price = f"together with this one {bound} at delta {format_delta(budget.target_delta)}"
@@ -96,9 +96,9 @@ def _charged(folder: RunFolder, priced: PricedRelease, budget: Budget, data: str
     return [entry.event for entry in ledger.entries]
 
 
-def _renyi_epsilon(events: tuple[Event, ...], target_delta: float) -> float:
-    """A bound on all of them, by the accountant that prices every event in little time."""
-    spent = RdpAccountant()
+def _epsilon_of(events: tuple[Event, ...], target_delta: float) -> float:
+    """A bound on all of them, by the accountant that takes the least figure that is quick."""
+    spent = AutoAccountant()
     try:
         for event, count in Counter(events).items():
             spent.compose(event, count)

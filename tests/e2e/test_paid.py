@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import ExactAccountant, GaussianEvent, Ledger, RdpAccountant
+from pate.accounting import AutoAccountant, ExactAccountant, GaussianEvent, Ledger
 from pate.aggregators import BoundaryTopK, CenteredVotes, ClippedVotes, GaussianVotes, Release, VoteRounds
 from pate.pipeline import train
 from pate.run.plan import Plan
@@ -241,7 +241,7 @@ def test_a_release_that_is_gone_is_drawn_again_on_request_at_the_price_of_both(
     report = train(plan_of(name), folder, SilentMonitor())  # which was asked for once
     if name == "labels":
         event = plan.aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
-        assert report.privacy.epsilon == RdpAccountant().compose(event, 2).get_epsilon(1e-5)
+        assert report.privacy.epsilon == AutoAccountant().compose(event, 2).get_epsilon(1e-5)
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert len((folder / "ledger.jsonl").read_text().splitlines()) == 2 * _charges(whole) + 1
     assert train(plan, folder, SilentMonitor()).privacy == report.privacy, "a release that is there is not drawn again"
@@ -284,7 +284,7 @@ def test_a_draw_whose_noise_was_lost_on_the_way_is_charged_too(tmp_path: Path, m
         train(plan, tmp_path, SilentMonitor())
     report = train(replace(plan, redraw=True), tmp_path, SilentMonitor())
     assert _charges(tmp_path) == 3
-    ledger = Ledger(tmp_path / "ledger.jsonl", target_delta=1e-5)
+    ledger = Ledger.stored(tmp_path / "ledger.jsonl")
     assert ledger.entries[0].event == ledger.entries[1].event != ledger.entries[2].event
     assert report.privacy.epsilon == ledger.epsilon > 3.0
     (tmp_path / "report.json").unlink()

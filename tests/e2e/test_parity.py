@@ -15,6 +15,7 @@ from hydra import compose, initialize_config_dir
 from sklearn.naive_bayes import GaussianNB
 
 from pate import PATEClassifier
+from pate.accounting import AutoAccountant
 from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
@@ -107,7 +108,7 @@ def shipped(name: str) -> Aggregator:
 
 def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
     shared: dict[str, Any] = {"aggregator": aggregator, "target_epsilon": EPSILON, "target_delta": DELTA, "seed": SEED}
-    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
+    return small_plan(**(shared | {"engine": SequentialEngine(), "accountant": AutoAccountant} | changes))
 
 
 @pytest.mark.parametrize("name", members("aggregator"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Ledger, RdpAccountant
+from pate.accounting import AutoAccountant, Ledger
 from pate.aggregators import Aggregator, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging.rounds import KeptRounds, Round
 from pate.files.kept_arrays import KeptArrays
@@ -90,9 +90,9 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: tuple[st
     assert counts["num_answered"] == answered.sum() > 0
     shape = {"num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
     plain = AGGREGATORS[name].plain_event(num_queries=asked, **shape)
-    assert privacy["plain_epsilon"] == RdpAccountant().compose(plain).get_epsilon(1e-5)
+    assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(1e-5)
     event = AGGREGATORS[name].event_for(num_queries=NUM_QUERIES, **shape)
-    assert privacy["epsilon"] == RdpAccountant().compose(event).get_epsilon(1e-5)
+    assert privacy["epsilon"] == AutoAccountant().compose(event).get_epsilon(1e-5)
     card = (folder / "release" / "privacy_card.md").read_text()
     assert f"| hits | {hits.sum()} |" in card
     assert "plain composition" in card
@@ -142,7 +142,7 @@ def test_an_unseeded_run_continues_with_its_own_noise_and_keeps_its_rounds(tmp_p
         np.testing.assert_array_equal(release["labels"][: len(first.hits)], first.labels)
         assert report.release.num_hits == release["hits"].sum()
     assert not (tmp_path / "noise.secret").exists()
-    assert len(Ledger(tmp_path / "ledger.jsonl", target_delta=1e-5).entries) == 1
+    assert len(Ledger.stored(tmp_path / "ledger.jsonl").entries) == 1
 
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.accounting import DamagedLedger, Ledger, RdpAccountant
+from pate.accounting import AutoAccountant, DamagedLedger, Ledger
 from pate.aggregators import GaussianVotes, StableTopK
 from pate.data import Dataset, Split
 from pate.pipeline import train
@@ -56,8 +56,8 @@ def test_report_has_every_key_of_the_design(finished: Path) -> None:
 def test_epsilon_of_the_report_is_that_of_the_ledger_and_of_the_event(finished: Path) -> None:
     event = small_plan().aggregator.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
     epsilon = json.loads((finished / "report.json").read_text())["privacy"]["epsilon"]
-    assert epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
-    ledger = Ledger(finished / "ledger.jsonl", target_delta=1e-5)
+    assert epsilon == AutoAccountant().compose(event).get_epsilon(1e-5)
+    ledger = Ledger.stored(finished / "ledger.jsonl")
     assert [entry.event for entry in ledger.entries] == [event]
 
 
@@ -112,9 +112,9 @@ def test_unseeded_run_continues_with_its_own_noise_then_destroys_its_secret(tmp_
         (copy / name).unlink()
     with pytest.raises(InvalidValue, match=r"release=.*its noise is gone: restore it from a backup, or redraw=true"):
         train(plan, copy, SilentMonitor())
-    assert len(Ledger(copy / "ledger.jsonl", target_delta=1e-5).entries) == 1
+    assert len(Ledger.stored(copy / "ledger.jsonl").entries) == 1
     train(replace(plan, redraw=True), copy, SilentMonitor())
-    assert len(Ledger(copy / "ledger.jsonl", target_delta=1e-5).entries) == 2, "new noise is a new charge"
+    assert len(Ledger.stored(copy / "ledger.jsonl").entries) == 2, "new noise is a new charge"
 
 
 def test_unseeded_run_keeps_its_noise_secret_until_the_release_is_written(
@@ -252,7 +252,7 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
     one_more = small_plan().aggregator.event_for(
         num_queries=report.privacy.num_queries + 1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
     )
-    assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
+    assert AutoAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
 
 
 def test_budget_counts_failure_probabilities_as_beyond_it(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def charges(folder: Path) -> int:
-    return len(Ledger(folder / "ledger.jsonl", target_delta=1e-5).entries)
+    return len(Ledger.stored(folder / "ledger.jsonl").entries)
 
 
 def released(folder: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Ledger, RdpAccountant, SharedLedger
+from pate.accounting import AutoAccountant, Ledger, SharedLedger
 from pate.aggregators import GaussianVotes
 from pate.data import Dataset
 from pate.pipeline import train
@@ -29,12 +29,12 @@ def plan_of(ledger: Path | None, **changes: Any) -> Plan:
 
 
 def epsilon_of(count: int) -> float:
-    return RdpAccountant().compose(EVENT, count).get_epsilon(1e-5)
+    return AutoAccountant().compose(EVENT, count).get_epsilon(1e-5)
 
 
 def account(path: Path, dataset: Dataset | None = None) -> Ledger:
     digest = (dataset or small_dataset()).private_digest()
-    return SharedLedger(path, target_delta=1e-5).account(digest)
+    return SharedLedger(path, target_delta=1e-5, accountant=AutoAccountant).account(digest)
 
 
 def stopped(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
@@ -57,7 +57,7 @@ def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path
     ]
     assert not [line for line in second.lines if "beside" in line], "the ledger knows of that one"
     assert account(ledger).epsilon == epsilon_of(2)
-    assert Ledger(tmp_path / "a" / "ledger.jsonl", target_delta=1e-5).epsilon == epsilon_of(1)
+    assert Ledger.stored(tmp_path / "a" / "ledger.jsonl").epsilon == epsilon_of(1)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_total_is_charged_first_and_a_run_that_is_stopped_then_continues_for
         patch.setattr("pate.run.release.draw", cut_off)
         train(plan, folder, SilentMonitor())
     assert len(account(ledger).entries) == 1
-    assert not (folder / "ledger.jsonl").exists() or not Ledger(folder / "ledger.jsonl", target_delta=1e-5).entries
+    assert not (folder / "ledger.jsonl").exists() or not Ledger.stored(folder / "ledger.jsonl").entries
     train(plan, folder, SilentMonitor())
     train(plan, folder, SilentMonitor())
     assert len(account(ledger).entries) == 1
@@ -100,7 +100,9 @@ def test_the_total_is_charged_first_and_a_run_that_is_stopped_then_continues_for
 def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
     ledger, cap = tmp_path / "ledger.jsonl", 1.1 * epsilon_of(1)
-    other = SharedLedger(ledger, target_delta=1e-5, max_epsilon=cap).account(small_dataset().private_digest())
+    other = SharedLedger(ledger, target_delta=1e-5, accountant=AutoAccountant, max_epsilon=cap).account(
+        small_dataset().private_digest()
+    )
 
     class Slow(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:

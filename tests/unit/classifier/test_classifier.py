@@ -216,7 +216,8 @@ def test_mistakes_are_named_before_anything_is_spent(
 ) -> None:
     with pytest.raises(InvalidValue, match=message):
         fitted(classes, **({"ledger": tmp_path / "ledger.jsonl"} | parameters))
-    assert not Ledger(tmp_path / "ledger.jsonl", target_delta=parameters.get("target_delta") or 1e-6).entries
+    delta = parameters.get("target_delta") or 1e-6
+    assert not Ledger(tmp_path / "ledger.jsonl", target_delta=delta, accountant=AutoAccountant).entries
 
 
 def test_an_aggregator_for_one_label_warns_where_samples_have_more(labels: Data) -> None:
@@ -284,7 +285,7 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
         PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")), grid, cv=2
     )
     search.fit(inputs, bits, X_public=public)
-    ledger = Ledger(tmp_path / "ledger", target_delta=1e-6)
+    ledger = Ledger(tmp_path / "ledger", target_delta=1e-6, accountant=AutoAccountant)
     assert len(ledger.entries) == 5  # two settings on two folds, and the last fit on all
     assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
 
@@ -383,7 +384,7 @@ def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers
 
 def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
     """It would take two folds of the same people for two data sets, each with the whole budget."""
-    runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6)
+    runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=AutoAccountant)
     for count, data in enumerate(("one data set", "another"), start=1):
         runs.account(data).charge(GaussianEvent(9.0), adjacency="replace_one", key=data)
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):

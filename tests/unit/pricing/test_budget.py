@@ -42,7 +42,7 @@ def test_what_has_no_guarantee_costs_infinity() -> None:
         ({"target_delta": 1.0}, r"target_delta=1\.0: expected a number in \(0, 1\)"),
         ({"target_epsilon": 0.0}, r"target_epsilon=0\.0: expected a number > 0"),
         ({"max_epsilon": math.inf}, "max_epsilon=inf: expected a number > 0"),
-        ({"accountant": "rdp"}, "accountant=rdp: expected a class such as pate.accounting.AutoAccountant, uncalled"),
+        ({"accountant": "rdp"}, "accountant=rdp: expected a class such as pate.accounting.RdpAccountant, uncalled"),
         (
             {"target_epsilon": 8.0, "max_epsilon": 2.0},
             r"max_epsilon=2\.0: expected no target_epsilon beside it; "

@@ -73,9 +73,9 @@ def test_is_given_no_field_of_the_report_but_the_price() -> None:
         "gap_at_50",
         "gap_at_95",
         "target_hits",
+        "won_by",  # decided by the price's event and by what is installed
         "plain_epsilon",  # of the queries asked, a part of the release
-        "parameters",
-        "won_by",  # which accountant gave the figure: a function of the event, as the figure is
+        "parameters",  # which accountant gave the figure: a function of the event, as the figure is
     }
 
 
