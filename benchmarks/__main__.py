@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import time
 import tracemalloc
@@ -133,9 +134,15 @@ def _alternating_medians(job: Job) -> tuple[float, float]:
 
 def _seconds(call: Callable[[], object]) -> float:
     """Of this process on the processor, which other work on the machine disturbs less than the clock."""
-    start = time.process_time()
+    start = _spent()
     call()
-    return time.process_time() - start
+    return _spent() - start
+
+
+def _spent() -> float:
+    """Seconds of processor time of this process and of those that it started and that ended, as starts of commands."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _peak(call: Callable[[], object]) -> str:
