@@ -33,7 +33,7 @@ def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_th
 @pytest.mark.slow
 def test_the_grid_divides_the_widest_range_and_holds_the_reach() -> None:
     for steps in (((Span(0.05), 600), (PAIR, 1)), ((PAIR, 40), (Span(0.0123), 3))):
-        grid = composed(steps, reach=3.0, smallest_delta=1e-12).grid
+        grid = composed(steps, reach=3.0, smallest_delta=1e-12, in_blocks=False).grid
         widest = 0.05 if steps[0][0] is not PAIR else 0.2
         assert widest / grid.spacing == pytest.approx(round(widest / grid.spacing), abs=1e-6)
         assert grid.points[0] < 0
