@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ _FLOAT = 2.0**-20  # relative, of a length
 _FINENESS = 2.0**-20  # of the clip: what rounding all entries is worth
 _UNIT = 2.0**-52
 _BLOCK_ENTRIES = 2**22
+_FEW = 8  # records of a group whose product need not be formed
+_MOST_CANCELED = 8.0  # of its records' lengths, in the length of such a group
+_ROWS = 4096  # records that are added up in one product
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +32,13 @@ class GroupGradients:
     for min(1, clip / length). Whatever its records are and however many, it is at most `clip` long.
 
     Attributes:
-        features: of length 1, `[n, k]`, records of a group beside each other, groups of one record first.
+        features: of length 1, `[n, k]`, records of a group beside each other, small groups first.
         labels: `[n, L]`.
-        num_single: groups of one record.
-        starts: the first record of each other group, `[G]`.
-        sizes: their numbers of records, `[G]`.
+        sizes: each group's number of records, rising, `[N]`.
     """
 
     features: Array
     labels: Array
-    num_single: int
-    starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
     @classmethod
@@ -51,40 +51,62 @@ class GroupGradients:
             group_ids: `[n]`.
         """
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-        order = np.lexsort((group, sizes[group] > 1))
-        several = sizes[sizes > 1]
-        num_single = int(np.sum(sizes == 1))
-        starts = num_single + np.cumsum(several) - several
-        return cls(features[order], labels[order].astype(np.float64), num_single, starts, several)
+        order = np.lexsort((group, sizes[group]))
+        return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
 
     @property
     def num_groups(self) -> int:
         """N, public under replace-one."""
-        return self.num_single + len(self.sizes)
+        return len(self.sizes)
 
     def label_shares(self) -> Array:
         """Each group's share of records with each label, `[N, L]`."""
-        if len(self.sizes) == 0:
-            return self.labels
-        shares = np.add.reduceat(self.labels[self.num_single :], self.starts - self.num_single, axis=0)
-        return np.concatenate([self.labels[: self.num_single], (shares / self.sizes[:, None]).clip(0, 1)])
+        shares = np.add.reduceat(self.labels, self._starts, axis=0)
+        return np.asarray((shares / self.sizes[:, None]).clip(0, 1))
 
     def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
         """The sum over groups of their clipped gradients at a model, `[k, L]`."""
         residuals = self.labels - expit(self.features @ weights + bias)
-        features, single = self.features[: self.num_single], residuals[: self.num_single]
-        lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(single, axis=1)
-        total = features.T @ (single * (clip / np.maximum(lengths, clip))[:, None])
-        per_block = max(1, _BLOCK_ENTRIES // total.size)
-        for first, last in self._blocks(per_block):
-            rows = slice(int(self.starts[first]), int(self.starts[last - 1] + self.sizes[last - 1]))
+        num_few = int(np.searchsorted(self.sizes, _FEW, side="right"))
+        end = int(self.sizes[:num_few].sum())
+        residuals[:end] *= self._shares_of_few(residuals, clip)[:, None]
+        total = np.zeros((self.features.shape[1], residuals.shape[1]))
+        for start in range(0, end, _ROWS):
+            rows = slice(start, min(start + _ROWS, end))
+            total += self.features[rows].T @ residuals[rows]
+        for first, last in self._blocks(num_few, max(1, _BLOCK_ENTRIES // total.size)):
+            rows = slice(int(self._starts[first]), int(self._starts[last - 1] + self.sizes[last - 1]))
             total += self._sum_of(rows, slice(first, last), residuals, clip)
         return np.asarray(total)
 
-    def _blocks(self, records: int) -> list[tuple[int, int]]:
-        """Runs of groups of several records, of about that many records each."""
-        blocks, first, held = [], 0, 0
-        for index, size in enumerate(self.sizes.tolist()):
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.cumsum(self.sizes) - self.sizes
+
+    def _shares_of_few(self, residuals: Array, clip: float) -> Array:
+        """What each record of a small group counts for: its group's weight over its number of records.
+
+        The length of a mean product comes from the products of its features and of its residuals. Where records all but
+        cancel each other, it is taken for an eighth of theirs: so rounding is a tiny share of it.
+        """
+        found = []
+        for size in range(1, _FEW + 1):
+            first, last = np.searchsorted(self.sizes, [size, size + 1])
+            for start in range(int(first), int(last), _ROWS):
+                groups = min(_ROWS, int(last) - start)
+                rows = slice(int(self._starts[start]), int(self._starts[start]) + groups * size)
+                x, r = (each[rows].reshape(groups, size, -1) for each in (self.features, residuals))
+                alike = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
+                apart = np.sqrt(np.diagonal(alike, axis1=1, axis2=2)).sum(axis=1)
+                lengths = np.sqrt(np.maximum(alike.sum(axis=(1, 2)), 0))
+                lengths = np.maximum(lengths, apart / _MOST_CANCELED) / size
+                found.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
+        return np.concatenate(found) if found else np.empty(0)
+
+    def _blocks(self, first: int, records: int) -> list[tuple[int, int]]:
+        """Runs of groups from the first one on, of about that many records each."""
+        blocks, held = [], 0
+        for index, size in enumerate(self.sizes[first:].tolist(), start=first):
             if held and held + size > records:
                 blocks.append((first, index))
                 first, held = index, 0
@@ -93,7 +115,7 @@ class GroupGradients:
 
     def _sum_of(self, rows: slice, groups: slice, residuals: Array, clip: float) -> Array:
         products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
-        starts = self.starts[groups] - self.starts[groups.start]
+        starts = self._starts[groups] - self._starts[groups.start]
         means = np.add.reduceat(products, starts, axis=0) / self.sizes[groups, None, None]
         lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
         return np.asarray(np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means))
@@ -127,7 +149,8 @@ class NoisySum:
 
     def sensitivity(self, size: int) -> float:
         """How far one unit replaced moves the rounded sum, in steps."""
-        floats = 2 * _UNIT * (self.num_units + 8) * self.num_units * max(self.clip, 1.0)
+        of_few = _MOST_CANCELED * (_ROWS + _FEW * self.num_units / _ROWS)
+        floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
         return (2 * self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size)
 
     def std(self, size: int) -> float:

@@ -66,9 +66,10 @@ def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
     np.testing.assert_allclose(scores.var(axis=(0, 1)), schedule.noise_variance, rtol=0.35)
 
 
-def test_gradients_of_groups_are_those_of_a_loop() -> None:
+@pytest.mark.parametrize("num_groups", [5, 20, 60])  # of more records than 8, of a few, of one
+def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
     rng = np.random.default_rng(3)
-    features, labels, ids = rng.normal(size=(50, 4)), rng.random((50, 3)) < 0.4, rng.integers(0, 20, 50)
+    features, labels, ids = rng.normal(size=(80, 4)), rng.random((80, 3)) < 0.4, rng.integers(0, num_groups, 80)
     weights, bias, clip = rng.normal(size=(4, 3)), rng.normal(size=3), 0.8
     total = np.zeros((4, 3))
     for group in np.unique(ids):
@@ -79,6 +80,12 @@ def test_gradients_of_groups_are_those_of_a_loop() -> None:
     np.testing.assert_allclose(groups.clipped_sum(weights, bias, clip), total)
     shares = sorted(labels[ids == group].mean(axis=0).tolist() for group in np.unique(ids))
     np.testing.assert_allclose(sorted(groups.label_shares().tolist()), shares)
+
+
+def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
+    features, labels = np.array([[1.0, 0.0], [-1.0, 1e-9]]), np.zeros((2, 1), bool)
+    total = GroupGradients.of(features, labels, np.zeros(2, int)).clipped_sum(np.zeros((2, 1)), np.full(1, 20.0), 1e-9)
+    assert 0 < np.linalg.norm(total) < 1e-9
 
 
 def test_noise_has_the_std_that_it_says() -> None:
