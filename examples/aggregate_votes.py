@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pate.accounting import RdpAccountant
+from pate.accounting import AutoAccountant
 from pate.aggregators import PowersetGNMax, StableTopK
 from pate.mechanisms import secret_generator
 
@@ -30,7 +30,7 @@ aggregator = aggregator.calibrated(**TARGET, **SHAPE)
 # 1. Batches: only counts are kept, integers [Q, L].
 counts = sum(batch.sum(axis=0) for batch in batches_of_votes())
 release = aggregator.aggregate(counts, num_teachers=NUM_TEACHERS, rng=secret_generator())
-epsilon = RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-6)
+epsilon = AutoAccountant().compose(release.event).get_epsilon(target_delta=1e-6)
 print(f"batches: {release.num_answered} of {NUM_QUERIES} answered at epsilon {epsilon:.2f}")
 
 # 2. A torch tensor of counts goes in as it is; on a GPU, .cpu() comes first.

@@ -13,7 +13,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from pate.accounting import Accountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
 from pate.config.location import members
@@ -223,7 +223,7 @@ def test_what_is_published_says_what_the_release_costs(name: str) -> None:
     assert read.teacher.num_teachers == 300
     event = again.event_for(num_queries=read.num_queries, **shape)
     epsilon = accountant.compose(event).get_epsilon(read.target_delta)
-    expected = RdpAccountant().compose(aggregator.event_for(num_queries=50, **shape)).get_epsilon(1e-6)
+    expected = AutoAccountant().compose(aggregator.event_for(num_queries=50, **shape)).get_epsilon(1e-6)
     assert 0 < epsilon == pytest.approx(expected, rel=1e-12)
 
 

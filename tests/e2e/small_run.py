@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import RdpAccountant
 from pate.aggregators import StableTopK
 from pate.data import Dataset, Split
 from pate.run.plan import Plan
@@ -81,7 +80,6 @@ def small_plan(**changes: Any) -> Plan:
         "student": LinearStudent(),
         "num_queries": NUM_QUERIES,
         "target_delta": 1e-5,
-        "accountant": RdpAccountant,  # whose figures tests compute anew, in little time
         "allow_useless": True,  # so few teachers are hardly heard
         "seed": 3,
         "settings": {"name": "small"},
