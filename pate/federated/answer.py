@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from pate.data import Dataset
 from pate.federated.request import Request
 from pate.files.atomic import make_folder, write_arrays
 from pate.run.progress import Monitor
 from pate.stages.holder import HolderPlan, cast_vote_file
 from pate.stages.queries import AskedData
-
-
-@dataclass(frozen=True)
-class _Records:
-    """The reader of a holder's records as an object."""
-
-    plan: HolderPlan
-
-    def load(self) -> Dataset:
-        return self.plan.load_dataset()
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
@@ -33,7 +23,9 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     write_arrays(queries, inputs=request.inputs, ids=np.asarray(request.record_ids), label_names=names)
     form: dict[str, Any] = {"num_queries": request.num_queries, "cast": request.cast, "vote_clip": request.vote_clip}
     settings = {**plan.settings, **form, "queries": request.digest}
-    return replace(plan, load_dataset=AskedData(_Records(plan), queries).load, settings=settings, **form)
+    return replace(
+        plan, load_dataset=AskedData(SimpleNamespace(load=plan.load_dataset), queries).load, settings=settings, **form
+    )
 
 
 def votes_path(request: Request, folder: Path) -> Path:

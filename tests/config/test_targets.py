@@ -28,6 +28,7 @@ from pate.config.classes import located
 from pate.config.kinds import kind_of_group, kind_of_parameter
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features import FeaturedData
+from pate.stages.queries import AskedData
 from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
@@ -232,6 +233,7 @@ def test_a_data_set_is_one_that_loads_itself() -> None:
     found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
     assert found == {
         Arrays,
+        AskedData,  # of a holder: what it was asked stands for the public samples
         CelebA,
         DigitsGrid,
         FeaturedData,
