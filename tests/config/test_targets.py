@@ -28,8 +28,8 @@ from pate.config.classes import located
 from pate.config.kinds import kind_of_group, kind_of_parameter
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features import FeaturedData
-from pate.stages.queries import AskedData
 from pate.mechanisms import FixedKRegularizer
+from pate.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
 from pate.teachers.isolated import IsolatedTeacher

@@ -286,7 +286,8 @@ def test_a_draw_whose_noise_was_lost_on_the_way_is_charged_too(tmp_path: Path, m
     assert _charges(tmp_path) == 3
     ledger = Ledger.stored(tmp_path / "ledger.jsonl")
     assert ledger.entries[0].event == ledger.entries[1].event != ledger.entries[2].event
-    assert report.privacy.epsilon == ledger.epsilon > 3.0
+    assert report.privacy.epsilon == pytest.approx(ledger.epsilon, rel=1e-12)  # charges in another order
+    assert ledger.epsilon > 3.0
     (tmp_path / "report.json").unlink()
     assert train(plan, tmp_path, SilentMonitor()).privacy.epsilon == report.privacy.epsilon
 

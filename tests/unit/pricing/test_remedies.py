@@ -94,7 +94,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(max_epsilon
 
 def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
     shape = ReleaseShape(num_queries=2000, num_labels=40, num_teachers=50)
-    plan = FixedTopK(k=5, epsilon=1.0), shape, Budget(target_delta=1e-6, target_epsilon=0.5)
+    plan = FixedTopK(k=5, epsilon=1.0), shape, Budget(target_delta=1e-6, target_epsilon=0.4)
     (both,) = [text for text in suggested(plan) if "num_teachers=" in text]
     assert both.startswith("num_teachers=2000 num_queries=")
     judged(followed(plan, both))
