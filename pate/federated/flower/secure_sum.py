@@ -73,7 +73,7 @@ def _strategy(grid: Grid, nodes: Iterable[int], request: Request) -> Any:
     from flwr.server.compat.grid_client_proxy import GridClientProxy
     from flwr.server.strategy import FedAvg
 
-    class Summing(FedAvg):  # type: ignore[misc]
+    class Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
         average: NDArray[np.float64] | None = None
         holders: tuple[str, ...] = ()
 
