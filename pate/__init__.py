@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pate.bundle import load
     from pate.classifier import PATEClassifier
+    from pate.run.bundle import load
 
 __all__ = ["PATEClassifier", "load"]
 __version__ = "0.1.0"
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
 
         return PATEClassifier
     if name == "load":
-        from pate.bundle import load
+        from pate.run.bundle import load
 
         return load
     raise AttributeError(f"module 'pate' has no attribute '{name}'")

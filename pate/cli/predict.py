@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from pate.bundle import Bundle
 from pate.cli.app import run_app
 from pate.data import ImageForm, TableSchema
 from pate.data.table import TableFile
@@ -24,6 +23,7 @@ from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes
+from pate.run.bundle import Bundle
 from pate.validation import InvalidValue, nearest, require
 
 _RULES = {

@@ -21,10 +21,10 @@ from pate.config.noise import noise_is_given
 from pate.config.published import release_settings
 from pate.files import fingerprint
 from pate.report import format_delta, format_epsilon
-from pate.stages.cohort import Cohort
-from pate.stages.queries import Queries
-from pate.stages.release import ReleasePlan, release_votes
-from pate.stages.terms import Terms
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.queries import Queries
+from pate.run.stages.release import ReleasePlan, release_votes
+from pate.run.stages.terms import Terms
 from pate.validation import InvalidValue, require
 from pate.votes.holders import GatheredVotes, VoteFile
 from pate.votes.holders.foreign import ForeignVotes

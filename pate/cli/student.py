@@ -17,8 +17,8 @@ from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build
 from pate.config.published import with_student
 from pate.data.dataset import require_dataset
-from pate.stages.queries import Queries
-from pate.stages.student import StudentPlan, train_on_release
+from pate.run.stages.queries import Queries
+from pate.run.stages.student import StudentPlan, train_on_release
 from pate.validation import InvalidValue
 
 

@@ -14,8 +14,8 @@ from pate.cli.featured import featured, has_none
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build
 from pate.config.published import holder_settings
-from pate.stages.holder import HolderPlan, cast_vote_file
-from pate.stages.queries import AskedData
+from pate.run.stages.holder import HolderPlan, cast_vote_file
+from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue
 from pate.votes.holders import VoteFile
 

@@ -12,8 +12,8 @@ import numpy as np
 from pate.federated.request import Request
 from pate.files.atomic import make_folder, write_arrays
 from pate.run.progress import Monitor
-from pate.stages.holder import HolderPlan, cast_vote_file
-from pate.stages.queries import AskedData
+from pate.run.stages.holder import HolderPlan, cast_vote_file
+from pate.run.stages.queries import AskedData
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:

@@ -17,9 +17,9 @@ from pate.files.reading import damaged, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.run.holders.unit import Places
 from pate.run.progress import Monitor, NullMonitor
-from pate.stages.cohort import Cohort
-from pate.stages.release import ReleasePlan, release_votes
-from pate.stages.terms import Terms
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.release import ReleasePlan, release_votes
+from pate.run.stages.terms import Terms
 from pate.validation import require
 from pate.votes.holders import VoteFile
 

@@ -13,7 +13,7 @@ from pate.aggregators import DistributedVotes
 from pate.federated.request import Request
 from pate.federated.sum_terms import SumTerms
 from pate.mechanisms import secret_generator
-from pate.stages.holder import HolderPlan
+from pate.run.stages.holder import HolderPlan
 from pate.validation import InvalidValue, require
 from pate.votes.holders import VoteFile
 

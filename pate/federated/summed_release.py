@@ -19,9 +19,9 @@ from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, write_arrays
 from pate.run.holders.unit import Places
 from pate.run.progress import Monitor
-from pate.stages.cohort import Cohort
-from pate.stages.release import ReleasePlan, release_votes
-from pate.stages.terms import Terms
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.release import ReleasePlan, release_votes
+from pate.run.stages.terms import Terms
 from pate.validation import require
 from pate.votes.source import VoteSource
 from pate.votes.sums.counted_votes import CountedVotes

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from pate import __version__
-from pate.bundle.form import ModelForm
-from pate.bundle.model_card import model_card
 from pate.data import Dataset
 from pate.files.atomic import write_text
 from pate.report import Report, privacy_card
+from pate.run.bundle.form import ModelForm
+from pate.run.bundle.model_card import model_card
 from pate.run.holders.unit import Places
 from pate.run.manifest import write_manifests
 from pate.run.results import Results

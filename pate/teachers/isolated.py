@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.teachers.teacher import Shard, State, Teacher
+from pate.teachers.voter import Voter
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,20 @@ class IsolatedTeacher(Teacher):
         return self.teacher.predict_many(states, inputs)
 
 
-def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
+@overload
+def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher: ...
+@overload
+def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter: ...
+def isolated(teacher: Voter, group_ids: NDArray[np.int64]) -> Voter:
     """The recipe for records of these groups: apart where groups have several records, and so shards any length.
 
-    Convolutional teachers on a GPU stay side by side, as one by one they would take far too long.
+    Convolutional teachers on a GPU stay side by side, as one by one they would take far too long. Teachers without
+    states, such as kernel teachers, are apart as they are.
     """
     sizes_are_public = len(np.unique(group_ids)) == len(group_ids)
-    return (
-        teacher if sizes_are_public or teacher.is_isolated or _is_convolutional(teacher) else IsolatedTeacher(teacher)
-    )
+    if sizes_are_public or not isinstance(teacher, Teacher) or teacher.is_isolated or _is_convolutional(teacher):
+        return teacher
+    return IsolatedTeacher(teacher)
 
 
 def _is_convolutional(teacher: Teacher) -> bool:

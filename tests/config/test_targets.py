@@ -29,7 +29,7 @@ from pate.config.kinds import kind_of_group, kind_of_parameter
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
 from pate.features import FeaturedData
 from pate.mechanisms import FixedKRegularizer
-from pate.stages.queries import AskedData
+from pate.run.stages.queries import AskedData
 from pate.student import Student
 from pate.teachers import Engine, SklearnTeacher, Teacher, Voter
 from pate.teachers.isolated import IsolatedTeacher

@@ -13,7 +13,7 @@ from pate.aggregators import Aggregator
 from pate.federated import Request, Roll
 from pate.federated.federated_release import FederatedRelease
 from pate.run.plan import Plan
-from pate.stages.holder import HolderPlan
+from pate.run.stages.holder import HolderPlan
 from pate.teachers import SequentialEngine
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset, small_plan
 from tests.e2e.stages_of_run import release_plan

@@ -161,7 +161,7 @@ def test_using_a_bundle_loads_no_training(finished: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ended.stdout.split())
-    assert "pate.bundle" in loaded
+    assert "pate.run.bundle" in loaded
     assert not loaded & {"torch", "sklearn", "hydra", "matplotlib", "pate.teachers", "pate.run", "pate.pipeline"}
 
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from pate.accounting import GaussianEvent, PldAccountant, RdpAccountant, SampledGaussianEvent, SelfComposedEvent
 from pate.accounting.pld.profile import privacy_profile
-from pate.alternatives.group_gradients import GroupGradients, NoisySum
+from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
 from pate.verification import verify_densities
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from pate.federated.answer import answer
 from pate.federated.contribution import Contribution
 from pate.federated.flower.messages import ACTION, answer_content, holder_name, request_of
 from pate.federated.request import Request
-from pate.stages.holder import HolderPlan
+from pate.run.stages.holder import HolderPlan
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:

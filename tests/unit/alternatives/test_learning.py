@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.alternatives import LearningRule
-from pate.alternatives.group_gradients import GroupGradients, NoisySum
-from pate.alternatives.noisy_model import NoisyModel, expected_f1_threshold
-from pate.alternatives.public_features import PublicDirections
+from pate.comparison.alternatives import LearningRule
+from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
+from pate.comparison.alternatives.noisy_model import NoisyModel, expected_f1_threshold
+from pate.comparison.alternatives.public_features import PublicDirections
 from pate.validation import InvalidValue
 
 

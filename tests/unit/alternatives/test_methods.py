@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, RdpAccountant, gaussian_epsilon
-from pate.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
 from pate.comparison import Bench, ComparisonPlan, compare, read_runs
+from pate.comparison.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
 from pate.comparison.shared_data import SharedData
 from pate.data import Dataset
 from pate.pricing import Budget

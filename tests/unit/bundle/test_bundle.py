@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 import pate
-from pate.bundle import Bundle, ModelForm
-from pate.bundle.form import SCHEMA
 from pate.data import TableSchema
 from pate.files.manifest import Manifest
+from pate.run.bundle import Bundle, ModelForm
+from pate.run.bundle.form import SCHEMA
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student
 from pate.validation import InvalidValue
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import pate
-from pate.bundle import Bundle, ModelForm
-from pate.bundle.onnx_export import _WRITERS
 from pate.data import ImageForm
+from pate.run.bundle import Bundle, ModelForm
+from pate.run.bundle.onnx_export import _WRITERS
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student, StudentModel
 from pate.student.released import ReleasedModel
 from pate.validation import InvalidValue

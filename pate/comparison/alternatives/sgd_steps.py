@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from pate.alternatives.group_gradients import NoisySum
+from pate.comparison.alternatives.group_gradients import NoisySum
 from pate.networks.device import one_thread
 from pate.validation import InvalidValue
 

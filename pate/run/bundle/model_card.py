@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 import yaml
 
-from pate.bundle.form import ModelForm
 from pate.features import ExtractedForm
 from pate.report import Privacy, ReleaseSummary
 from pate.report.card import cell, features_origin
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import guarantee
+from pate.run.bundle.form import ModelForm
 
 _MOST_COLUMNS = 60
 _COMMENTS = 44

@@ -3,7 +3,7 @@
 Nothing here knows teachers, votes or ledgers.
 """
 
-from pate.bundle.bundle import Bundle, load
-from pate.bundle.form import ModelForm
+from pate.run.bundle.bundle import Bundle, load
+from pate.run.bundle.form import ModelForm
 
 __all__ = ["Bundle", "ModelForm", "load"]

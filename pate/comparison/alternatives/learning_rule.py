@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.alternatives.public_features import PublicDirections
+from pate.comparison.alternatives.public_features import PublicDirections
 from pate.validation import require, require_positive
 
 Array = NDArray[np.float64]

@@ -25,11 +25,11 @@ from pate.run.privacy import privacy_of, summary_of
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
 from pate.run.release import release_once
+from pate.run.stages.cohort import Cohort
+from pate.run.stages.queries import Queries
+from pate.run.stages.terms import TERMS, Terms
 from pate.run.total import Total
 from pate.run.workplace import Workplace
-from pate.stages.cohort import Cohort
-from pate.stages.queries import Queries
-from pate.stages.terms import TERMS, Terms
 from pate.student.student import Learner
 from pate.validation import InvalidValue, require
 from pate.votes.holders import queries_digest

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, calibrate
 from pate.aggregators.prevalence import Prevalence
-from pate.alternatives.learning_rule import LearningRule, Schedule
-from pate.alternatives.noisy_model import NoisyModel
-from pate.alternatives.public_features import PublicDirections
+from pate.comparison.alternatives.learning_rule import LearningRule, Schedule
+from pate.comparison.alternatives.noisy_model import NoisyModel
+from pate.comparison.alternatives.public_features import PublicDirections
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method, Trained
 from pate.files.fingerprint import full_text

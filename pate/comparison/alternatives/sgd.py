@@ -13,11 +13,11 @@ from scipy.special import logit
 
 from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
 from pate.aggregators.prevalence import Prevalence
-from pate.alternatives.alternative import PREVALENCE_SHARE, Alternative, Training, generators, prevalence_of
-from pate.alternatives.gradient_descent import linear_model
-from pate.alternatives.group_gradients import GroupGradients
-from pate.alternatives.noisy_model import NoisyModel, expected_f1_threshold
-from pate.alternatives.sgd_steps import Descent, Group, require_opacus
+from pate.comparison.alternatives.alternative import PREVALENCE_SHARE, Alternative, Training, generators, prevalence_of
+from pate.comparison.alternatives.gradient_descent import linear_model
+from pate.comparison.alternatives.group_gradients import GroupGradients
+from pate.comparison.alternatives.noisy_model import NoisyModel, expected_f1_threshold
+from pate.comparison.alternatives.sgd_steps import Descent, Group, require_opacus
 from pate.comparison.bench import Bench
 from pate.run.randomness import Streams
 from pate.validation import require, require_choice, require_count, require_positive

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.bundle.form import ModelForm
 from pate.files.atomic import replacing
+from pate.run.bundle.form import ModelForm
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, require
 
@@ -133,7 +133,7 @@ def _of_images(onnx: Any, model: Any, num_labels: int) -> Any:
         none = graph.add("Mul", graph.add("Flatten", INPUTS, axis=1), np.float32(0))
         zeros = graph.add("MatMul", none, np.zeros((int(np.prod(model.input_shape)), num_labels), np.float32))
         return graph.made(model, graph.add("Add", zeros, model.arrays["constant"]), num_labels)
-    from pate.bundle.torch_module import exported
+    from pate.run.bundle.torch_module import exported
 
     made = onnx.load_model_from_string(exported(model, INPUTS, PROBABILITIES, _OPSET))
     made.producer_name = "pate-multilabel"

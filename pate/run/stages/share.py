@@ -13,7 +13,7 @@ from pate.data import Dataset, Partition
 from pate.files.atomic import write_text
 from pate.run.ensemble import deal, num_groups
 from pate.run.randomness import Randomness
-from pate.teachers import Teacher, Voter
+from pate.teachers import Voter
 from pate.teachers.isolated import isolated
 from pate.validation import require, require_count
 
@@ -85,7 +85,7 @@ class Share:
         path = folder / "partition.json"
         if not os.path.lexists(path):
             write_text(path, partition.to_json(private))
-        apart = isolated(teacher, dataset.private.group_ids) if isinstance(teacher, Teacher) else teacher
+        apart = isolated(teacher, dataset.private.group_ids)
         return cls(replace(dataset, private=private), partition, apart, randomness)
 
     @property

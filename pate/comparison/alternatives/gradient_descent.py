@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from pate.accounting import Event
-from pate.alternatives.alternative import PREVALENCE_SHARE, Alternative, Training, composed, generators, prevalence_of
-from pate.alternatives.group_gradients import GroupGradients, NoisySum
-from pate.alternatives.noisy_model import NoisyModel, expected_f1_threshold
-from pate.alternatives.public_features import PublicDirections
+from pate.comparison.alternatives.alternative import (
+    PREVALENCE_SHARE,
+    Alternative,
+    Training,
+    composed,
+    generators,
+    prevalence_of,
+)
+from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
+from pate.comparison.alternatives.noisy_model import NoisyModel, expected_f1_threshold
+from pate.comparison.alternatives.public_features import PublicDirections
 
 Array = NDArray[np.float64]
 

@@ -16,19 +16,19 @@ from pate import __version__
 from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_release import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
-from pate.bundle.bundle import Bundle
-from pate.bundle.form import SCHEMA, ModelForm
-from pate.bundle.model_card import model_card
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, remove_partials, replacing, write_text
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged, read_text
+from pate.run.bundle.bundle import Bundle
+from pate.run.bundle.form import SCHEMA, ModelForm
+from pate.run.bundle.model_card import model_card
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Streams
+from pate.run.stages.queries import Queries
+from pate.run.stages.release import require_queries
+from pate.run.stages.terms import TERMS, Terms
 from pate.run.warnings import student_is_the_prior
-from pate.stages.queries import Queries
-from pate.stages.release import require_queries
-from pate.stages.terms import TERMS, Terms
 from pate.student import Student, StudentModel
 from pate.validation import InvalidValue, require
 

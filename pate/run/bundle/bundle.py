@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.bundle.form import SCHEMA, ModelForm
 from pate.data import TableSchema
 from pate.data.table import TableFile
 from pate.features import ExtractedForm
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
+from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, require, require_array
 
@@ -99,7 +99,7 @@ class Bundle:
         Raises:
             InvalidValue: onnx is not installed; a kind of student that has no graph.
         """
-        from pate.bundle.onnx_export import write_onnx
+        from pate.run.bundle.onnx_export import write_onnx
 
         write_onnx(self.form, self.model, Path(path))
 

@@ -21,7 +21,7 @@ from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
-from pate.stages.share import Share, require_groups
+from pate.run.stages.share import Share, require_groups
 from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue, require, require_choice, require_count, require_text
 from pate.votes.holders import CASTS, VoteFile, VoteManifest, queries_digest
