@@ -15,7 +15,7 @@ from pate.validation import require
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
 from pate.votes.pool_answers import PoolAnswers, beyond_own
-from pate.votes.public_pca import SHARE_OF_SEVERAL, PublicPCA, affordable_directions
+from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TrainedVotes(VoteSource):
             num_teachers=self.num_teachers,
             num_records=self.ensemble.num_groups,
             num_labels=self.num_labels,
-            noise_share=SHARE_OF_SEVERAL,
+            noise_share=SHARE_IN_ROUNDS,
         )
         found: MomentVotes = self.remembered(("moments", count), lambda: self._moments(count))
         return found

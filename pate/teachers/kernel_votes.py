@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue, require
 from pate.votes.low_rank_votes import LowRankVotes
 from pate.votes.moment_votes import MOST_PUBLIC, MomentVotes
-from pate.votes.public_pca import SHARE_OF_SEVERAL, PublicPCA, affordable_directions
+from pate.votes.public_pca import SHARE_IN_ROUNDS, PublicPCA, affordable_directions
 from pate.votes.source import Array, Bits, VoteSource, mean_labels
 
 _BLOCK_ENTRIES = 2**22
 _BLOCK_RECORDS = 4096
-_SHARE_OF_ONE = 0.25  # of the labels' variance is noise
+_SHARE_IN_ONE = 0.25  # of the labels' variance is noise, in one round
 
 
 class KernelVotes(VoteSource):
@@ -84,8 +84,7 @@ class KernelVotes(VoteSource):
 
     def in_rounds(self, *, noise_multiplier: float) -> MomentVotes:
         """See `VoteSource.in_rounds`."""
-        share = _SHARE_OF_ONE if self.records_per_teacher == 1 else SHARE_OF_SEVERAL
-        directions = self._directions(noise_multiplier, share)
+        directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS)
         found: MomentVotes = self.remembered(
             ("moments", directions.projection.shape[1]),
             lambda: MomentVotes(
@@ -100,7 +99,7 @@ class KernelVotes(VoteSource):
         )
         return found
 
-    def _directions(self, noise_multiplier: float, noise_share: float = _SHARE_OF_ONE) -> PublicPCA:
+    def _directions(self, noise_multiplier: float, noise_share: float = _SHARE_IN_ONE) -> PublicPCA:
         """As many directions of the pool as the noise makes worthwhile: a function of public numbers."""
         count = self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,

@@ -16,8 +16,8 @@ _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
 _RIDGE = 0.03  # of the mean variance
 
-SHARE_OF_SEVERAL = 0.125
-"""The noise in the directions of rounds, of the labels' variance, where teachers have several records."""
+SHARE_IN_ROUNDS = 0.125
+"""The noise in the directions of rounds, of the labels' variance."""
 
 
 @dataclass(frozen=True, eq=False)
