@@ -113,15 +113,13 @@ def test_teachers_of_several_records_are_the_units() -> None:
     assert known[None] > known[1]
 
 
-def test_teachers_of_several_records_vote_in_fewer_directions() -> None:
+@pytest.mark.parametrize("num_teachers", [4000, 2000])
+def test_rounds_take_fewer_directions_than_one_matrix(num_teachers: int) -> None:
     """An eighth in place of a quarter of the labels' variance is noise: fewer directions by the root of 2."""
-    widths = {}
-    for num_teachers in (4000, 2000):
-        votes = source(np.arange(4000) % num_teachers, num_teachers)
-        noise = 120 * np.sqrt(num_teachers / 4000)  # the same 4 k**2 L z**2 / (n N)
-        found = votes.in_rounds(noise_multiplier=float(noise))
-        widths[num_teachers] = found.width - 1
-    assert widths == {4000: 4, 2000: 2}
+    votes = source(np.arange(4000) % num_teachers, num_teachers)
+    noise = float(120 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
+    assert votes.in_rounds(noise_multiplier=noise).width - 1 == 2
+    assert votes.span(noise_multiplier=noise).shape[1] == 4
 
 
 @pytest.mark.parametrize("changes", [{"rounds": 1}, {"clip": 3.0}])
