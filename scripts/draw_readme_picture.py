@@ -56,7 +56,7 @@ def draw(output: str, frontier: Frontier) -> None:
     axes.set_ylim(frontier.floor() - 2 * GAP, frontier.ceiling() + 2 * GAP)
     ends: list[tuple[float, str, str]] = []
     for index, line in enumerate(frontier.ranked):
-        found = [(point.epsilon, point.mean, point.std) for point in line.points if point.mean is not None]
+        found = [(point.epsilon, point.mean, point.std or 0.0) for point in line.points if point.mean is not None]
         if found:
             look = {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 4.5}
             epsilons, means, bars = zip(*found, strict=True)
