@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 _SMALLEST_VARIANCE = 1e-9  # of the largest
 _NOISE_SHARE = 0.25
-_RIDGE = 0.03  # of the mean variance
+_RIDGE = 0.1  # of the mean variance
 
 SHARE_IN_ROUNDS = 0.125
 """The noise in the directions of rounds, of the labels' variance."""
@@ -24,7 +24,7 @@ SHARE_IN_ROUNDS = 0.125
 class PublicPCA:
     """Inputs to features of length 1: their leading principal directions in a public pool, weighted by variance.
 
-    A direction of variance v is divided by the root of v plus 0.03 of the mean variance of an input's entries.
+    A direction of variance v is divided by the root of v plus a tenth of the mean variance of an input's entries.
 
     Formal guarantee: public inputs alone decide it.
 
