@@ -23,6 +23,7 @@ from pate.accounting.events import (
     OneBitEvent,
     OpposedMaximaEvent,
     PureDpEvent,
+    SelectThenTestEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
@@ -30,6 +31,7 @@ from pate.accounting.events import (
 )
 from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
+from pate.accounting.joint_law.accountant import JointLawAccountant
 from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
@@ -52,6 +54,7 @@ __all__ = [
     "ExactAccountant",
     "GaussianEvent",
     "GaussianFilter",
+    "JointLawAccountant",
     "Ledger",
     "LedgerEntry",
     "NoOpEvent",
@@ -66,6 +69,7 @@ __all__ = [
     "RdpAccountant",
     "RenyiFilter",
     "SampledGaussianEvent",
+    "SelectThenTestEvent",
     "SelfComposedEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",

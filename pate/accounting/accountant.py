@@ -49,6 +49,11 @@ class Accountant(ABC):
         return self.name
 
     @property
+    def resolution(self) -> float:
+        """By how much figures may jump, relative to themselves, where what was composed changes little."""
+        return 0.0
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """What beside its name decides its figures, in JSON's types; a ledger refuses an accountant of others."""
         return {}

@@ -32,6 +32,8 @@ def calibrate(
 ) -> float:
     """The smallest noise whose price is at most `target_epsilon`, to a relative 1e-4 and never too small.
 
+    Where the joint law of a selection and its test decides, it is to a relative 0.003.
+
     Args:
         event_for: the price as a function of the noise > 0; more noise must not cost more.
         target_epsilon: > 0.
@@ -53,7 +55,8 @@ def calibrate(
             start, found = search.near_renyi(start)
             if found:
                 return start
-    return _narrowed(search.excess, *_bracket(search.excess, start, target_epsilon))
+    low, high = _bracket(search.excess, start, target_epsilon)
+    return _narrowed(search.excess, low, high, search.tolerance)
 
 
 @dataclass
@@ -65,11 +68,14 @@ class _Search:
     target_delta: float
     accountant: Callable[[], Accountant]
     known: dict[float, float] = field(default_factory=dict)
+    tolerance: float = _TOLERANCE
 
     def excess(self, noise: float) -> float:
         """The logarithm of the price over the target."""
         if noise not in self.known:
-            epsilon = self.accountant().compose(self.event_for(noise)).get_epsilon(self.target_delta)
+            made = self.accountant().compose(self.event_for(noise))
+            epsilon = made.get_epsilon(self.target_delta)
+            self.tolerance = max(_TOLERANCE, made.resolution)
             self.known[noise] = math.log(epsilon / self.target_epsilon) if epsilon > 0 else -math.inf
         return self.known[noise]
 
@@ -85,11 +91,11 @@ class _Search:
         slope = _USUAL_SLOPE
         for _ in range(_SECANTS):
             excess = self.excess(here)
-            if -_TOLERANCE <= excess <= 0:
+            if -self.tolerance <= excess <= 0:
                 return here, True
             if not -1 < excess < 1:
                 break
-            there = here * math.exp((excess + _TOLERANCE / 2) / slope)
+            there = here * math.exp((excess + self.tolerance / 2) / slope)
             slope = min(max((excess - self.excess(there)) / math.log(there / here), 0.5), 2.0)
             here = there
         return here, False
@@ -124,11 +130,11 @@ def _bracket(excess: Callable[[float], float], start: float, target_epsilon: flo
     return here, here
 
 
-def _narrowed(excess: Callable[[float], float], low: Point, high: Point) -> float:
+def _narrowed(excess: Callable[[float], float], low: Point, high: Point, tolerance: float) -> float:
     """The upper end of the bracket once it is narrow: by the secant, a little to the side that moved less lately."""
     beyond, number = 1, 0
-    while (width := math.log(high[0] / low[0])) > math.log1p(_TOLERANCE):
-        step = _TOLERANCE / width
+    while (width := math.log(high[0] / low[0])) > math.log1p(tolerance):
+        step = tolerance / width
         linear = math.isfinite(low[1] - high[1]) and number % 3 != 2
         share = low[1] / (low[1] - high[1]) + beyond * step / 4 if linear else 0.5
         noise = low[0] * math.exp(width * min(max(share, step / 8), 1 - step / 8))

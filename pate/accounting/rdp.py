@@ -115,6 +115,10 @@ class RdpAccountant(Accountant):
         delta, _ = self._best(lambda orders, rdp: rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon))
         return min(1.0, delta + self.failure_prob)
 
+    def curve(self, orders: Array) -> Array:
+        """What has been spent at other orders > 1, `[len(orders)]`."""
+        return rdp_curve(self._spent, orders)
+
     def best_order(self, target_delta: float) -> float:
         """The order at which `get_epsilon` attains its value."""
         return self._best_epsilon(target_delta)[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import singledispatch
 
 import numpy as np
@@ -14,11 +14,13 @@ from pate.aggregators import Aggregator, ClippedVotes, FixedTopK, GaussianVotes,
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 from pate.pricing.shape import ReleaseShape
-from pate.verification.tightness import LowerBound, Pair, lower_bound
+from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound
 
 Counts = NDArray[np.int64]
 
 _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
+_MOST_LAWS, _OUTCOMES = 1000, 500_000  # of a local search
+_LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
@@ -71,15 +73,33 @@ def _(aggregator: StableTopK, shape: ReleaseShape, target_delta: float) -> Lower
         return aggregator.distribution(counts, num_teachers=shape.num_teachers)
 
     pairs = _gap_pairs(shape, aggregator.adjacency)
-    return lower_bound(law, pairs, num_releases=shape.num_queries, target_delta=target_delta)
+    return _climbed(law, pairs, shape, aggregator.adjacency, target_delta, steps=_LAWS_OF_GAPS)
 
 
 @lower_bound_of.register
 def _(aggregator: FixedTopK, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
     if aggregator.k == shape.num_labels or shape.num_labels**aggregator.k > 10**5:
         return None
-    pairs = _top_pairs(aggregator.k, shape, aggregator.adjacency)
-    return lower_bound(aggregator.top_k.distribution, pairs, num_releases=shape.num_queries, target_delta=target_delta)
+    law, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, aggregator.adjacency)
+    steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(shape.num_labels))))
+    return _climbed(law, pairs, shape, aggregator.adjacency, target_delta, steps=steps)
+
+
+def _climbed(
+    law: Law, pairs: Iterator[Pair], shape: ReleaseShape, adjacency: Adjacency, target_delta: float, *, steps: int
+) -> LowerBound:
+    """The best of some pairs, or what a local search finds from there."""
+
+    def of(some: Iterable[Pair]) -> LowerBound:
+        return lower_bound(law, some, num_releases=shape.num_queries, target_delta=target_delta)
+
+    known = of(pairs)
+    start = np.array(known.first), np.array(known.second)
+    moves = (-1, 1) if adjacency is Adjacency.REPLACE_ONE else (0, 1)
+    if (start[1] < start[0]).any() and moves == (0, 1):
+        start = start[::-1]
+    found = of([climbed(law, start, moves=moves, num_teachers=shape.num_teachers, steps=steps)])
+    return max(known, found, key=lambda bound: bound.epsilon)
 
 
 def _of_winner(

@@ -21,6 +21,7 @@ _ORDERS = (1.2, 3.0, 8.0)  # at which pairs are compared before any is composed
 _FINALISTS = 2  # of each order
 _HIGHEST = 200.0
 _BISECTIONS = 40
+_CLIMBS = (1, 2, 5, 12, 40)  # votes
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,64 @@ def lower_bound(
         for first, second, x, y in (candidates[place] for place in places.tolist())
     ]
     return max(bounds, key=lambda bound: bound.epsilon)
+
+
+def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int, order: float = 3.0) -> Pair:
+    """A pair of neighbors that gives away more than this one, or the same: by small random changes, always the same.
+
+    A change moves one count, or all from one upwards, by a few votes, makes two labels alike, or turns a label's move.
+
+    Args:
+        law: takes counts `[L]` and returns the probability of each outcome.
+        pair: the counts, and those of the neighbor.
+        moves: the two ways in which a count may move.
+        num_teachers: the largest count.
+        steps: how many changes are tried, each at the cost of two laws.
+        order: of the Renyi divergence that is to grow.
+
+    >>> def winner(counts):
+    ...     weights = np.exp(counts / 5)
+    ...     return dict(enumerate((weights / weights.sum()).tolist()))
+    >>> lonely = np.array([0, 9, 9]), np.array([1, 10, 8])
+    >>> better = climbed(winner, lonely, moves=(-1, 1), num_teachers=20, steps=200)
+    >>> [lower_bound(winner, [pair], num_releases=9, target_delta=0.01).epsilon > 2.5 for pair in (lonely, better)]
+    [False, True]
+    """
+    rng = np.random.default_rng(0)
+    counts, moved = pair[0], pair[1] - pair[0]
+    best = _cost(law, counts, counts + moved, order)
+    for _ in range(steps):
+        new_counts, new_moved = _changed(counts, moved, moves, rng)
+        both = np.concatenate([new_counts, new_counts + new_moved])
+        if both.min() < 0 or both.max() > num_teachers:
+            continue
+        if (cost := _cost(law, new_counts, new_counts + new_moved, order)) >= best:
+            counts, moved, best = new_counts, new_moved, cost
+    return counts, counts + moved
+
+
+def _changed(
+    counts: NDArray[np.int64], moved: NDArray[np.int64], moves: tuple[int, int], rng: np.random.Generator
+) -> Pair:
+    """Counts and their moves, one of them changed."""
+    counts, moved, label = counts.copy(), moved.copy(), int(rng.integers(len(counts)))
+    way, step = rng.random(), int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
+    if way < 0.25:
+        moved[label] = moves[0] if moved[label] == moves[1] else moves[1]
+    elif way < 0.55:
+        counts[label] += step
+    elif way < 0.85:
+        counts[counts >= counts[label]] += step
+    else:
+        other = int(rng.integers(len(counts)))
+        counts[label], moved[label] = counts[other], moved[other]
+    return counts, moved
+
+
+def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64], order: float) -> float:
+    """The larger Renyi divergence of both ways round."""
+    p, q = _aligned(law(one), law(other))
+    return max(float(renyi(logs(x[None]), logs(y[None]), (order,))[0, 0]) for x, y in ((p, q), (q, p)))
 
 
 def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:

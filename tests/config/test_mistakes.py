@@ -115,7 +115,10 @@ def test_no_member_or_two_of_a_group_are_told_how_to_sweep(override: str) -> Non
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["seed=3", "accountant=null"], "accountant=null: expected one of auto, exact, pld, pure_dp, rdp, zcdp"),
+        (
+            ["seed=3", "accountant=null"],
+            "accountant=null: expected one of auto, exact, joint_law, pld, pure_dp, rdp, zcdp",
+        ),
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
         (["seed=3", "target_epsilon=null"], None),
         (["seed=3", "=-1"], "=-1: expected NAME=VALUE"),

@@ -13,6 +13,7 @@ from pate.accounting.adjacency import Adjacency
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.filters import FilterMaker, FilterRule, default_filter, filter_from_json
+from pate.accounting.joint_law.accountant import JointLawAccountant
 from pate.accounting.ledger.file import first_line
 from pate.accounting.ledger.header import CHAINED, Header, described
 from pate.accounting.pld.accountant import PldAccountant
@@ -23,7 +24,15 @@ from pate.validation import require, require_choice, require_positive, require_p
 
 _ACCOUNTANTS: dict[str, type[Accountant]] = {
     kind.name: kind
-    for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant, AutoAccountant)
+    for kind in (
+        RdpAccountant,
+        ExactAccountant,
+        PldAccountant,
+        PureDpAccountant,
+        ZCdpAccountant,
+        JointLawAccountant,
+        AutoAccountant,
+    )
 }
 
 

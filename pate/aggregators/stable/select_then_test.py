@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pate.accounting.events import ComposedEvent, NoOpEvent
+from pate.accounting.events import ComposedEvent, NoOpEvent, SelectThenTestEvent
 from pate.aggregators.stable.test_parameters import StabilityTestParameters
 from pate.mechanisms.stable.gap_selection import GapSelection
 from pate.mechanisms.stable.stability_test import StabilityTest
@@ -33,7 +33,10 @@ class SelectThenTest:
     @property
     def event(self) -> ComposedEvent:
         """The price of one query."""
-        return ComposedEvent((self.selection.event, self.test.event))
+        parts = (self.selection.event, self.test.event)
+        if self.selection.weighs_gaps_alone:
+            return SelectThenTestEvent(parts, len(self.selection.candidates))
+        return ComposedEvent(parts)
 
     def release_probability(self, gap: int) -> float:
         """The probability that the set above a lone gap is released: chosen among all other gaps at 0, then passed.

@@ -110,6 +110,11 @@ class GapSelection:
             return NoOpEvent()
         return _SELECTION_NOISES[self.noise].event(self)
 
+    @property
+    def weighs_gaps_alone(self) -> bool:
+        """Whether k is one of several, with chances in proportion to exp(gap(k) / noise_scale)."""
+        return self.noise == "gumbel" and not self.padded and not self.offsets.any() and len(self.candidates) > 1
+
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draws k for one histogram `[L]` (returns `[]`) or a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)

@@ -20,6 +20,7 @@ from pate.accounting import (
     OpposedMaximaEvent,
     PureDpEvent,
     SampledGaussianEvent,
+    SelectThenTestEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
@@ -45,6 +46,7 @@ EVENTS: list[Event] = [
     OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
     ApproximateEvent(GaussianEvent(1.0), 1e-9),
     ComposedEvent(()),
+    SelectThenTestEvent((BoundedRangeEvent(0.1), ApproximateEvent(OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39),
     SelfComposedEvent(ComposedEvent((BoundedRangeEvent(0.1), ApproximateEvent(OneBitEvent((0.0,), 1), 0.0))), 600),
 ]
 

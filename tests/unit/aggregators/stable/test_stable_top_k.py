@@ -14,6 +14,7 @@ from pate.accounting import (
     ApproximateEvent,
     ComposedEvent,
     RdpAccountant,
+    SelectThenTestEvent,
     SelfComposedEvent,
 )
 from pate.accounting.failure_probability import failure_probability
@@ -39,7 +40,11 @@ def test_price_is_that_of_selection_and_test_once_a_query() -> None:
     event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
-    assert event == SelfComposedEvent(ComposedEvent((selection, test)), 7)
+    assert event == SelfComposedEvent(SelectThenTestEvent((selection, test), 4), 7)
+    for other in ({"padded": True}, {"regularizer": lambda k: float(k)}, {"selection_noise": "laplace"}):
+        changed = dataclasses.replace(PLAIN, **other).event_for(num_queries=1, num_labels=5, num_teachers=30)
+        assert isinstance(changed, SelfComposedEvent)
+        assert type(changed.event) is ComposedEvent  # the joint law is of gaps alone
     assert isinstance(test, ApproximateEvent)
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
 

@@ -1,0 +1,174 @@
+"""The accountant that knows the joint law of a gap selection and its test."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.auto import AutoAccountant
+from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
+from pate.accounting.events import (
+    ApproximateEvent,
+    ComposedEvent,
+    Event,
+    SelectThenTestEvent,
+    SelfComposedEvent,
+)
+from pate.accounting.joint_law.largest_divergence import largest_divergence
+from pate.accounting.joint_law.types import types_of
+from pate.accounting.rdp import RdpAccountant, count_leaves, rdp_curve
+
+Array = NDArray[np.float64]
+
+_STEP = 1.2  # between two orders minus 1
+_MOST_STEPS = 4  # either way
+_RESOLUTION = 0.003
+_WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
+
+
+class JointLawAccountant(Accountant):
+    """Prices a gap selection and the test of what it chose as one release, where that is less than `AutoAccountant`.
+
+    T votes allow few large gaps, so not every gap that may be chosen can also pass its test. For 800 teachers and 40
+    labels that makes a stable top-k with an optimal table a seventh cheaper, for 400 a quarter; for 5,000 it changes
+    little. Other releases cost what they cost by `AutoAccountant`.
+
+    Formal guarantee: an upper bound at each Renyi order that it looks at, a few near that accountant's best one.
+
+    Edge cases: takes one or two seconds for a stable top-k, and ten to calibrate one. Figures are to a relative 0.003.
+
+    Attributes:
+        failure_prob: what approximate events have taken from delta.
+
+    Source: docs/proofs/joint_law.md.
+    """
+
+    name = "joint_law"
+
+    def __init__(self) -> None:
+        self._auto, self._rdp = AutoAccountant(), RdpAccountant()
+        self._joint: Counter[SelectThenTestEvent] = Counter()
+        self.failure_prob = 0.0
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        self._rdp.compose(event, count)
+        self._auto.compose(event, count)
+        self.failure_prob = self._rdp.failure_prob
+        self._joint.update(select_then_tests(event, count))
+        return self
+
+    def copy(self) -> Self:
+        """An accountant of its own to which the same events were added."""
+        made = copy.copy(self)
+        made._auto, made._rdp, made._joint = self._auto.copy(), self._rdp.copy(), self._joint.copy()
+        return made
+
+    @property
+    def resolution(self) -> float:
+        """See `Accountant.resolution`."""
+        return _RESOLUTION if self._joint else 0.0
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The smallest epsilon over the orders that were looked at."""
+        left = self.remaining_delta(target_delta)
+
+        def convert(orders: Array, rdp: Array) -> Array:
+            return rdp_to_epsilons(orders, rdp, target_delta=left)
+
+        joint = self._least(self._rdp.get_epsilon(target_delta), self._rdp.best_order(target_delta), convert)
+        return min(joint, self._auto.get_epsilon(target_delta))
+
+    def winner(self, target_delta: float) -> str:
+        """Its own name, or that of the accountant that `AutoAccountant` had the figure from."""
+        known = self._auto.get_epsilon(target_delta)
+        return self.name if self.get_epsilon(target_delta) < known else self._auto.winner(target_delta)
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The smallest delta over the orders that were looked at, failure probabilities included."""
+        known = self._rdp.get_delta(target_epsilon)
+        if not self.failure_prob < known < 1:
+            return min(known, self._auto.get_delta(target_epsilon))
+
+        def convert(orders: Array, rdp: Array) -> Array:
+            return rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon)
+
+        left = self._least(known - self.failure_prob, self._rdp.best_order(known), convert)
+        return min(known, left + self.failure_prob, self._auto.get_delta(target_epsilon))
+
+    def _least(self, known: float, start: float, convert: Callable[[Array, Array], Array]) -> float:
+        """The smallest value at orders about `start`, at most what is known."""
+        if not self._joint or not 0 < known < math.inf:
+            return known
+
+        def value(step: float) -> float:
+            orders = np.array([1 + (start - 1) * _STEP**step])
+            return float(convert(orders, self._curve(orders))[0])
+
+        values = {0.0: value(0.0)}
+        if values[0.0] > known * _WORTH_IT:
+            return min(known, values[0.0])
+        for way in (-1.0, 1.0):
+            step = way
+            while abs(step) <= _MOST_STEPS and values[step - way] <= min(values.values()):
+                values[step] = value(step)
+                step += way
+        best = min(values, key=values.__getitem__)
+        return min(known, values[best], value(best - 0.5), value(best + 0.5))
+
+    def _curve(self, orders: Array) -> Array:
+        total = self._rdp.curve(orders)
+        for event, count in self._joint.items():
+            parts = rdp_curve(count_leaves(event), orders)
+            total = total - count * np.maximum(parts - [joint_rdp(event, order) for order in orders.tolist()], 0.0)
+        return total
+
+
+@lru_cache(maxsize=1024)
+def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
+    """An upper bound on the Renyi divergence of an order > 1 of one query, outside of its failure.
+
+    >>> from pate.aggregators import StableTopK
+    >>> noise = StableTopK(selection_scale=40.0, test_std=60.0)
+    >>> event = noise.event_for(num_queries=1, num_labels=40, num_teachers=300).event
+    >>> parts = float(rdp_curve(count_leaves(event), np.array([4.0]))[0])
+    >>> round(parts, 5), round(joint_rdp(event, 4.0), 5)
+    (0.0065, 0.0021)
+    """
+
+    def divergence(ratios: Array) -> Array:
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log(ratios)
+            return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))
+
+    return math.log1p(largest_divergence(types_of(event), divergence)) / (order - 1)
+
+
+def select_then_tests(event: Event, count: int) -> dict[SelectThenTestEvent, int]:
+    """How often each of them is in an event that happens `count` times."""
+    found: Counter[SelectThenTestEvent] = Counter()
+    for node, times in _nodes(event, count):
+        if isinstance(node, SelectThenTestEvent) and times > 0:
+            found[node] += times
+    return found
+
+
+def _nodes(event: Event, count: int) -> Iterator[tuple[Event, int]]:
+    pending = [(event, count)]
+    while pending:
+        node, times = pending.pop()
+        yield node, times
+        if isinstance(node, SelfComposedEvent):
+            pending.append((node.event, times * node.count))
+        elif isinstance(node, ApproximateEvent):
+            pending.append((node.event, times))
+        elif isinstance(node, ComposedEvent) and not isinstance(node, SelectThenTestEvent):
+            pending += [(part, times) for part in node.events]

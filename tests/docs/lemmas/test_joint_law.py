@@ -1,0 +1,81 @@
+"""docs/proofs/joint_law.md: laws that satisfy the rows stay below the bound, for every convex divergence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, OneBitEvent, SelectThenTestEvent
+from pate.accounting.joint_law.largest_divergence import largest_divergence
+from pate.accounting.joint_law.types import CandidateTypes
+
+Array = np.ndarray
+
+
+def renyi(order: float) -> Callable[[Array], Array]:
+    return lambda x: np.exp((1 - order) * np.log(np.maximum(x, 1e-300))) - 1 + (order - 1) * (x - 1)
+
+
+def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
+    """P(S) - e^epsilon Q(S) over the best S, less its value for two equal laws."""
+    flat = max(0.0, 1 - np.exp(epsilon))
+    return lambda x: np.maximum(1 - np.exp(epsilon) * x, 0.0) - flat + (np.exp(epsilon) * (x - 1) if flat else 0.0)
+
+
+DIVERGENCES = [renyi(1.5), renyi(4.0), renyi(12.0), hockey_stick(0.05), hockey_stick(0.3), hockey_stick(-0.1)]
+
+
+def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]) -> float:
+    """F of the note, from its definition."""
+    growth = float(law @ types.moved)
+    refused, refused_after = float(law @ types.fails), float(law @ (types.moved * types.moved_fails)) / growth
+    passed = types.passes > 0
+    ratios = types.moved[passed] * types.moved_passes[passed] / growth / types.passes[passed]
+    return float((law[passed] * types.passes[passed]) @ f(ratios) + refused * f(np.array(refused_after / refused)))
+
+
+def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
+    """A vertex of the laws that satisfy the rows, in a random direction: on four types at most."""
+    count = len(types.moved)
+    solved = linprog(rng.normal(size=count), A_ub=types.limits, b_ub=np.zeros(3), A_eq=np.ones((1, count)), b_eq=[1.0])
+    return np.asarray(np.maximum(solved.x, 0.0) / np.maximum(solved.x, 0.0).sum())
+
+
+def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateTypes:
+    logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
+    test = ApproximateEvent(OneBitEvent(logits, reach), 1e-3)
+    return CandidateTypes.of(SelectThenTestEvent((BoundedRangeEvent(0.6), test), num_candidates))
+
+
+@pytest.mark.parametrize("reach", [1, 2])
+@pytest.mark.parametrize("number", range(len(DIVERGENCES)))
+def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: int) -> None:
+    types, rng, f = some_types(reach, 30, 20), np.random.default_rng(number), DIVERGENCES[number]
+    bound = largest_divergence(types, f)
+    vertices = [extreme_law(types, rng) for _ in range(60)]
+    laws = [
+        share * one + (1 - share) * two for (one, two), share in zip(pairwise(vertices), rng.random(59), strict=True)
+    ]
+    assert max(float((types.limits @ law).max()) for law in laws) < 1e-9
+    found = [divergence_of(types, law, f) for law in vertices + laws]
+    assert 0 < max(found) <= bound
+    lawless = np.zeros(len(types.moved))
+    middle = np.abs(types.passes - 0.5).argsort(kind="stable")
+    for move in (types.moved.max(), types.moved.min()):  # half of all weight on a gap of 15 votes that grows
+        lawless[middle[types.moved[middle] == move][0]] = 0.5
+    assert divergence_of(types, lawless, f) > bound or number != 1  # the rows are what the bound rests on
+
+
+def test_a_chord_and_a_product_of_two_linear_functions() -> None:
+    rng, w = np.random.default_rng(0), np.linspace(0, 1, 21)
+    m0, m1, s0, s1 = rng.normal(size=(4, 1))
+    exact = ((1 - w) * m0 + w * m1) * ((1 - w) * s0 + w * s1)
+    assert np.allclose(exact, (1 - w) * m0 * s0 + w * m1 * s1 - w * (1 - w) * (m1 - m0) * (s1 - s0))
+    for f in DIVERGENCES:
+        low, high = f(np.array(0.8)), f(np.array(1.3))
+        assert (f(0.8 + 0.5 * w) <= (1 - w) * low + w * high + 1e-12).all()
+        assert f(np.array(1.0)) == pytest.approx(0.0, abs=1e-15)

@@ -1,0 +1,98 @@
+"""The accountant of selections and their tests: composition, readings, calibration, and what it leaves to others."""
+
+from __future__ import annotations
+
+import pytest
+
+from pate.accounting import (
+    ApproximateEvent,
+    AutoAccountant,
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    JointLawAccountant,
+    OneBitEvent,
+    RdpAccountant,
+    SelectThenTestEvent,
+    SelfComposedEvent,
+)
+from pate.aggregators import StableTopK
+from pate.validation import InvalidValue
+
+SHAPE = {"num_queries": 300, "num_labels": 20, "num_teachers": 200}
+DELTA = 1e-6
+TEST = ApproximateEvent(OneBitEvent((-9.0, -3.0, 0.0, 3.0), 1), 1e-9)
+
+
+@pytest.fixture(scope="module")
+def event() -> Event:
+    table = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.005)
+    return table.event_for(**SHAPE)
+
+
+def test_few_votes_make_it_cheaper(event: Event) -> None:
+    joint, auto = (kind().compose(event) for kind in (JointLawAccountant, AutoAccountant))
+    assert joint.get_epsilon(DELTA) < 0.9 * auto.get_epsilon(DELTA)
+    assert joint.winner(DELTA) == "joint_law"
+    assert joint.failure_prob == pytest.approx(300e-9)
+
+
+def test_other_events_are_added_and_cost_what_they_cost(event: Event) -> None:
+    other = GaussianEvent(2.0)
+    alone, both = JointLawAccountant().compose(other), JointLawAccountant().compose(event).compose(other)
+    assert alone.get_epsilon(DELTA) == AutoAccountant().compose(other).get_epsilon(DELTA)
+    assert (alone.winner(DELTA), alone.resolution) == (AutoAccountant().compose(other).winner(DELTA), 0.0)
+    separately = JointLawAccountant().compose(event).get_epsilon(DELTA)
+    assert separately < both.get_epsilon(DELTA) < separately + alone.get_epsilon(DELTA)
+    assert both.resolution > 0
+
+
+def test_a_copy_is_its_own(event: Event) -> None:
+    first = JointLawAccountant().compose(event)
+    second = first.copy().compose(event)
+    assert first.get_epsilon(DELTA) < second.get_epsilon(DELTA)
+    assert JointLawAccountant().get_epsilon(DELTA) == 0.0
+
+
+def test_delta_goes_with_epsilon(event: Event) -> None:
+    spent = JointLawAccountant().compose(event)
+    assert spent.get_delta(spent.get_epsilon(DELTA)) == pytest.approx(DELTA, rel=0.1)
+    assert spent.get_delta(1e-3) <= RdpAccountant().compose(event).get_delta(1e-3)
+
+
+def test_calibration_needs_less_noise() -> None:
+    loose, tight = (
+        StableTopK(selection_scale=30.0, test_std=25.0).calibrated(
+            target_epsilon=3.0, target_delta=DELTA, accountant=kind, **SHAPE
+        )
+        for kind in (AutoAccountant, JointLawAccountant)
+    )
+    assert tight.selection_scale < 0.9 * loose.selection_scale
+    epsilon = JointLawAccountant().compose(tight.event_for(**SHAPE)).get_epsilon(DELTA)
+    assert 0.99 * 3.0 < epsilon <= 3.0
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (),
+        (TEST,),
+        (TEST, BoundedRangeEvent(0.1)),
+        (GaussianEvent(1.0), TEST),
+        (BoundedRangeEvent(0.1), ApproximateEvent(GaussianEvent(1.0), 1e-9)),
+    ],
+)
+def test_other_parts_are_refused(events: tuple[Event, ...]) -> None:
+    with pytest.raises(InvalidValue, match="events="):
+        SelectThenTestEvent(events, 4)
+
+
+def test_one_candidate_is_no_selection() -> None:
+    with pytest.raises(InvalidValue, match="num_candidates=1"):
+        SelectThenTestEvent((BoundedRangeEvent(0.1), TEST), 1)
+
+
+def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:
+    parts = (BoundedRangeEvent(0.1), TEST)
+    one = RdpAccountant().compose(SelfComposedEvent(SelectThenTestEvent(parts, 4), 9)).get_epsilon(DELTA)
+    assert one == RdpAccountant().compose(parts[0], 9).compose(parts[1], 9).get_epsilon(DELTA)
