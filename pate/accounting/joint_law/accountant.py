@@ -39,7 +39,7 @@ class JointLawAccountant(Accountant):
 
     T votes allow few large gaps, so not every gap that may be chosen can also pass its test. For 800 teachers and 40
     labels that makes a stable top-k with an optimal table a seventh cheaper, for 400 a quarter; for 5,000 it changes
-    little. Other releases cost what they cost by `AutoAccountant`.
+    little. Other releases have the price of `AutoAccountant`.
 
     Formal guarantee: an upper bound at each Renyi order that it looks at, a few near that accountant's best one.
 
@@ -141,7 +141,7 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
     >>> event = noise.event_for(num_queries=1, num_labels=40, num_teachers=300).event
     >>> parts = float(rdp_curve(count_leaves(event), np.array([4.0]))[0])
     >>> round(parts, 5), round(joint_rdp(event, 4.0), 5)
-    (0.0065, 0.0021)
+    (0.00598, 0.00306)
     """
 
     def divergence(ratios: Array) -> Array:
