@@ -1,0 +1,97 @@
+"""WordNet-40 dealt to 40 holders of 10 teachers, with Flower's simulation, against the release of vote files.
+
+`python -m tests.e2e.federated_wordnet FOLDER --way votes` asks for votes, `--way sum` for a secure sum of counts, `--way
+noise` for one that carries the holders' noise. The first two have to give the bytes of the release that vote files give.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.aggregators import DistributedVotes, GaussianVotes
+from pate.data import WordNet40
+from pate.federated import Request, Roll
+from pate.federated.federated_release import FederatedRelease
+from pate.federated.flower import holder_app, release_app, secure_holder_app, summed_app
+from pate.federated.holder_sum import HolderSum
+from pate.federated.summed_release import SummedRelease
+from pate.run.stages.holder import HolderPlan
+from pate.run.stages.release import ReleasePlan
+from pate.teachers import LinearTeacher, SequentialEngine
+from tests.e2e.simulation import simulate
+from tests.e2e.stages_of_run import cast, release
+
+HOLDERS, TEACHERS, QUERIES, ABSENT, SEED = 40, 10, 600, 4, 1
+
+
+@dataclass(frozen=True)
+class WordNetHolders:
+    """One fortieth of the private groups each."""
+
+    folder: Path
+
+    def plan(self, name: str) -> HolderPlan:
+        return HolderPlan(
+            load_dataset=WordNet40().load,
+            teacher=LinearTeacher(device="cpu"),
+            num_teachers=TEACHERS,
+            engine=SequentialEngine(),
+            holder=name,
+            holders=HOLDERS,
+            num_queries=QUERIES,
+            seed=SEED,
+            settings={"name": "wordnet", "holder": name},
+        )
+
+    def __call__(self, name: str) -> tuple[HolderPlan, Path]:
+        own = self.folder / name
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.plan(name), own
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--way", choices=("votes", "sum", "noise"), default="votes")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True)
+    dataset, started = WordNet40().load(), time.monotonic()
+    request = Request(
+        inputs=np.asarray(dataset.public.inputs[:QUERIES], dtype=np.float32),
+        record_ids=dataset.published_ids[:QUERIES],
+        label_names=dataset.label_names,
+    )
+    roll, holders = Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT), WordNetHolders(given.folder / "holders")
+    noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
+    aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=100.0)
+    plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=SEED)
+    shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
+    shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
+    if given.way == "votes":
+        simulate(release_app(FederatedRelease(**shared), seconds=3000), holder_app(holders), HOLDERS)
+    else:
+        made = SummedRelease(**shared, dataset="wordnet", real=True)
+        own = HolderSum(made.terms, made.noise)
+        simulate(summed_app(made, seconds=3000), secure_holder_app(holders, own), HOLDERS)
+    found = {"way": given.way, "seconds": round(time.monotonic() - started)}
+    released = given.folder / "release" / "release" / "release.npz"
+    if given.way != "noise":
+        files = given.folder / "files"
+        files.mkdir()
+        paths = [cast(holders.plan(str(number)), files) for number in range(1, HOLDERS + 1)]
+        release(plan, paths, given.folder / "apart")
+        apart = given.folder / "apart" / "release" / "release.npz"
+        found["same"] = released.read_bytes() == apart.read_bytes()
+    found["answered"] = int(np.load(released)["answered"].sum())
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
