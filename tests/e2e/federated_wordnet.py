@@ -1,7 +1,7 @@
 """WordNet-40 dealt to 40 holders of 10 teachers, with Flower's simulation, against the release of vote files.
 
 `python -m tests.e2e.federated_wordnet FOLDER --way votes` asks for votes, `--way sum` for a secure sum of counts, and
-`--way noise` for one that carries the holders' noise. The first two have to give the bytes of the release of vote files.
+`--way noise` for one that carries the holders' noise. The first two have to give the bytes of the release of files.
 """
 
 from __future__ import annotations
