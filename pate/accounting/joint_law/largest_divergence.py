@@ -126,7 +126,7 @@ class _Program:
 
     def _solve(self, share: float, low: float, high: float) -> _Solution:
         values, (growth, sides) = self._values(share, low, high), self._rows(share, low, high)
-        best = _Solution(0.0, np.zeros(2), 0.0, float(values.max()))
+        best = _Solution(0.0, np.zeros(2), 0.0, float(np.nan_to_num(values, nan=np.inf, posinf=np.inf).max()))
         for _ in range(_ROUNDS):
             some = np.array(self._some)
             if (solved := _multipliers(values[some], growth[some], sides[:, some])) is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pate.accounting import (
@@ -16,6 +18,7 @@ from pate.accounting import (
     SelectThenTestEvent,
     SelfComposedEvent,
 )
+from pate.accounting.joint_law.accountant import joint_rdp
 from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 
@@ -96,3 +99,19 @@ def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:
     parts = (BoundedRangeEvent(0.1), TEST)
     one = RdpAccountant().compose(SelfComposedEvent(SelectThenTestEvent(parts, 4), 9)).get_epsilon(DELTA)
     assert one == RdpAccountant().compose(parts[0], 9).compose(parts[1], 9).get_epsilon(DELTA)
+
+
+@pytest.mark.parametrize(
+    ("range_epsilon", "logits"),
+    [
+        (1e-6, (-20.0, -10.0, 0.0, 10.0)),
+        (60.0, (-20.0, -10.0, 0.0, 10.0)),
+        (0.1, (-math.inf, -math.inf, 0.0, math.inf)),
+    ],
+)
+@pytest.mark.parametrize("order", [1.0001, 3.0, 1e4])
+def test_extreme_parameters_give_a_price(range_epsilon: float, logits: tuple[float, ...], order: float) -> None:
+    event = SelectThenTestEvent((BoundedRangeEvent(range_epsilon), ApproximateEvent(OneBitEvent(logits, 1), 1e-9)), 3)
+    assert joint_rdp(event, order) >= 0
+    epsilon = JointLawAccountant().compose(event, 100).get_epsilon(1e-5)
+    assert 0 <= epsilon <= RdpAccountant().compose(event, 100).get_epsilon(1e-5)
