@@ -315,6 +315,7 @@ class SelectThenTestEvent(ComposedEvent):
         rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"
         require(kinds == (BoundedRangeEvent, ApproximateEvent), "events", kinds, rule)
         require(isinstance(self.events[1].event, OneBitEvent), "events", self.events[1], rule)  # type: ignore[attr-defined]
+        require(len(self.bit.logits) > 1, "logits", self.bit.logits, "those of the gaps 0 to T, T >= 1")
 
     @property
     def selection(self) -> BoundedRangeEvent:

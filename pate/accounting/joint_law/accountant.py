@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
+from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import (
     ApproximateEvent,
     ComposedEvent,
@@ -28,8 +28,11 @@ from pate.accounting.rdp import RdpAccountant, count_leaves, rdp_curve
 
 Array = NDArray[np.float64]
 
-_STEP = 1.2  # between two orders minus 1
-_MOST_STEPS = 4  # either way
+_STEP = 1.05  # between two orders minus 1, on one grid for all: what was found serves other readings
+_STRIDES = (4, 2, 1)
+_FARTHEST = 24
+_LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
+_LEAST, _CLOSE = 1e-30, 1.01  # of deltas
 _RESOLUTION = 0.003
 _WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
 
@@ -93,48 +96,52 @@ class JointLawAccountant(Accountant):
         return self.name if self.get_epsilon(target_delta) < known else self._auto.winner(target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The smallest delta over the orders that were looked at, failure probabilities included."""
-        known = self._rdp.get_delta(target_epsilon)
-        if not self.failure_prob < known < 1:
-            return min(known, self._auto.get_delta(target_epsilon))
-
-        def convert(orders: Array, rdp: Array) -> Array:
-            return rdp_to_deltas(orders, rdp, target_epsilon=target_epsilon)
-
-        left = self._least(known - self.failure_prob, self._rdp.best_order(known), convert)
-        return min(known, left + self.failure_prob, self._auto.get_delta(target_epsilon))
+        """The smallest delta whose epsilon is at most this, failure probabilities included; to a relative 0.01."""
+        known = min(self._rdp.get_delta(target_epsilon), self._auto.get_delta(target_epsilon))
+        if not self._joint or not self.failure_prob < known < 1:
+            return known
+        low, high = _LEAST, known - self.failure_prob
+        while high > low * _CLOSE and high > _LEAST:
+            middle = math.sqrt(low * high)
+            enough = self.get_epsilon(self.failure_prob + middle) <= target_epsilon
+            low, high = (low, middle) if enough else (middle, high)
+        return self.failure_prob + high
 
     def _least(self, known: float, start: float, convert: Callable[[Array, Array], Array]) -> float:
         """The smallest value at orders about `start`, at most what is known."""
         if not self._joint or not 0 < known < math.inf:
             return known
 
-        def value(step: float) -> float:
-            orders = np.array([1 + (start - 1) * _STEP**step])
+        def value(place: int) -> float:
+            orders = np.array([1 + _STEP**place])
             return float(convert(orders, self._curve(orders))[0])
 
-        values = {0.0: value(0.0)}
-        if values[0.0] > known * _WORTH_IT:
-            return min(known, values[0.0])
-        for way in (-1.0, 1.0):
-            step = way
-            while abs(step) <= _MOST_STEPS and values[step - way] <= min(values.values()):
-                values[step] = value(step)
-                step += way
-        best = min(values, key=values.__getitem__)
-        return min(known, values[best], value(best - 0.5), value(best + 0.5))
+        middle = round(math.log(start - 1) / math.log(_STEP))
+        values = {middle: value(middle)}
+        if values[middle] > known * _WORTH_IT:
+            return min(known, values[middle])
+        for stride in _STRIDES:
+            best = min(values, key=values.__getitem__)
+            for way in (-stride, stride):
+                place = best + way
+                while abs(place - middle) <= _FARTHEST and values[place - way] <= min(values.values()):
+                    values[place] = value(place)
+                    place += way
+        return min(known, *values.values())
 
     def _curve(self, orders: Array) -> Array:
         total = self._rdp.curve(orders)
         for event, count in self._joint.items():
             parts = rdp_curve(count_leaves(event), orders)
-            total = total - count * np.maximum(parts - [joint_rdp(event, order) for order in orders.tolist()], 0.0)
+            joint = np.array([joint_rdp(event, order) for order in orders.tolist()])
+            saved = np.subtract(parts, joint, out=np.zeros_like(parts), where=parts < math.inf)
+            total = total - count * saved
         return total
 
 
 @lru_cache(maxsize=1024)
 def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
-    """An upper bound on the Renyi divergence of an order > 1 of one query, outside of its failure.
+    """An upper bound on the Renyi divergence of an order > 1 of one query, outside of its failure; at most its parts'.
 
     >>> from pate.aggregators import StableTopK
     >>> noise = StableTopK(selection_scale=40.0, test_std=60.0)
@@ -149,7 +156,10 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
             logs = np.log(ratios)
             return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))
 
-    return math.log1p(largest_divergence(types_of(event), divergence)) / (order - 1)
+    parts = float(rdp_curve(count_leaves(event), np.array([order]))[0])
+    if not 0 < event.selection.epsilon < _LARGEST_RANGE or parts == math.inf:
+        return parts
+    return min(parts, math.log1p(largest_divergence(types_of(event), divergence)) / (order - 1))
 
 
 def select_then_tests(event: Event, count: int) -> dict[SelectThenTestEvent, int]:

@@ -93,10 +93,12 @@ class _Program:
     def spans(self, low: float, high: float, growths: Array) -> Iterator[_Span]:
         """Between consecutive growths."""
         shares = np.exp(-self._types.largest * growths)
-        ratios = math.exp(self._types.largest * low), math.exp(self._types.largest * high)
+        with np.errstate(over="ignore", under="ignore"):  # 0 and infinity stand for "not bounded"
+            ratios = np.exp(self._types.largest * np.array([low, high])).tolist()
         solutions = [self._solve(share, *ratios) for share in shares.tolist()]
         for i, (first, second) in enumerate(pairwise(solutions)):
             bound = max(first.bound, second.bound) + self._between(first, second, float(shares[i + 1] - shares[i]))
+            bound = bound if bound < math.inf else math.inf  # what double precision cannot say is infinite
             attained = max(first.attained, second.attained) if math.isfinite(high - low) else 0.0
             yield _Span(low, high, float(growths[i]), float(growths[i + 1]), attained, bound)
 
@@ -125,13 +127,16 @@ class _Program:
         return types.moved * share - 1, np.stack([*types.limits, least, most])
 
     def _solve(self, share: float, low: float, high: float) -> _Solution:
-        values, (growth, sides) = self._values(share, low, high), self._rows(share, low, high)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values, (growth, sides) = self._values(share, low, high), self._rows(share, low, high)
+        bounded = np.array([low > 0, high < math.inf])
         best = _Solution(0.0, np.zeros(2), 0.0, float(np.nan_to_num(values, nan=np.inf, posinf=np.inf).max()))
         for _ in range(_ROUNDS):
             some = np.array(self._some)
             if (solved := _multipliers(values[some], growth[some], sides[:, some])) is None:
                 break
             of_growth, of_sides, attained = solved
+            of_sides[3:] *= bounded
             left = values - of_growth * growth - of_sides @ sides
             if (bound := float(left.max())) < best.bound:
                 best = _Solution(of_growth, of_sides[3:], attained, bound)

@@ -60,7 +60,7 @@ class CandidateTypes:
             fails=expit(-before),
             moved_fails=expit(-after),
             limits=limits / np.abs(limits).max(axis=1, keepdims=True),
-            of_move=tuple(np.flatnonzero(moves == move) for move in range(-reach, reach + 1)),
+            of_move=tuple(np.flatnonzero(moves == move) for move in np.unique(moves).tolist()),
         )
 
 
