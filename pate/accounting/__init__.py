@@ -23,7 +23,6 @@ from pate.accounting.events import (
     OneBitEvent,
     OpposedMaximaEvent,
     PureDpEvent,
-    SelectThenTestEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
@@ -32,6 +31,7 @@ from pate.accounting.events import (
 from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
 from pate.accounting.joint_law.accountant import JointLawAccountant
+from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant

@@ -293,42 +293,6 @@ class ComposedEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SelectThenTestEvent(ComposedEvent):
-    """A gap that was chosen with Gumbel noise, released where the test of that very gap passes.
-
-    Costs at most what its parts do. An accountant that knows the joint law of both finds less where there are few
-    votes: their gaps cannot all be large.
-
-    Attributes:
-        events: the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose
-            statistic is the gap, from 0 to the number T of votes.
-        num_candidates: how many gaps compete, >= 2. Their sum is at most T; each moves by at most the bit's `reach`,
-            and so does their sum. No regularizer is added to them.
-    """
-
-    num_candidates: int
-
-    def __post_init__(self) -> None:
-        super(SelectThenTestEvent, self).__post_init__()
-        require_count("num_candidates", self.num_candidates, minimum=2)
-        kinds = tuple(type(event) for event in self.events)
-        rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"
-        require(kinds == (BoundedRangeEvent, ApproximateEvent), "events", kinds, rule)
-        require(isinstance(self.events[1].event, OneBitEvent), "events", self.events[1], rule)  # type: ignore[attr-defined]
-        require(len(self.bit.logits) > 1, "logits", self.bit.logits, "those of the gaps 0 to T, T >= 1")
-
-    @property
-    def selection(self) -> BoundedRangeEvent:
-        """The first part."""
-        return self.events[0]  # type: ignore[return-value]  # checked when made
-
-    @property
-    def bit(self) -> OneBitEvent:
-        """The second part, given that the test does not fail."""
-        return self.events[1].event  # type: ignore[attr-defined, no-any-return]  # checked when made
-
-
-@dataclass(frozen=True, slots=True)
 class SelfComposedEvent(Event):
     """The same release several times, with fresh noise each time.
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from pate.accounting import events
 from pate.accounting.events import Event
+from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
 from pate.files.strict_json import number, plain
 from pate.validation import InvalidValue, require
 
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
-    for kind in (*vars(events).values(), SampledGaussianEvent)
+    for kind in (*vars(events).values(), SampledGaussianEvent, SelectThenTestEvent)
     if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, events.LeafEvent)
 }
 """Every kind of event that a ledger may hold, by its class name."""

@@ -20,6 +20,7 @@ from pate.accounting import (
     Event,
     ExactAccountant,
     GaussianEvent,
+    JointLawAccountant,
     NoisyMaxGaussianEvent,
     NonPrivateEvent,
     NoOpEvent,
@@ -30,6 +31,7 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
     SampledGaussianEvent,
+    SelectThenTestEvent,
     SelfComposedEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
@@ -41,7 +43,15 @@ from pate.accounting import (
 from pate.accounting.events import LeafEvent, leaves
 from pate.validation import InvalidValue
 
-ACCOUNTANTS = (RdpAccountant, ExactAccountant, PldAccountant, ZCdpAccountant, PureDpAccountant, AutoAccountant)
+ACCOUNTANTS = (
+    RdpAccountant,
+    ExactAccountant,
+    PldAccountant,
+    ZCdpAccountant,
+    PureDpAccountant,
+    JointLawAccountant,
+    AutoAccountant,
+)
 UNFINISHED: set[type[Accountant]] = set()
 """Exported, but not through this suite yet; whoever finishes one moves it up."""
 
@@ -58,6 +68,7 @@ EVENTS: tuple[Event, ...] = (
     WinnerEvent(20.0, 1),
     WinnerEvent(8.0, 2),
     ZCdpEvent(0.01),
+    SelectThenTestEvent((BoundedRangeEvent(0.4), ApproximateEvent(BIT, 1e-7)), 6),
     SmoothSensitivityEvent(20.0, 1e-3),
     SampledGaussianEvent(20.0, 0.3),
 )

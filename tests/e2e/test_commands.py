@@ -86,7 +86,11 @@ def test_accountants_side_by_side() -> None:
     assert prices["rdp"]["num_orders"] > 100
     for price in prices.values():
         assert (price["epsilon"] is None) == (price["reason"] is not None)
-        assert price["epsilon"] is None or price["epsilon"] >= prices["exact"]["epsilon"] > 0
+        parts = (
+            prices["exact"]["epsilon"] if price["accountant"] != "joint_law" else 0
+        )  # fewer teachers, less than parts
+        assert price["epsilon"] is None or price["epsilon"] >= parts >= 0
+        assert price["epsilon"] != 0
     page = run("account", *arguments, "accountant=rdp").stdout
     assert "the best of 461 orders is" in page
     assert "30 x 1e-9 = 3e-8" in page

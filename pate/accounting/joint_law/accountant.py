@@ -15,13 +15,8 @@ from numpy.typing import NDArray
 from pate.accounting.accountant import Accountant
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.events import (
-    ApproximateEvent,
-    ComposedEvent,
-    Event,
-    SelectThenTestEvent,
-    SelfComposedEvent,
-)
+from pate.accounting.events import ApproximateEvent, ComposedEvent, Event, SelfComposedEvent
+from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.joint_law.largest_divergence import largest_divergence
 from pate.accounting.joint_law.types import types_of
 from pate.accounting.rdp import RdpAccountant, count_leaves, rdp_curve

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pate.accounting.events import SelectThenTestEvent
+from pate.accounting.joint_law.event import SelectThenTestEvent
 
 Array = NDArray[np.float64]
 
