@@ -50,7 +50,7 @@ class Accountant(ABC):
 
     @property
     def resolution(self) -> float:
-        """By how much figures may jump, relative to themselves, where what was composed changes little."""
+        """The relative error of figures, where they are searched for: nearly equal releases may differ by that much."""
         return 0.0
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pate.accounting.events import ApproximateEvent, BoundedRangeEvent, ComposedEvent, OneBitEvent
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require, require_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +27,22 @@ class SelectThenTestEvent(ComposedEvent):
     def __post_init__(self) -> None:
         super(SelectThenTestEvent, self).__post_init__()
         require_count("num_candidates", self.num_candidates, minimum=2)
-        kinds = tuple(type(event) for event in self.events)
-        rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"
-        require(kinds == (BoundedRangeEvent, ApproximateEvent), "events", kinds, rule)
-        require(isinstance(self.events[1].event, OneBitEvent), "events", self.events[1], rule)  # type: ignore[attr-defined]
-        require(len(self.bit.logits) > 1, "logits", self.bit.logits, "those of the gaps 0 to T, T >= 1")
+        logits = self._parts()[1].logits
+        require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
 
     @property
     def selection(self) -> BoundedRangeEvent:
         """The first part."""
-        return self.events[0]  # type: ignore[return-value]  # checked when made
+        return self._parts()[0]
 
     @property
     def bit(self) -> OneBitEvent:
         """The second part, given that the test does not fail."""
-        return self.events[1].event  # type: ignore[attr-defined, no-any-return]  # checked when made
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[BoundedRangeEvent, OneBitEvent]:
+        match self.events:
+            case (BoundedRangeEvent() as selection, ApproximateEvent(event=OneBitEvent() as bit)):
+                return selection, bit
+        kinds = ", ".join(type(event).__name__ for event in self.events)
+        raise InvalidValue(f"events=({kinds}): expected a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent")

@@ -25,13 +25,14 @@ Divergence = Callable[[Array], Array]
 
 _GROWTHS = np.array([-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0])  # logs, in units of the largest move
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
-_WIDEST, _FARTHEST = 0.3, 8.0  # growths, and ratios of refusals, between which the latter are halved
-_HALVINGS = 200
+_WIDEST = 0.3  # of growths, where a part of unbounded refusals is divided by these
+_FARTHEST, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how far out it is divided
+_HALVINGS = 200  # at most
 _CLOSE = 1.01  # of the bound to what the program attains
 _PENALTY = 20.0  # the largest multiplier, in units of the largest value
 _SOLVED_FIRST = 80  # types
-_ROUNDS = 8
-_UP = 1e-12
+_ROUNDS = 8  # of adding types to a program, at most
+_UP = 1e-12  # for rounding
 
 
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
@@ -70,7 +71,7 @@ class _Span(NamedTuple):
         edge = self.low if math.isinf(self.high) else self.high
         if growths > _WIDEST or math.isfinite(self.high - self.low) or abs(edge) > _FARTHEST:
             return [(self.low, self.high, np.array([self.start, (self.start + self.end) / 2, self.end]))]
-        return [(self.low, 1.6 * edge, ends), (1.6 * edge, self.high, ends)]
+        return [(self.low, _FARTHER * edge, ends), (_FARTHER * edge, self.high, ends)]
 
 
 class _Solution(NamedTuple):

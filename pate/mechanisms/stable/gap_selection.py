@@ -112,7 +112,7 @@ class GapSelection:
 
     @property
     def weighs_gaps_alone(self) -> bool:
-        """Whether k is one of several, with chances in proportion to exp(gap(k) / noise_scale)."""
+        """Whether there are several candidates, and each has a chance in proportion to exp(gap(k) / noise_scale)."""
         return self.noise == "gumbel" and not self.padded and not self.offsets.any() and len(self.candidates) > 1
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.int64]:
