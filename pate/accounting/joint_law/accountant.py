@@ -24,7 +24,7 @@ from pate.accounting.rdp import RdpAccountant, count_leaves, rdp_curve
 Array = NDArray[np.float64]
 
 _STEP = 1.05  # between two orders minus 1, on one grid for all: what was found serves other readings
-_STRIDES = (4, 2, 1)  # of the search on that grid
+_STRIDES = (2, 1)  # of the search on that grid
 _FARTHEST = 24  # places from where it starts
 _LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
 _LEAST, _CLOSE = 1e-30, 1.01  # of deltas

@@ -1,4 +1,4 @@
-"""The largest divergence of one query's laws: a cover of two ratios, and a linear program wherever it is asked.
+"""The largest divergence of one query's laws: a cover of two ratios, and linear programs at its corners.
 
 A law is a distribution over types of candidates. Its divergence is linear in it but for two ratios: by how much all
 weights together grow, and by how much refusals become likelier. Where both are known, the worst law is a linear
@@ -8,173 +8,168 @@ program. Any multipliers of its rows give a bound, so the solver is not trusted:
 from __future__ import annotations
 
 import math
-from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.joint_law.linear_program import LinearProgram, Multipliers, multipliers
 from pate.accounting.joint_law.types import CandidateTypes
 
 Array = NDArray[np.float64]
 Divergence = Callable[[Array], Array]
 """A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P."""
 
-_GROWTHS = np.array([-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0])  # logs, in units of the largest move
+_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
 _WIDEST = 0.3  # of growths, where a part of unbounded refusals is divided by these
 _FARTHEST, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how far out it is divided
-_HALVINGS = 200  # at most
-_CLOSE = 1.01  # of the bound to what the program attains
-_PENALTY = 20.0  # the largest multiplier, in units of the largest value
+_HALVINGS, _MOST_SPANS = 10, 300
+_CLOSE = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
-_ROUNDS = 8  # of adding types to a program, at most
+_ROUNDS = 8  # of adding types to the programs, at most
 _UP = 1e-12  # for rounding
 
 
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """An upper bound on the divergence of the laws of any two neighbors, for one query."""
-    program = _Program(types, divergence)
-    spans = [span for low, high in pairwise(_REFUSALS) for span in program.spans(low, high, _GROWTHS)]
-    spans.sort(key=attrgetter("bound"))
+    programs = _Programs(types, divergence)
+    bounds = programs.bounds(
+        [_Span(*refusals, *growths) for refusals in pairwise(_REFUSALS) for growths in pairwise(_GROWTHS)]
+    )
     for _ in range(_HALVINGS):
-        worst = spans[-1]
-        if worst.bound <= _CLOSE * max(span.attained for span in spans):
+        enough = _CLOSE * programs.attained
+        halves = [half for span, bound in bounds.items() if bound > enough for half in span.halves()]
+        if not halves or len(bounds) > _MOST_SPANS:
             break
-        spans.pop()
-        for low, high, growths in worst.halves():
-            for span in program.spans(low, high, growths):
-                insort(spans, span, key=attrgetter("bound"))
-    return float(spans[-1].bound) + _UP
+        bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | programs.bounds(halves)
+    return max(bounds.values()) + _UP
+
+
+class _Corner(NamedTuple):
+    """Where a program is made: the log of the ratio of refusals is in low..high, that of the weights' growth is known.
+
+    All in units of the largest move.
+    """
+
+    low: float
+    high: float
+    growth: float
 
 
 class _Span(NamedTuple):
-    """The bound where two logs are in low..high, of the ratio of refusals, and in start..end, of the weights' growth.
-
-    Both are in units of the largest move.
-    """
+    """What one bound covers: ratios of refusals in low..high and growths in start..end, in the units of a corner."""
 
     low: float
     high: float
     start: float
     end: float
-    attained: float
-    """By a law about there; 0 where refusals are not bounded."""
-    bound: float
 
-    def halves(self) -> list[tuple[float, float, Array]]:
-        """Ratios of refusals and of growths that cover it in two parts."""
-        growths, ends = self.end - self.start, np.array([self.start, self.end])
-        edge = self.low if math.isinf(self.high) else self.high
-        if growths > _WIDEST or math.isfinite(self.high - self.low) or abs(edge) > _FARTHEST:
-            return [(self.low, self.high, np.array([self.start, (self.start + self.end) / 2, self.end]))]
-        return [(self.low, _FARTHER * edge, ends), (_FARTHER * edge, self.high, ends)]
+    @property
+    def corners(self) -> tuple[_Corner, _Corner]:
+        """Both ends of the growths."""
+        return _Corner(self.low, self.high, self.start), _Corner(self.low, self.high, self.end)
+
+    def halves(self) -> tuple[_Span, _Span]:
+        """Two that cover it."""
+        low, high, start, end = self
+        edge = low if math.isinf(high) else high
+        if end - start > _WIDEST or math.isfinite(high - low) or abs(edge) > _FARTHEST:
+            middle = (start + end) / 2
+            return _Span(low, high, start, middle), _Span(low, high, middle, end)
+        return _Span(low, _FARTHER * edge, start, end), _Span(_FARTHER * edge, high, start, end)
 
 
 class _Solution(NamedTuple):
-    """Multipliers at one growth: of "the weights grow by this", and of "refusals grow by at least", "by at most"."""
+    """Of one program: a bound, and the multipliers that give it."""
 
     of_growth: float
     of_refusals: Array
-    attained: float
+    """Of "refusals grow by at least", "by at most"; 0 where these are not limited."""
     bound: float
 
 
-class _Program:
-    """The linear program over some types, to which those are added that its multipliers leave out."""
+class _Programs:
+    """The linear programs at all corners, over some types, to which those are added that multipliers leave out.
+
+    Attributes:
+        attained: the largest value of a program where refusals are limited. No finer growths bring a bound below it.
+    """
 
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
         self._types, self._divergence = types, divergence
+        self._of_move = [np.flatnonzero(types.moved == factor) for factor in np.unique(types.moved)]
         count = len(types.moved)
         self._some = list(range(0, count, max(1, count // _SOLVED_FIRST)))
+        self._solutions: dict[_Corner, _Solution] = {}
+        self.attained = 0.0
 
-    def spans(self, low: float, high: float, growths: Array) -> Iterator[_Span]:
-        """Between consecutive growths."""
-        shares = np.exp(-self._types.largest * growths)
-        with np.errstate(over="ignore", under="ignore"):  # 0 and infinity stand for "not bounded"
-            ratios = np.exp(self._types.largest * np.array([low, high])).tolist()
-        solutions = [self._solve(share, *ratios) for share in shares.tolist()]
-        for i, (first, second) in enumerate(pairwise(solutions)):
-            bound = max(first.bound, second.bound) + self._between(first, second, float(shares[i + 1] - shares[i]))
-            bound = bound if bound < math.inf else math.inf  # what double precision cannot say is infinite
-            attained = max(first.attained, second.attained) if math.isfinite(high - low) else 0.0
-            yield _Span(low, high, float(growths[i]), float(growths[i + 1]), attained, bound)
+    def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
+        """On the divergence of the laws in each span."""
+        corners = dict.fromkeys(corner for span in spans for corner in span.corners)
+        self._solve([corner for corner in corners if corner not in self._solutions])
+        return {span: self._bound(span) for span in spans}
 
-    def _values(self, share: float, low: float, high: float) -> Array:
-        """What each type adds at most, `[K]`, where a weight is divided by 1 / share = the growth of all of them.
+    def _bound(self, span: _Span) -> float:
+        """That of its corners, and what is missed between them if multipliers change evenly from one to the other."""
+        first, second = (self._solutions[corner] for corner in span.corners)
+        width = self._share(span.end) - self._share(span.start)
+        least, most = second.of_refusals - first.of_refusals
+        bent = (second.of_growth - first.of_growth) + (most - least) * self._types.moved_fails
+        missed = max(float((bent * self._types.moved * width).max()), 0.0) / 4
+        bound = max(first.bound, second.bound) + missed
+        return bound if bound < math.inf else math.inf  # what double precision cannot say is infinite
 
-        Refusals count by the chord between their two ratios, or by each type's own ratio where one of them is missing.
+    def _solve(self, corners: list[_Corner]) -> None:
+        """Finds the solutions of all corners; types are added where they would lower a bound much."""
+        for _ in range(_ROUNDS):
+            few = self._types.take(np.array(self._some))
+            found = multipliers([self._program(few, corner) for corner in corners])
+            missing = [self._keep(corner, multiplier) for corner, multiplier in zip(corners, found, strict=True)]
+            corners = [corner for corner, places in zip(corners, missing, strict=True) if places]
+            if not corners:
+                break
+            self._some += sorted(set().union(*missing))
+
+    def _keep(self, corner: _Corner, found: Multipliers) -> set[int]:
+        """Keeps the solution that these multipliers give if it is the best, and returns what the program left out."""
+        found.of_sides[3:] *= [corner.low > -math.inf, corner.high < math.inf]
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = found.left(self._program(self._types, corner))
+        bound = float(np.nan_to_num(left, nan=np.inf, posinf=np.inf).max())
+        if corner not in self._solutions or bound < self._solutions[corner].bound:
+            self._solutions[corner] = _Solution(found.of_even, found.of_sides[3:], bound)
+        if math.isfinite(corner.high - corner.low):
+            self.attained = max(self.attained, found.attained)
+        if bound <= _CLOSE * max(found.attained, self.attained):
+            return set()
+        peaks = {int(places[left[places].argmax()]) for places in self._of_move}
+        return {peak for peak in peaks if left[peak] > found.attained} - set(self._some)
+
+    def _share(self, growth: float) -> float:
+        return math.exp(-self._types.largest * growth)
+
+    def _program(self, types: CandidateTypes, corner: _Corner) -> LinearProgram:
+        """At one corner: values, "the weights grow by this", the rows of `types` and two on refusals.
+
+        What a type adds counts refusals by the chord between their two ratios, or by its own ratio where a ratio is
+        missing.
         """
-        types = self._types
+        share = self._share(corner.growth)
+        with np.errstate(over="ignore", under="ignore"):  # 0 and infinity stand for "not limited"
+            low, high = np.exp(types.largest * np.array([corner.low, corner.high])).tolist()
+        refused = types.moved * types.moved_fails * share
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             passing = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
             values = np.where(types.passes > 0, types.passes * self._divergence(passing), 0.0)
-            refused = types.moved * types.moved_fails * share
             ends = self._divergence(np.array([low, high]))
             if low == 0 or high == math.inf or not np.isfinite(ends).all():
-                return np.asarray(values + types.fails * self._divergence(refused / types.fails))
-            slope = (ends[1] - ends[0]) / (high - low)
-            return np.asarray(values + (ends[0] - slope * low) * types.fails + slope * refused)
-
-    def _rows(self, share: float, low: float, high: float) -> tuple[Array, Array]:
-        """What has mean 0, `[K]`, and what has a mean of at most 0, `[5, K]`."""
-        types = self._types
-        refused = types.moved * types.moved_fails * share
+                values = values + types.fails * self._divergence(refused / types.fails)
+            else:
+                slope = (ends[1] - ends[0]) / (high - low)
+                values = values + (ends[0] - slope * low) * types.fails + slope * refused
         least = low * types.fails - refused if low > 0 else np.zeros_like(refused)
         most = refused - high * types.fails if high < math.inf else np.zeros_like(refused)
-        return types.moved * share - 1, np.stack([*types.limits, least, most])
-
-    def _solve(self, share: float, low: float, high: float) -> _Solution:
-        with np.errstate(over="ignore", invalid="ignore"):
-            values, (growth, sides) = self._values(share, low, high), self._rows(share, low, high)
-        bounded = np.array([low > 0, high < math.inf])
-        best = _Solution(0.0, np.zeros(2), 0.0, float(np.nan_to_num(values, nan=np.inf, posinf=np.inf).max()))
-        for _ in range(_ROUNDS):
-            some = np.array(self._some)
-            if (solved := _multipliers(values[some], growth[some], sides[:, some])) is None:
-                break
-            of_growth, of_sides, attained = solved
-            of_sides[3:] *= bounded
-            left = values - of_growth * growth - of_sides @ sides
-            if (bound := float(left.max())) < best.bound:
-                best = _Solution(of_growth, of_sides[3:], attained, bound)
-            peaks = [int(places[left[places].argmax()]) for places in self._types.of_move]
-            missing = [peak for peak in peaks if left[peak] > attained and peak not in self._some]
-            if bound <= attained * _CLOSE or not missing:
-                break
-            self._some += missing
-        return best
-
-    def _between(self, first: _Solution, second: _Solution, width: float) -> float:
-        """What the bound may miss between two growths, with multipliers that change evenly from one to the other."""
-        least, most = second.of_refusals - first.of_refusals
-        bent = (second.of_growth - first.of_growth) + (most - least) * self._types.moved_fails
-        return float(max((bent * self._types.moved * width).max(), 0.0)) / 4
-
-
-def _multipliers(values: Array, growth: Array, sides: Array) -> tuple[float, Array, float] | None:
-    """Of the row with mean 0 and of those with a mean of at most 0, and the program's value; None where it fails.
-
-    Rows may be missed at a penalty, which limits the multipliers.
-    """
-    from scipy.optimize import linprog  # loads slowly
-
-    top, num_sides = float(np.abs(values).max()), len(sides)
-    if not 0 < top < math.inf:
-        return None
-    no_slack = np.zeros((2, num_sides))
-    solved = linprog(
-        np.concatenate([-values / top, np.full(2 + num_sides, _PENALTY)]),
-        A_ub=np.hstack([sides, np.zeros((num_sides, 2)), -np.eye(num_sides)]),
-        b_ub=np.zeros(num_sides),
-        A_eq=np.hstack([np.stack([growth, np.ones(len(growth))]), [[1.0, -1.0], [0.0, 0.0]], no_slack]),
-        b_eq=np.array([0.0, 1.0]),
-        method="highs-ds",
-    )
-    if solved.status != 0:
-        return None
-    of_sides = np.maximum(-solved.ineqlin.marginals, 0.0) * top
-    return -float(solved.eqlin.marginals[0]) * top, of_sides, -float(solved.fun) * top
+        return LinearProgram(values, types.moved * share - 1, np.stack([*types.limits, least, most]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,7 +27,6 @@ class CandidateTypes:
         passes: the probability of passing, and `moved_passes` that after the move.
         fails: 1 - passes, and `moved_fails`, to their last digits.
         limits: `[3, K]`; the mean of each row is at most 0 in every law.
-        of_move: the places of the types of each move.
     """
 
     largest: float
@@ -37,7 +36,11 @@ class CandidateTypes:
     fails: Array
     moved_fails: Array
     limits: Array
-    of_move: tuple[NDArray[np.int64], ...]
+
+    def take(self, places: NDArray[np.int64]) -> CandidateTypes:
+        """Some of the types."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "largest"}
+        return replace(self, **{name: array[..., places] for name, array in arrays.items()})
 
     @classmethod
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
@@ -60,7 +63,6 @@ class CandidateTypes:
             fails=expit(-before),
             moved_fails=expit(-after),
             limits=limits / np.abs(limits).max(axis=1, keepdims=True),
-            of_move=tuple(np.flatnonzero(moves == move) for move in np.unique(moves).tolist()),
         )
 
 
