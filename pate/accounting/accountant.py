@@ -48,9 +48,8 @@ class Accountant(ABC):
         """The name of the accountant whose figure `get_epsilon` returns: its own, unless it asks others."""
         return self.name
 
-    @property
-    def resolution(self) -> float:
-        """The relative error of figures, where they are searched for: nearly equal releases may differ by that much."""
+    def resolution(self, target_delta: float) -> float:
+        """The relative error of `get_epsilon`, where it is searched for: nearly equal releases may differ by that."""
         return 0.0
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Self, TypeVar
 
@@ -20,6 +19,7 @@ from pate.accounting.events import (
     leaves,
 )
 from pate.accounting.exact.accountant import ExactAccountant
+from pate.accounting.joint_law.accountant import JointLawAccountant, select_then_tests
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
@@ -40,6 +40,7 @@ _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 1500  # of `ExactAccountant.work`: half a second or so
 _MOST_OF_PLD = 12  # different events
+_MOST_OF_JOINT_LAW, _MOST_TEACHERS = 2, 3_000  # different events, and the votes beyond which nothing is saved
 
 
 Kind = TypeVar("Kind", bound=Accountant)
@@ -50,12 +51,13 @@ class AutoAccountant(Accountant):
 
     The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
     and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise or a sampled
-    Gaussian is among the events and dp-accounting is installed. Each bound holds for what was composed, so the least
-    does. None of them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
+    Gaussian is among the events and dp-accounting is installed. It asks the joint law of selection and test if a stable
+    top-k of at most 3,000 teachers is among them. Each bound holds for what was composed, so the least does. None of
+    them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
 
     Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
-    than 180 queries with an optimal table of the stability test are left to Renyi's, because `accountant=exact` takes
-    seconds for them. `winner` says which accountant a figure is from.
+    than 180 queries with an optimal table of the stability test are not composed optimally, because `accountant=exact`
+    takes seconds for them. `winner` says which accountant a figure is from.
 
     Attributes:
         failure_prob: what approximate events have taken from delta.
@@ -72,6 +74,7 @@ class AutoAccountant(Accountant):
         self._rdp = RdpAccountant()
         self._composed: list[tuple[Event, int]] = []
         self._others: list[Accountant] | None = None
+        self._found: dict[float, tuple[float, Accountant]] = {}
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -80,6 +83,7 @@ class AutoAccountant(Accountant):
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
         self._others = None
+        self._found.clear()
         return self
 
     def copy(self) -> Self:
@@ -91,25 +95,41 @@ class AutoAccountant(Accountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """The least epsilon spent at `target_delta`."""
-        return self._least(lambda accountant: accountant.get_epsilon(target_delta))[0]
+        return self._least(target_delta)[0]
 
     def get_delta(self, target_epsilon: float) -> float:
         """The least delta spent at `target_epsilon`."""
-        return self._least(lambda accountant: accountant.get_delta(target_epsilon))[0]
+        return min(accountant.get_delta(target_epsilon) for accountant in self._asked())
 
     def winner(self, target_delta: float) -> str:
         """The name of the accountant whose epsilon is the least; the Renyi accountant's where all are equal."""
-        return self._least(lambda accountant: accountant.get_epsilon(target_delta))[1]
+        return self._least(target_delta)[1].name
 
-    def _least(self, figure: Callable[[Accountant], float]) -> tuple[float, str]:
+    def resolution(self, target_delta: float) -> float:
+        """See `Accountant.resolution`; that of the accountant whose epsilon is the least."""
+        return self._least(target_delta)[1].resolution(target_delta)
+
+    def _least(self, target_delta: float) -> tuple[float, Accountant]:
+        """The least epsilon, and the accountant that found it."""
+        if target_delta not in self._found:
+            found = [(accountant.get_epsilon(target_delta), accountant) for accountant in self._asked()]
+            self._found[target_delta] = min(found, key=lambda pair: pair[0])
+        return self._found[target_delta]
+
+    def _asked(self) -> list[Accountant]:
+        """The accountants with everything composed, Renyi's first."""
         if self._others is None:
-            self._others = self._affordable()
-        found: list[tuple[float, str]] = [(figure(self._rdp), self._rdp.name)]
-        found += [(figure(accountant), accountant.name) for accountant in self._others]
-        return min(found, key=lambda pair: pair[0])
+            self._others = self._joint_law() + self._by_loss()
+        return [self._rdp, *self._others]
 
-    def _affordable(self) -> list[Accountant]:
-        """The accountants to ask beside Renyi's, with everything composed."""
+    def _joint_law(self) -> list[Accountant]:
+        """The accountant of selections and their tests, where there are few kinds."""
+        kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
+        few = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(kind.num_teachers <= _MOST_TEACHERS for kind in kinds)
+        return [self._with_everything(JointLawAccountant())] if few else []
+
+    def _by_loss(self) -> list[Accountant]:
+        """That of loss distributions or optimal composition, where one of them knows every event and is affordable."""
         different, steps = set[Event](), 0
         for event, count in self._composed:
             for leaf, times in leaves(event, count=count):

@@ -75,7 +75,7 @@ class _Search:
         if noise not in self.known:
             made = self.accountant().compose(self.event_for(noise))
             epsilon = made.get_epsilon(self.target_delta)
-            self.tolerance = max(_TOLERANCE, made.resolution)
+            self.tolerance = max(_TOLERANCE, made.resolution(self.target_delta))
             self.known[noise] = math.log(epsilon / self.target_epsilon) if epsilon > 0 else -math.inf
         return self.known[noise]
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.auto import AutoAccountant
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.events import ApproximateEvent, ComposedEvent, Event, SelfComposedEvent
 from pate.accounting.joint_law.event import SelectThenTestEvent
@@ -33,17 +32,17 @@ _WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
 
 
 class JointLawAccountant(Accountant):
-    """Prices a gap selection and the test of what it chose as one release. Never above `AutoAccountant`.
+    """Prices a gap selection and the test of what it chose as one release, and all else as `RdpAccountant` does.
 
     T votes allow few large gaps, so not every gap that may be chosen can also pass its test. With 40 labels, 600
     queries and an optimal table at epsilon 8, that makes a stable top-k of 400 teachers a quarter cheaper, one of 800 a
-    seventh, and one of 2,000 a thirtieth. Other releases have the price of `AutoAccountant`.
+    seventh, and one of 2,000 a thirtieth. `AutoAccountant` asks it where that may be less than the others say.
 
     Formal guarantee: an upper bound at each Renyi order that it looks at. It looks at a few, near the best one of
     `RdpAccountant`.
 
-    Edge cases: a price takes seconds, and solving for the noise takes several prices. The prices of two nearly equal
-    releases may differ by a relative 0.003 more than they would with exact bounds.
+    Edge cases: a price takes about half a second, and solving for the noise takes several prices. The prices of two
+    nearly equal releases may differ by a relative 0.003 more than they would with exact bounds.
 
     Attributes:
         failure_prob: what approximate events have taken from delta.
@@ -54,14 +53,13 @@ class JointLawAccountant(Accountant):
     name = "joint_law"
 
     def __init__(self) -> None:
-        self._auto, self._rdp = AutoAccountant(), RdpAccountant()
+        self._rdp = RdpAccountant()
         self._joint: Counter[SelectThenTestEvent] = Counter()
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         self._rdp.compose(event, count)
-        self._auto.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._joint.update(select_then_tests(event, count))
         return self
@@ -69,11 +67,10 @@ class JointLawAccountant(Accountant):
     def copy(self) -> Self:
         """An accountant of its own to which the same events were added."""
         made = copy.copy(self)
-        made._auto, made._rdp, made._joint = self._auto.copy(), self._rdp.copy(), self._joint.copy()
+        made._rdp, made._joint = self._rdp.copy(), self._joint.copy()
         return made
 
-    @property
-    def resolution(self) -> float:
+    def resolution(self, target_delta: float) -> float:
         """See `Accountant.resolution`."""
         return _RESOLUTION if self._joint else 0.0
 
@@ -84,17 +81,11 @@ class JointLawAccountant(Accountant):
         def convert(orders: Array, rdp: Array) -> Array:
             return rdp_to_epsilons(orders, rdp, target_delta=left)
 
-        joint = self._least(self._rdp.get_epsilon(target_delta), self._rdp.best_order(target_delta), convert)
-        return min(joint, self._auto.get_epsilon(target_delta))
-
-    def winner(self, target_delta: float) -> str:
-        """Its own name, or that of the accountant that `AutoAccountant` had the figure from."""
-        known = self._auto.get_epsilon(target_delta)
-        return self.name if self.get_epsilon(target_delta) < known else self._auto.winner(target_delta)
+        return self._least(self._rdp.get_epsilon(target_delta), self._rdp.best_order(target_delta), convert)
 
     def get_delta(self, target_epsilon: float) -> float:
         """The smallest delta whose epsilon is at most this, failure probabilities included; to a relative 0.01."""
-        known = min(self._rdp.get_delta(target_epsilon), self._auto.get_delta(target_epsilon))
+        known = self._rdp.get_delta(target_epsilon)
         if not self._joint or not self.failure_prob < known < 1:
             return known
         low, high = _LEAST, known - self.failure_prob

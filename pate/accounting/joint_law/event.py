@@ -40,6 +40,11 @@ class SelectThenTestEvent(ComposedEvent):
         """The second part, given that the test does not fail."""
         return self._parts()[1]
 
+    @property
+    def num_teachers(self) -> int:
+        """T, the votes that all gaps share."""
+        return len(self.bit.logits) - 1
+
     def _parts(self) -> tuple[BoundedRangeEvent, OneBitEvent]:
         match self.events:
             case (BoundedRangeEvent() as selection, ApproximateEvent(event=OneBitEvent() as bit)):

@@ -35,7 +35,11 @@ _UP = 1e-12  # for rounding
 
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """An upper bound on the divergence of the laws of any two neighbors, for one query."""
-    programs = _Programs(types, divergence)
+    with np.errstate(all="ignore"):  # what double precision cannot say becomes infinite
+        return _largest(_Programs(types, divergence))
+
+
+def _largest(programs: _Programs) -> float:
     bounds = programs.bounds(
         [_Span(*refusals, *growths) for refusals in pairwise(_REFUSALS) for growths in pairwise(_GROWTHS)]
     )
@@ -120,7 +124,7 @@ class _Programs:
         bent = (second.of_growth - first.of_growth) + (most - least) * self._types.moved_fails
         missed = max(float((bent * self._types.moved * width).max()), 0.0) / 4
         bound = max(first.bound, second.bound) + missed
-        return bound if bound < math.inf else math.inf  # what double precision cannot say is infinite
+        return bound if bound < math.inf else math.inf  # not a number either
 
     def _solve(self, corners: list[_Corner]) -> None:
         """Finds the solutions of all corners; types are added where they would lower a bound much."""
@@ -136,9 +140,8 @@ class _Programs:
     def _keep(self, corner: _Corner, found: Multipliers) -> set[int]:
         """Keeps the solution that these multipliers give if it is the best, and returns what the program left out."""
         found.of_sides[3:] *= [corner.low > -math.inf, corner.high < math.inf]
-        with np.errstate(over="ignore", invalid="ignore"):
-            left = found.left(self._program(self._types, corner))
-        bound = float(np.nan_to_num(left, nan=np.inf, posinf=np.inf).max())
+        left = found.left(self._program(self._types, corner))
+        bound = float(np.where(np.isfinite(left), left, np.inf).max())
         if corner not in self._solutions or bound < self._solutions[corner].bound:
             self._solutions[corner] = _Solution(found.of_even, found.of_sides[3:], bound)
         if math.isfinite(corner.high - corner.low):
@@ -158,18 +161,17 @@ class _Programs:
         missing.
         """
         share = self._share(corner.growth)
-        with np.errstate(over="ignore", under="ignore"):  # 0 and infinity stand for "not limited"
-            low, high = np.exp(types.largest * np.array([corner.low, corner.high])).tolist()
+        # 0 and infinity stand for "not limited"
+        low, high = np.exp(types.largest * np.array([corner.low, corner.high])).tolist()
         refused = types.moved * types.moved_fails * share
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            passing = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
-            values = np.where(types.passes > 0, types.passes * self._divergence(passing), 0.0)
-            ends = self._divergence(np.array([low, high]))
-            if low == 0 or high == math.inf or not np.isfinite(ends).all():
-                values = values + types.fails * self._divergence(refused / types.fails)
-            else:
-                slope = (ends[1] - ends[0]) / (high - low)
-                values = values + (ends[0] - slope * low) * types.fails + slope * refused
+        passing = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
+        values = np.where(types.passes > 0, types.passes * self._divergence(passing), 0.0)
+        ends = self._divergence(np.array([low, high]))
+        if low == 0 or high == math.inf or not np.isfinite(ends).all():
+            values = values + types.fails * self._divergence(refused / types.fails)
+        else:
+            slope = (ends[1] - ends[0]) / (high - low)
+            values = values + (ends[0] - slope * low) * types.fails + slope * refused
         least = low * types.fails - refused if low > 0 else np.zeros_like(refused)
         most = refused - high * types.fails if high < math.inf else np.zeros_like(refused)
         return LinearProgram(values, types.moved * share - 1, np.stack([*types.limits, least, most]))

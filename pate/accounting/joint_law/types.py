@@ -46,7 +46,7 @@ class CandidateTypes:
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:
         """All types of gaps within the event's T votes."""
         logits, reach = np.array(event.bit.logits), event.bit.reach
-        num_teachers, largest = len(logits) - 1, event.selection.epsilon / 2
+        num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
         gaps, moves = _gaps_and_moves(num_teachers, reach)
         before, after = logits[gaps], logits[gaps + moves]
         other_set = (gaps <= reach) & (gaps + moves <= reach)  # the test's good part refuses where the sets differ

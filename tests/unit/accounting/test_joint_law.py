@@ -11,6 +11,7 @@ from pate.accounting import (
     AutoAccountant,
     BoundedRangeEvent,
     Event,
+    ExactAccountant,
     GaussianEvent,
     JointLawAccountant,
     OneBitEvent,
@@ -34,20 +35,21 @@ def event() -> Event:
 
 
 def test_few_votes_make_it_cheaper(event: Event) -> None:
-    joint, auto = (kind().compose(event) for kind in (JointLawAccountant, AutoAccountant))
-    assert joint.get_epsilon(DELTA) < 0.9 * auto.get_epsilon(DELTA)
-    assert joint.winner(DELTA) == "joint_law"
+    joint, rdp, auto = (kind().compose(event) for kind in (JointLawAccountant, RdpAccountant, AutoAccountant))
+    assert joint.get_epsilon(DELTA) < 0.9 * rdp.get_epsilon(DELTA)
     assert joint.failure_prob == pytest.approx(300e-9)
+    assert auto.get_epsilon(DELTA) == joint.get_epsilon(DELTA)
+    assert (auto.winner(DELTA), auto.resolution(DELTA)) == ("joint_law", joint.resolution(DELTA))
 
 
 def test_other_events_are_added_and_cost_what_they_cost(event: Event) -> None:
     other = GaussianEvent(2.0)
     alone, both = JointLawAccountant().compose(other), JointLawAccountant().compose(event).compose(other)
-    assert alone.get_epsilon(DELTA) == AutoAccountant().compose(other).get_epsilon(DELTA)
-    assert (alone.winner(DELTA), alone.resolution) == (AutoAccountant().compose(other).winner(DELTA), 0.0)
+    assert alone.get_epsilon(DELTA) == RdpAccountant().compose(other).get_epsilon(DELTA)
+    assert alone.resolution(DELTA) == 0.0
     separately = JointLawAccountant().compose(event).get_epsilon(DELTA)
     assert separately < both.get_epsilon(DELTA) < separately + alone.get_epsilon(DELTA)
-    assert both.resolution > 0
+    assert both.resolution(DELTA) > 0
 
 
 def test_a_copy_is_its_own(event: Event) -> None:
@@ -68,10 +70,10 @@ def test_calibration_needs_less_noise() -> None:
         StableTopK(selection_scale=30.0, test_std=25.0).calibrated(
             target_epsilon=3.0, target_delta=DELTA, accountant=kind, **SHAPE
         )
-        for kind in (AutoAccountant, JointLawAccountant)
+        for kind in (ExactAccountant, AutoAccountant)
     )
     assert tight.selection_scale < 0.9 * loose.selection_scale
-    epsilon = JointLawAccountant().compose(tight.event_for(**SHAPE)).get_epsilon(DELTA)
+    epsilon = AutoAccountant().compose(tight.event_for(**SHAPE)).get_epsilon(DELTA)
     assert 0.99 * 3.0 < epsilon <= 3.0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import AutoAccountant, ExactAccountant, RdpAccountant
+from pate.accounting import ExactAccountant, RdpAccountant
 from pate.aggregators import StableTopK
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
@@ -66,11 +66,12 @@ def test_gap_to_release_is_the_smallest() -> None:
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_an_open_split_needs_the_smallest_gap(base: StableTopK, adjacency: str) -> None:
+    """By the sum of both prices, which is what the search goes by."""
     votes = {"num_labels": 40, "num_teachers": 300}
-    goal = {"target_epsilon": 8.0, "target_delta": 1e-6, "num_queries": 600, **votes}
+    goal = {"target_epsilon": 8.0, "target_delta": 1e-6, "num_queries": 600, "accountant": RdpAccountant, **votes}
     base = replace(base, adjacency=adjacency, selection_share=None)
     best = base.calibrated(**goal)
-    assert 7.98 < AutoAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6) <= 8
+    assert 7.98 < RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6) <= 8
     smallest = best.steps(**votes).gap_to_release(0.5)
     assert smallest is not None
     rivals = [replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
@@ -107,10 +108,8 @@ def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
     [(TABLE, {"add_remove": 115, "replace_one": 200}), (replace(GAUSSIAN, selection_share=None), {})],
     ids=["table", "gumbel"],
 )
-def test_epsilon_3_6_priced_again_by_the_exact_accountant(
-    base: StableTopK, gaps: dict[str, int], adjacency: str
-) -> None:
-    found = replace(base, adjacency=adjacency).calibrated(**GOAL, **SHAPE)
+def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, gaps: dict[str, int], adjacency: str) -> None:
+    found = replace(base, adjacency=adjacency).calibrated(**GOAL, **SHAPE, accountant=RdpAccountant)
     exact = ExactAccountant().compose(found.event_for(**SHAPE)).get_epsilon(1e-6)
     assert 3.3 <= exact <= 3.6
     needed = found.stability_test(num_teachers=800).gap_to_pass(0.5)
@@ -126,7 +125,7 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any)
     assert ready.failure_prob == made.failure_prob
     again = ready.calibrated(**GOAL, **SHAPE)
     assert again.table == ready.table
-    assert again.selection_scale == pytest.approx(made.selection_scale, rel=1e-3)
+    assert again.selection_scale == pytest.approx(made.selection_scale, rel=5e-3)
     assert again.stability_test(num_teachers=800) == made.stability_test(num_teachers=800)
 
 
