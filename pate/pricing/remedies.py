@@ -160,6 +160,7 @@ class _Search:
                 at_most=shape.num_queries,
                 num_labels=shape.num_labels,
                 num_teachers=shape.num_teachers,
+                accountant=self.budget.accountant,
             )
         except InvalidValue:
             return None
