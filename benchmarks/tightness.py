@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from pate.accounting import Accountant, AutoAccountant, JointLawAccountant, RdpAccountant
+from pate.accounting import Accountant, AutoAccountant, RdpAccountant
 from pate.aggregators import Aggregator, ClippedVotes, FixedTopK, GaussianVotes, GNMax, PowersetGNMax, StableTopK
 from pate.pricing import ReleaseShape
 from pate.pricing.lower_bound import lower_bound_of
@@ -25,7 +25,6 @@ QUERIES, TEACHERS = 600, 800
 ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
     "rdp": RdpAccountant,
     "auto": AutoAccountant,
-    "joint_law": JointLawAccountant,
 }
 _SLACK = 1.005  # of a recorded ratio: another machine's rounding, another scipy
 
