@@ -25,6 +25,7 @@ from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
 from pate.accounting.events import leaves
 from pate.accounting.exact.profile import composed
+from pate.accounting.joint_law.accountant import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
 from pate.mechanisms.top_k.top_k import TopKMechanism
@@ -173,12 +174,13 @@ def _optimal_compositions() -> list[Job]:
     shape = {"num_queries": 600, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
     events = {
         f"{name}, 600 x {NUM_LABELS}": aggregators()[name].event_for(**shape)
-        for name in ("StableTopK gumbel", "GaussianVotes")
+        for name in ("StableTopK gumbel", "StableTopK table", "GaussianVotes")
     } | {f"GNMax, 600 x {NUM_LABELS}": GNMax(noise_std=50.0).event_for(**shape)}
 
     def job(name: str, event: Event, kind: type[Accountant]) -> Job:
         def run() -> float:
             composed.cache_clear()
+            joint_rdp.cache_clear()
             return kind().compose(event).get_epsilon(1e-6)
 
         return Job(
