@@ -63,10 +63,10 @@ def test_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None
 def test_utf_16_is_named_and_read(tmp_path: Path) -> None:
     wanted = Table(**written(tmp_path)).load()
     settings = written(tmp_path, encoding="utf-16")
-    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; data\.encoding=utf-16, say"):
+    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; name the encoding it has: data\.encoding=utf-16, say"):
         Table(**settings).load()
     assert np.array_equal(Table(**settings, encoding="utf-16").load().private.inputs, wanted.private.inputs)
-    with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; encoding=utf-16, say"):
+    with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; name the encoding it has: encoding=utf-16, say"):
         next(TableFile(tmp_path / "test.csv", "data").batches())
 
 
