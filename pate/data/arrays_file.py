@@ -26,7 +26,7 @@ _BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Records in .npz files, or in folders of .npy files, one a split. Each holds arrays by name.
+    """Records in .npz files, or in folders of .npy files, one per split. Each holds arrays by name.
 
     * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
     * `labels`: 0 and 1, `[n, L]`;

@@ -233,7 +233,7 @@ SECRET = "Secret"
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
         ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: data\.labels=\[flu\]"),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
-        ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age\?\)"),
+        ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age .*\)"),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
         ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there"),
         ({}, {"private": None}, r"data\.private=None: expected the file of the private records; or one .*"),
