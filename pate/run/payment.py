@@ -168,7 +168,7 @@ class Payment:
             raise InvalidValue(
                 f"release={self.release}: expected {wanted}: restore it from a backup, or redraw=true {rule}"
             )
-        require(math.isfinite(both), "redraw", "true", f"a release that may be drawn twice at a finite price; this one {rule}")
+        require(math.isfinite(both), "redraw", "true", f"a price that stays finite; this one {rule}")
         return paid.number + 1
 
     def lines(self) -> Iterator[str]:

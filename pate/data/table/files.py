@@ -195,7 +195,7 @@ class TableFile:
         with self.path.open("rb") as file:
             likely = _MARKS.get(file.read(2), "latin-1")
         others = ("latin-1", "utf-16") if self.encoding == likely else (likely,)
-        return f"text in {self.encoding}; name the encoding it has: {self._setting('encoding')}={' or '.join(others)}, say"
+        return f"text in {self.encoding}; name its encoding: {self._setting('encoding')}={' or '.join(others)}, say"
 
     def _opened(self) -> Any:
         return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")

@@ -96,7 +96,7 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     named = {"encoding": "latin-1", "decimal": "comma"}
     for method in (bundle.inputs, bundle.predict_proba, bundle.predict):
         assert np.array_equal(method(folder.parent / "comma.csv", **named), method({"sex": ["F"], "age": [30.5]}))
-    with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; name the encoding it has: encoding=latin-1"):
+    with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; name its encoding: encoding=latin-1"):
         bundle.predict(folder.parent / "comma.csv", decimal="comma")
     assert repr(bundle) == f"<Bundle {bundle.form.name}: linear model of {', '.join(LABELS)}>"
 

@@ -171,7 +171,9 @@ def test_semicolons_marks_of_byte_order_and_other_encodings_are_read(write: Writ
     for name in ("private", "public", "test"):
         Path(settings[name]).write_bytes(Path(settings[name]).read_bytes()[3:].decode().encode("latin-1"))
     assert np.array_equal(Table(**settings, encoding="latin-1").load().private.inputs, wanted.private.inputs)
-    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; name the encoding it has: data\.encoding=latin-1"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; name its encoding: data\.encoding=latin-1"
+    ):
         Table(**settings).load()
 
 
