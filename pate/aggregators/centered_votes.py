@@ -224,7 +224,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def check_run(self) -> None:
         """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
-        rule = "replace_one for centered_votes in a run, which goes by the number of private groups"
+        rule = "replace_one: a run with centered_votes uses the number of private groups, which add_remove would reveal"
         require(self.adjacency is Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
     def require_source(self, source: VoteSource) -> None:

@@ -17,7 +17,7 @@ from pate.validation import require_count
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentGNMax(ScreenedAggregator):
-    """Releases the label with the largest noisy count where the largest count, with noise of its own, is large enough.
+    """Releases the label with the largest noisy count, if the largest count with separate noise is large enough.
 
     Formal guarantees:
         * The largest count moves by at most 1 under either adjacency: screening costs one bit per query.

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pate.data import Dataset, LoadsInStages
+from pate.data.settings import KnowsItsSettings
 from pate.run.progress import Advance, Monitor, NullMonitor
 from pate.validation import require
 
@@ -75,8 +76,15 @@ class ConsoleMonitor:
 
 
 def watched_load(data: Any, monitor: Monitor) -> Callable[[], Dataset]:
-    """How a data set is read: with its stages shown where it has some."""
+    """How a data set is read, with its stages shown where it has some.
+
+    Raises:
+        InvalidValue: no data set, or one of which a setting is missing. It is said here, before anything else is made,
+            because a teacher loads torch.
+    """
     rule = "a class whose load() gives a pate.data.Dataset"
     require(callable(getattr(data, "load", None)), "data", type(data).__name__, rule)
+    if isinstance(data, KnowsItsSettings):
+        data.require_settings()
     load: Callable[[], Dataset] = data.load
     return partial(data.load_in_stages, monitor.stage) if isinstance(data, LoadsInStages) else load

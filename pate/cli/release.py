@@ -139,7 +139,8 @@ def _default_folder(settings: dict[str, Any], config: DictConfig) -> str:
 def _print(terms: Terms, cohort: Cohort, output_dir: Path) -> None:
     privacy, summary = terms.privacy, terms.release
     console = Console(highlight=False)
-    holders = "" if cohort.places is None else f"{cohort.places.num_holders} holders, "
+    count = 0 if cohort.places is None else cohort.places.num_holders
+    holders = f"{count} holder{'' if count == 1 else 's'}, " if count else ""
     lines = (
         f"{output_dir / 'release'}: {summary.num_answered} of {summary.num_queries} queries answered, "
         f"{terms.num_labels} labels, by {holders}{terms.num_teachers} teachers",

@@ -70,8 +70,8 @@ def _print(schema: TableSchema, output: Path, numbered: Sequence[str]) -> None:
     for heading in ("column", "kind", "features", "missing"):
         table.add_column(heading)
     for column in schema.columns:
-        number = str(len(column.feature_names)) if column.feature_names else "none: leave it out, or change its kind"
-        table.add_row(Text(column.name), column.kind, number, "yes" if column.missing else "")
+        number = str(len(column.feature_names) or f"none: drop=[{column.name}] leaves it out")
+        table.add_row(Text(column.name), column.kind, Text(number), "yes" if column.missing else "")
     console.print(table)
     for name in numbered:
         rule = f"if it is the number of a record, drop=[{name}] or id={name} leaves it out of the features"

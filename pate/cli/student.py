@@ -18,7 +18,7 @@ from pate.config import build
 from pate.config.published import with_student
 from pate.data.dataset import require_dataset
 from pate.run.stages.queries import Queries
-from pate.run.stages.student import StudentPlan, train_on_release
+from pate.run.stages.student import StudentPlan, folder_of, train_on_release
 from pate.validation import InvalidValue
 
 
@@ -43,7 +43,7 @@ def train_student(config: DictConfig) -> None:
         with_student=partial(with_student, student={str(key): value for key, value in node.items()}),
     )
     model = train_on_release(plan, release, output, monitor)
-    where = output or release
+    where = output or folder_of(release)
     said = f"{where}: a {model.kind} student; pate-predict release={where} data=FILE output=FILE says what it predicts"
     Console(highlight=False).print(Text(said), soft_wrap=True)
 

@@ -13,7 +13,7 @@ from pate.teachers import Engine
 
 @dataclass(frozen=True)
 class Bench:
-    """Where methods are compared; cheap to send to another process.
+    """What all methods of a comparison share: data, queries, engine. Cheap to send to another process.
 
     Attributes:
         data: read once in every process.

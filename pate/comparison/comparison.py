@@ -148,7 +148,7 @@ class _Comparison:
     def _check(self, bench: Bench) -> None:
         """Refuses what cannot work, and says what is rarely wanted."""
         plan, num_labels = self.plan, bench.dataset.num_labels
-        rule = "true, as the public records have no labels to train a yardstick on"
+        rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
         require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
         for method in plan.methods:
             method.check(bench)

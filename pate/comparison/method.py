@@ -15,7 +15,7 @@ from pate.student.student import Predictor
 
 @dataclass(frozen=True)
 class Trained:
-    """What a method trained.
+    """The model that a method trained, with the figures of its release.
 
     Attributes:
         model: scored on the test split.

@@ -31,7 +31,7 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class PATEMethod(Method):
-    """An aggregator and what belongs to it.
+    """PATE with one aggregator: its teachers and its student.
 
     With a seed that is also the ensemble's it gives the release and the student of `pate-train seed=…`.
 

@@ -26,7 +26,7 @@ _BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Records in .npz files, or in folders of .npy files, one a split. Each holds arrays by name.
+    """Records in .npz files, or in folders of .npy files, one per split. Each holds arrays by name.
 
     * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
     * `labels`: 0 and 1, `[n, L]`;
@@ -56,6 +56,11 @@ class Arrays:
         good = isinstance(self.labels, (list, tuple)) and all(isinstance(each, str) for each in self.labels)
         require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
         object.__setattr__(self, "labels", tuple(self.labels))
+
+    def require_settings(self) -> None:
+        """Returns if settings name three files, none of which is opened; raises `InvalidValue` otherwise."""
+        for split in _SPLITS:
+            _require_named(f"data.{split}", getattr(self, split))
 
     def load(self) -> Dataset:
         """Reads the files; groups, where there are none, are the records themselves."""
@@ -88,7 +93,7 @@ class Arrays:
 
 def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
-    require(isinstance(file, str), name, file, "an .npz file with inputs and labels")
+    _require_named(name, file)
     path = Path(str(file))
     if path.is_dir():
         known = [each for each in (*_FORMS, *_BESIDE) if (path / f"{each}.npy").is_file()]
@@ -98,6 +103,10 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
         return arrays
     require(path.is_file(), name, path, "an .npz file that is there, or a folder with inputs.npy and labels.npy")
     return read_arrays(path, _FORMS, beside=_BESIDE, remedy=_REMEDY, most=_MOST_BYTES)
+
+
+def _require_named(name: str, file: str | None) -> None:
+    require(isinstance(file, str), name, file, "an .npz file with inputs and labels")
 
 
 def _npy(path: Path) -> NDArray[Any]:

@@ -52,7 +52,7 @@ class Split:
             require(found == len(self), f"len({name})", found, f"{len(self)}, one row for each input")
         for name in ("inputs", "labels"):
             shape = getattr(self, name).shape
-            require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value a record")
+            require(0 not in shape[1:], f"{name}.shape", shape, f"at least one {name[:-1]} value per record")
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
                 _require_moderate(block, self.inputs)

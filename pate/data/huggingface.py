@@ -76,10 +76,15 @@ class HuggingFace:
         parts = [getattr(self, split) for split in SPLITS]
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 
-    def load(self) -> Dataset:
-        """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
+    def require_settings(self) -> None:
+        """Returns if settings name a data set, inputs and labels; raises `InvalidValue` otherwise."""
+        require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
         for name in ("inputs", "labels"):
             require(len(getattr(self, name)) > 0, f"data.{name}", list(getattr(self, name)), "columns: [NAME,NAME]")
+
+    def load(self) -> Dataset:
+        """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
+        self.require_settings()
         form = self._form
         rows = {split: self._rows(split, form) for split in SPLITS}
         ids = self._ids(rows)
@@ -113,7 +118,6 @@ class HuggingFace:
     @cached_property
     def _parts(self) -> dict[str, Any]:
         """The three splits, opened."""
-        require(self.path is not None, "data.path", self.path, "a folder of save_to_disk, or a name on the hub")
         try:
             import datasets
         except ImportError as error:

@@ -75,13 +75,16 @@ class ImageFolder:
         """Reads the table and decodes all pictures."""
         return self.load_in_stages(unwatched)
 
-    def load_in_stages(self, stage: Stage) -> Dataset:
-        """See `LoadsInStages`."""
-        require(
-            self.root is not None and Path(self.root).is_dir(), "data.root", self.root, "the folder of the pictures"
-        )
+    def require_settings(self) -> None:
+        """Returns if settings name a folder that is there, a table and labels; raises `InvalidValue` otherwise."""
+        there = self.root is not None and Path(self.root).is_dir()
+        require(there, "data.root", self.root, "the folder of the pictures")
         require(self.table is not None, "data.table", self.table, "the file that says the labels of each picture")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
+
+    def load_in_stages(self, stage: Stage) -> Dataset:
+        """See `LoadsInStages`."""
+        self.require_settings()
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
         for role, named in (("file", self.file), ("split", self.split)):

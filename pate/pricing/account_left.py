@@ -19,7 +19,7 @@ _A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
 
 @dataclass(frozen=True)
 class AccountLeft:
-    """One data set.
+    """What one data set of a ledger has spent, and what is left of its cap.
 
     Attributes:
         data: the digest of its private records; empty for a ledger that counts for whatever it is charged for.

@@ -19,6 +19,6 @@ def smallest_delta(*, num_queries: int, num_labels: int) -> float:
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
     """Returns a delta that draws can keep, or raises."""
     lowest = smallest_delta(num_queries=num_queries, num_labels=num_labels)
-    rule = f"at least {lowest:.3g}, below which draws in double precision keep no promise"
+    rule = f"at least {lowest:.3g}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
     return target_delta

@@ -44,5 +44,5 @@ def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: 
 
 
 def expectation(aggregator: Aggregator, shape: ReleaseShape) -> Expectation:
-    """The same for queries of three kinds."""
+    """What a release would tell of queries of three kinds: see `expected_release` and `AGREEMENTS`."""
     return Expectation(*(expected_release(aggregator, shape, agreement=share) for share in AGREEMENTS.values()))

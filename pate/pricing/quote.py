@@ -29,7 +29,7 @@ _FEW_STEPS = 64
 
 @dataclass(frozen=True)
 class AccountantPrice:
-    """What one accountant says.
+    """The price of a release by one accountant.
 
     Attributes:
         accountant: its name.

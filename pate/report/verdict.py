@@ -90,8 +90,11 @@ def _share_text(student: Scores, baselines: Baselines, share: float | None) -> s
     if share is None or ceiling is None or baselines.prior is None:
         return "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
     low, high = baselines.prior.mean_average_precision, ceiling[1].mean_average_precision
+    mean = student.mean_average_precision
     scale = f"a constant has {low:.3f}, {ceiling[0]} {high:.3f}"
-    reached = f"{student.mean_average_precision:.3f}, where {scale}"
+    if share > 1:
+        return f"Above what counts as reachable in mean average precision: {mean:.3f}, where {scale}."
+    reached = f"{mean:.3f}, where {scale}"
     return f"Reached {share:.0%} of the reachable mean average precision: {reached}."
 
 

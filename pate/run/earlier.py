@@ -73,7 +73,7 @@ class Siblings:
             alone = ", if no two share a seed" if seeded else ""
             yield f"output_dir: {_runs(self.num_runs)} released something of these records, {price}{alone}"
         if self.num_others:
-            rule = "cannot be added up with this one: other adjacency or delta, or a ledger that cannot be read"
+            rule = "cannot be added up with this one: their adjacency or delta differs, or their ledger is unreadable"
             yield f"output_dir: {_runs(self.num_others)} on these records {rule}"
 
 

@@ -168,7 +168,7 @@ class Payment:
             raise InvalidValue(
                 f"release={self.release}: expected {wanted}: restore it from a backup, or redraw=true {rule}"
             )
-        require(math.isfinite(both), "redraw", "true", f"a price that two draws can have; this one {rule}")
+        require(math.isfinite(both), "redraw", "true", f"a price that stays finite; this one {rule}")
         return paid.number + 1
 
     def lines(self) -> Iterator[str]:

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save
 
 from pate.files.atomic import make_folder, replacing, write_text
 from pate.files.reading import damaged, read_json, require_file, unreadable
-from pate.validation import require, require_choice, require_count, require_features
+from pate.validation import InvalidValue, nearest, require, require_count, require_features
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
@@ -102,7 +102,10 @@ class StudentModel(ABC):
         card = _read_card(folder / _CARD)
         if card.kind not in StudentModel._kinds and card.kind in _LOADED_LATER:
             import_module(f"pate.student.{_LOADED_LATER[card.kind]}")
-        require_choice("kind", card.kind, tuple(sorted({*StudentModel._kinds, *_LOADED_LATER})))
+        known = tuple(sorted({*StudentModel._kinds, *_LOADED_LATER}))
+        if card.kind not in known:
+            hint = f"{nearest(card.kind, known)}; import the module of a student of your own before pate.load"
+            raise InvalidValue(f"kind={card.kind}: expected one of {', '.join(known)}{hint}")
         model = StudentModel._kinds[card.kind]
         arrays = _read_weights(folder / _WEIGHTS)
         made = model(arrays, card.threshold, card.input_shape, card.num_rows, card.choices)

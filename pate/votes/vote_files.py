@@ -152,7 +152,7 @@ def _table(path: Path, name: str) -> NDArray[Any]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InvalidValue(f"{name}={path}: expected text in UTF-8") from error
+        raise InvalidValue(f"{name}={path}: expected votes in UTF-8, a row of numbers per query") from error
     lines = [line for line in lines if line.strip()]
     require(bool(lines), name, path, "rows of numbers")
     separator = max(",;\t", key=lines[0].count)

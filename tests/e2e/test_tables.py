@@ -223,7 +223,8 @@ def test_the_page_is_followed_literally(tables: Path, tmp_path: Path, monkeypatc
     for name in ("private", "public", "test", "new"):
         pandas.read_csv(tables / f"{name}.csv").drop(columns="visit").to_csv(tmp_path / f"{name}.csv", index=False)
     page = (Path(__file__).parents[2] / "docs/how-to/from-a-table-to-a-model.md").read_text(encoding="utf-8")
-    commands = [shlex.split(line) for line in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].splitlines()]
+    block = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].replace("\\\n", " ")
+    commands = [shlex.split(line) for line in block.splitlines()]
     assert len(commands) == 5
     for program, *words in commands:
         if program == "pip":

@@ -60,5 +60,5 @@ _warned = lru_cache(maxsize=4096)(_warn)
 
 def _said(aggregator: Aggregator, expected: ExpectedRelease, num_teachers: int) -> str:
     heard = f"unanimous votes of {num_teachers} teachers would be heard in {expected.success:.0%} of the cases"
-    remedy = "more teachers, or less noise; pate-account suggest=true says how many, how little"
+    remedy = "take more teachers or less noise; pate-account suggest=true finds numbers that work"
     return f"aggregator={type(aggregator).__name__}: {heard}, where chance has 50%; {remedy}"

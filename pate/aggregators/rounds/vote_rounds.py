@@ -31,7 +31,7 @@ Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
 
 @dataclass(frozen=True, kw_only=True)
 class VoteRounds:
-    """Releases, round after round, the mean of teachers' features times what the student so far does not know.
+    """Releases, in rounds, the mean over teachers of features times what the student of that round gets wrong.
 
     Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records, p the student's probabilities; labels
     are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones. Votes are clipped to the

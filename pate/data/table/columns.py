@@ -31,6 +31,7 @@ class Column(ABC):
 
     kind: ClassVar[str]
     expects: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]] = ()  # of a schema's file, beside its kind
 
     @property
     @abstractmethod
@@ -73,6 +74,7 @@ class NumberColumn(Column):
 
     kind: ClassVar[str] = "number"
     expects: ClassVar[str] = "numbers"
+    keys: ClassVar[tuple[str, ...]] = ("mean", "std", "min", "max", "missing")
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.std, self.low, self.high)
@@ -149,6 +151,7 @@ class CategoryColumn(Column):
 
     kind: ClassVar[str] = "category"
     expects: ClassVar[str] = "words"
+    keys: ClassVar[tuple[str, ...]] = ("categories", "missing")
 
     def __post_init__(self) -> None:
         require(len(set(self.categories)) == len(self.categories), self.name, "a category twice", "each once")

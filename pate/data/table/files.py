@@ -191,11 +191,11 @@ class TableFile:
         return f"data.{name}" if "." in self.name else name
 
     def _other_encoding(self) -> str:
-        """The rule that a file breaks whose text is not in its encoding, and what it may be in."""
+        """The rule that a file breaks whose text is not in its encoding, and the setting that names another."""
         with self.path.open("rb") as file:
             likely = _MARKS.get(file.read(2), "latin-1")
         others = ("latin-1", "utf-16") if self.encoding == likely else (likely,)
-        return f"text in {self.encoding}; {self._setting('encoding')}={' or '.join(others)}, say, where it is another"
+        return f"text in {self.encoding}; name its encoding: {self._setting('encoding')}={' or '.join(others)}, say"
 
     def _opened(self) -> Any:
         return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")

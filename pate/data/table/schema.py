@@ -238,11 +238,12 @@ def _read_column(name: str, said: Any, where: str) -> Column:
     kind = said.get("kind") if isinstance(said, Mapping) else None
     if kind not in KINDS:
         raise InvalidValue(f"{where}.columns.{name}.kind={kind}: expected one of {', '.join(KINDS)}")
+    lacking = [key for key in KINDS[kind].keys if key not in said]
+    if lacking:
+        raise InvalidValue(f"{where}.columns.{name}: expected also {', '.join(lacking)}, which kind: {kind} needs")
     try:
         return KINDS[kind].read(name, said)
     except InvalidValue as error:
         raise InvalidValue(f"{where}.columns.{error}") from error
-    except KeyError as error:
-        raise InvalidValue(f"{where}.columns.{name}: expected also {error}") from error
     except (TypeError, ValueError) as error:
         raise InvalidValue(f"{where}.columns.{name}: expected values as pate-schema writes them") from error

@@ -89,7 +89,8 @@ class Table:
 
     def load(self) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
-        self._require_files()
+        self.require_settings()
+        self._require_dropped()
         for split in _SPLITS:
             self._require_columns(split)
         schema = self.table_schema
@@ -120,7 +121,7 @@ class Table:
         require(self.private is not None, "data.private", self.private, "the file of the private records")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
         schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
-        file = TableFile(Path(self.private or ""), "data.private", self.encoding)
+        file = self._file(self.private or "", "data.private")
         for role in _ROLES[:-1]:
             self._require_named(self._columns(role), role, file.names, file.name)
         require_columns(file.name, file.names, schema.names)
@@ -198,8 +199,12 @@ class Table:
             return dict.fromkeys(_SPLITS, self._files["public"].names)
         return {split: self._files[split].names for split in _SPLITS}
 
-    def _require_files(self) -> None:
-        """Raises unless there are three files, or one with a column of splits, and labels."""
+    def require_settings(self) -> None:
+        """Returns if settings name three files, or one with a column of splits, and labels. No file is opened.
+
+        Raises:
+            InvalidValue: a setting that is missing, or two that contradict each other.
+        """
         given = [each for each in _SPLITS if getattr(self, each) is not None]
         if self.path is not None:
             require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
@@ -207,7 +212,7 @@ class Table:
         else:
             require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
             for split in _SPLITS:
-                rule = "a file; data.path=FILE data.split=COLUMN where one file holds all"
+                rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
                 require(split in given, f"data.{split}", getattr(self, split), rule)
             for split, other in combinations(_SPLITS, 2):
                 same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
@@ -222,6 +227,13 @@ class Table:
             if column not in names:
                 said = nearest(column, tuple(names))
                 raise InvalidValue(f"data.{role}={column}: expected a column of {where}{said}")
+
+    def _require_dropped(self) -> None:
+        """Raises if a column that is dropped is in no file: another one would be a feature unnoticed."""
+        there = tuple(dict.fromkeys(name for names in self._names.values() for name in names))
+        for column in self.drop:
+            if column not in there:
+                raise InvalidValue(f"data.drop={column}: expected a column of a file{nearest(column, there)}")
 
     def _require_columns(self, split: str) -> None:
         """Raises unless a file has the columns that settings name, and those of the public file."""

@@ -20,7 +20,7 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVector(NoisyCounts):
-    """Releases the noisy number of items with a bit where it reaches a threshold; any number of queries.
+    """Releases, per query, the noisy number of items with a bit if it reaches a threshold; for any number of queries.
 
     An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
     a hit; with its `item_hits`-th hit it drops out of all later sums.

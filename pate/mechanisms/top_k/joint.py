@@ -83,7 +83,7 @@ class JointMechanism(TopKMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class JointTopK(JointMechanism):
-    """Draws a sequence of k indices by the exponential mechanism on its worst place.
+    """Draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
 
     Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), half
     of that for k = 1, so the release has a bounded range, whatever k is; the order is included.

@@ -25,7 +25,7 @@ _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at 
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipJointTopK(JointMechanism):
-    """Draws a sequence of k indices by exponential noise on its worst place; losses as in `JointTopK`.
+    """Draws a sequence of k indices by exponential noise on the loss of its worst position, as in `JointTopK`.
 
     Formal guarantee: epsilon-DP, whatever k is, the order included; its zCDP price is that of epsilon-DP. With a
     `failure_prob`, (epsilon, failure_prob)-DP.

@@ -70,7 +70,7 @@ class Bundle:
         """A name for each number of an input, or none."""
         return self.form.features
 
-    def predict_proba(self, data: Any) -> NDArray[np.float32]:
+    def predict_proba(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.float32]:
         """Probabilities `[n, L]`.
 
         Args:
@@ -79,15 +79,18 @@ class Bundle:
                 of their files or of PIL images, or an array of bytes `[n, channels, height, width]`; for a model of
                 features of pictures the same, it brings what makes them. For any an array of inputs as the model takes
                 them, `[n, …]`: `form.input_shape` and `feature_names` say which.
+            encoding: of a CSV file that `data` names, such as latin-1.
+            decimal: `comma` if numbers of that file read 3,5.
 
         Raises:
-            InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite.
+            InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite,
+                a file whose text is not in the encoding.
         """
-        return self.model.predict_proba(self.inputs(data))
+        return self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
 
-    def predict(self, data: Any) -> NDArray[np.bool_]:
-        """Labels, bool `[n, L]`: those whose probability reaches the threshold."""
-        return self.decide(self.predict_proba(data))
+    def predict(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.bool_]:
+        """Labels, bool `[n, L]`: those whose probability reaches the threshold. For arguments see `predict_proba`."""
+        return self.decide(self.predict_proba(data, encoding=encoding, decimal=decimal))
 
     def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
         """The labels of probabilities `[n, L]`."""
@@ -103,13 +106,13 @@ class Bundle:
 
         write_onnx(self.form, self.model, Path(path))
 
-    def inputs(self, data: Any) -> NDArray[np.float32]:
-        """The model's inputs, float32 `[n, …]`; see `predict_proba`."""
+    def inputs(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.float32]:
+        """The model's inputs, float32 `[n, …]`; for arguments see `predict_proba`."""
         form = self.form.preprocessing
         if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _OF_PICTURES:
             return form.inputs(np.asarray(data))
         if isinstance(form, TableSchema) and isinstance(data, (str, PathLike)):
-            data = TableFile(Path(data), "data").read()
+            data = TableFile(Path(data), "data", encoding, decimal).read()
         if not isinstance(data, np.ndarray):
             if form is not None:
                 return form.inputs(data)

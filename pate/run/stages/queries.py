@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -81,10 +82,13 @@ class Queries:
     @classmethod
     def _of_table(cls, path: Path, schema: Path | None) -> Self:
         if schema is None:
-            rule = "the file of pate-schema beside a table: data.schema=FILE for a holder, else table_schema=FILE"
+            rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
             raise InvalidValue(f"queries={path}: expected {rule}")
         form = TableSchema.load(schema)
-        inputs = form.inputs(TableFile(path, "queries", "utf-8").read(list(form.names)))
+        try:
+            inputs = form.inputs(TableFile(path, "queries").read(list(form.names)))
+        except InvalidValue as error:
+            raise InvalidValue(_own_words(str(error))) from error
         return cls(inputs, np.arange(len(inputs), dtype=np.int64), (), form)
 
     @property
@@ -94,6 +98,12 @@ class Queries:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+
+def _own_words(message: str) -> str:
+    """A message of a table about the queries, for which no setting names an encoding or a decimal mark."""
+    rule = "; all places have the same file, in UTF-8 and with decimal points"
+    return re.sub(r"; (?:name its encoding: encoding|decimal)=.*", rule, re.sub(r"^data\b", "queries", message))
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def price_votes(plan: ReleasePlan, source: VoteSource, cohort: Cohort) -> Priced
     aggregator.check_run()
     aggregator.require_source(source)
     if aggregator.expects_prior and (plan.queries is None or plan.student is None):
-        rule = "the public samples that were asked, as this aggregator goes by what a student of theirs expects"
+        rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue(f"queries=None: expected {rule}")
     shape = ReleaseShape(num_queries=source.num_queries, num_labels=source.num_labels, num_teachers=source.num_teachers)
     priced = plan_release(aggregator, shape, budget)

@@ -70,7 +70,7 @@ def train_on_release(
         InvalidValue: no release, an altered one, one that has another student; samples that were not asked.
     """
     monitor = monitor or NullMonitor()
-    source = _folder_of(release)
+    source = folder_of(release)
     target = source if output is None else output
     terms = _terms_of(source, release)
     if terms is None or _is_finished(target):
@@ -137,7 +137,7 @@ def _write(
     (folder / TERMS).unlink(missing_ok=True)
 
 
-def _folder_of(release: Path) -> Path:
+def folder_of(release: Path) -> Path:
     """The folder with release.npz in it: the one that is named, or `release/` within it."""
     for folder in (release, release / "release"):
         if (folder / "release.npz").is_file():

@@ -1,5 +1,9 @@
 """What pate-train makes of its configuration."""
 
+import subprocess
+import sys
+
+import pytest
 from omegaconf import OmegaConf
 
 from pate.cli.train import _settings
@@ -10,3 +14,12 @@ def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
     runs = [{"output_dir": None, "data": {"cache": None}}, {"output_dir": "a", "data": {"cache": "b"}} | where]
     first, second = (_settings(OmegaConf.create(run)) for run in runs)
     assert first == second == {"data": {"cache": None}}
+
+
+@pytest.mark.process
+def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
+    program = "import sys; from pate.cli.train import main\ntry: main()\nfinally: print('torch' in sys.modules)"
+    given = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
+    done = subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (2, "False")
+    assert done.stderr.startswith("data.public=None: expected the file of the public records;")

@@ -19,6 +19,11 @@ def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
     assert "true labels" in alone.text
 
 
+def test_a_student_above_the_ceiling_has_no_share_of_the_reachable() -> None:
+    verdict = Verdict.of(replace(STUDENT, mean_average_precision=0.7), BASELINES, num_answered=3)
+    assert verdict.text.startswith("Above what counts as reachable in mean average precision: 0.700, where a constant")
+
+
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     verdict = Verdict.of(STUDENT, BASELINES, num_answered=3)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)

@@ -48,6 +48,9 @@ def test_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None
     found = Table(**settings, decimal="comma").load()
     assert np.array_equal(found.private.inputs, wanted.private.inputs)
     assert found.preprocessing == wanted.preprocessing  # "Aachen, Stadt" is no number and stays
+    Table(**settings, decimal="comma").public_schema().write(tmp_path / "schema.yaml")
+    alone = Table(**settings, decimal="comma", schema=str(tmp_path / "schema.yaml")).private_records()
+    assert np.array_equal(alone.records.inputs, wanted.private.inputs)
     line = r"^data\.public\.age: expected numbers with a decimal point, these have a comma; data\.decimal=comma reads"
     with pytest.raises(InvalidValue, match=line):
         Table(**settings).load()
@@ -63,10 +66,14 @@ def test_a_decimal_comma_is_read_where_a_setting_says_so(tmp_path: Path) -> None
 def test_utf_16_is_named_and_read(tmp_path: Path) -> None:
     wanted = Table(**written(tmp_path)).load()
     settings = written(tmp_path, encoding="utf-16")
-    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; data\.encoding=utf-16, say"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; name its encoding: data\.encoding=utf-16, say"
+    ):
         Table(**settings).load()
     assert np.array_equal(Table(**settings, encoding="utf-16").load().private.inputs, wanted.private.inputs)
-    with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; encoding=utf-16, say"):
+    with pytest.raises(
+        InvalidValue, match=r"^data=\S+: expected text in utf-8; name its encoding: encoding=utf-16, say"
+    ):
         next(TableFile(tmp_path / "test.csv", "data").batches())
 
 

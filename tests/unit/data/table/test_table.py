@@ -171,7 +171,9 @@ def test_semicolons_marks_of_byte_order_and_other_encodings_are_read(write: Writ
     for name in ("private", "public", "test"):
         Path(settings[name]).write_bytes(Path(settings[name]).read_bytes()[3:].decode().encode("latin-1"))
     assert np.array_equal(Table(**settings, encoding="latin-1").load().private.inputs, wanted.private.inputs)
-    with pytest.raises(InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; data\.encoding=latin-1"):
+    with pytest.raises(
+        InvalidValue, match=r"^data\.private=\S+: expected text in utf-8; name its encoding: data\.encoding=latin-1"
+    ):
         Table(**settings).load()
 
 
@@ -233,9 +235,10 @@ SECRET = "Secret"
         ({}, {"labels": []}, r"data\.labels=\[\]: expected the columns that are labels.*"),
         ({}, {"labels": "flu"}, r"data\.labels=flu: expected a list of columns: data\.labels=\[flu\]"),
         ({}, {"labels": ["flu", "patient"]}, r"data\.group=patient: expected another column than data\.labels"),
+        ({}, {"drop": ["agee"]}, r"data\.drop=agee: expected a column of a file \(did you mean age .*\)"),
         ({}, {"group": "person"}, r"data\.group=person: expected a column of data\.private.*"),
         ({}, {"private": "nowhere.csv"}, r"data\.private=nowhere\.csv: expected a file that is there"),
-        ({}, {"private": None}, r"data\.private=None: expected a file; data\.path=FILE .*"),
+        ({}, {"private": None}, r"data\.private=None: expected the file of the private records; or one .*"),
         ({}, {"private": __file__}, r"data\.private=\S+: expected a file that ends in \.csv, .*"),
         ({}, {"encoding": "klingon"}, r"data\.encoding=klingon: expected an encoding, such as latin-1"),
         ({}, {"id": "sex"}, r"data\.private\.sex: expected a value in each row.*|data\.(?:test|public)\.sex: .*"),
@@ -287,7 +290,10 @@ def test_a_column_that_is_empty_in_public_is_refused(write: Write) -> None:
         ("columns: [", r"data\.schema=\S+: expected YAML as pate-schema writes it, line 1"),
         ("rows: 3", r"data\.schema=\S+: expected `columns`, what is known of each, as pate-schema writes it"),
         ("columns: {age: {kind: digit}}", r"data\.schema=\S+\.columns\.age\.kind=digit: expected one of number, .*"),
-        ("columns: {age: {kind: number}}", r"data\.schema=\S+\.columns\.age: expected also 'missing'"),
+        (
+            "columns: {age: {kind: date, min: 0, missing: false}}",
+            r"data\.schema=\S+\.columns\.age: expected also mean, std, max, which kind: date needs",
+        ),
         (
             "columns: {age: {kind: number, mean: 0, std: 0, min: 0, max: 1, missing: false}}",
             r"data\.schema=\S+\.columns\.age=.*: expected finite numbers, and std > 0",

@@ -1,0 +1,32 @@
+"""Public samples from a table: one file for all places, so no setting names its encoding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data import Table
+from pate.run.stages.queries import Queries
+from pate.validation import InvalidValue
+
+pytest.importorskip("pyarrow")
+ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
+
+
+def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) -> None:
+    good, schema = tmp_path / "good.csv", tmp_path / "schema.yaml"
+    good.write_text("\n".join(ROWS), encoding="utf-8")
+    Table(public=str(good)).public_schema().write(schema)
+    assert Queries.read(good, schema=schema).inputs.shape[0] == 2
+    (tmp_path / "latin.csv").write_text("\n".join(ROWS), encoding="latin-1")
+    (tmp_path / "comma.csv").write_text("\n".join(ROWS).replace(",", ";").replace(".", ","), encoding="utf-8")
+    end = "; all places have the same file, in UTF-8 and with decimal points$"
+    with pytest.raises(InvalidValue, match=rf"^queries=\S+latin\.csv: expected text in utf-8{end}"):
+        Queries.read(tmp_path / "latin.csv", schema=schema)
+    with pytest.raises(InvalidValue, match=rf"^queries\.preis: expected numbers .*{end}"):
+        Queries.read(tmp_path / "comma.csv", schema=schema)
+    with pytest.raises(InvalidValue, match=r"^queries=\S+: expected the file of pate-schema beside a table"):
+        Queries.read(good)
+    assert np.isfinite(Queries.read(good, schema=schema).inputs).all()
