@@ -34,8 +34,8 @@ _WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
 class JointLawAccountant(Accountant):
     """Prices a gap selection and the test of what it chose as one release, and all else as `RdpAccountant` does.
 
-    T votes allow few large gaps, so not every gap that may be chosen can also pass its test. With 40 labels, 600
-    queries and an optimal table at epsilon 8, that makes a stable top-k of 400 teachers a quarter cheaper, one of 800 a
+    T votes allow few large gaps, so not every gap that may be chosen can also pass its test. Take 40 labels, 600
+    queries and an optimal table at epsilon 8. A stable top-k of 400 teachers is a quarter cheaper then, one of 800 a
     seventh, and one of 2,000 a thirtieth. `AutoAccountant` asks it where that may be less than the others say.
 
     Formal guarantee: an upper bound at each Renyi order that it looks at. It looks at a few, near the best one of
