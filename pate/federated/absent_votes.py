@@ -12,7 +12,7 @@ from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
 from pate.validation import InvalidValue
 from pate.votes.holders import GatheredVotes
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_votes import RoundVotes
 from pate.votes.source import Array, Bits, VoteSource
 
 
@@ -59,7 +59,7 @@ class AbsentVotes(VoteSource):
         """See `VoteSource.label_shares`: absent teachers have records without labels."""
         return np.concatenate([self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))])
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """See `GatheredVotes.in_rounds`."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier)
 

@@ -17,7 +17,7 @@ from pate.votes.holders.vote_file import VoteFile
 from pate.votes.source import Array, Bits, VoteSource
 
 if TYPE_CHECKING:
-    from pate.votes.moment_votes import MomentVotes
+    from pate.votes.round_votes import RoundVotes
 
 _SAME = {
     "queries": "the queries that {first} answers: the same public samples, in the same order",
@@ -117,7 +117,7 @@ class GatheredVotes(VoteSource):
             raise InvalidValue(f"cast=bits: expected {rule}; or aggregator.prevalence_share=0 for a public center")
         return np.concatenate([file.label_shares() for file in self.files])
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """Raises: a file is one cast, and rounds ask teachers again."""
         rule = "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again, as pate.federated does"
         raise InvalidValue(f"aggregator.rounds: expected {rule}")
