@@ -23,6 +23,7 @@ def rounds_app(
     release: RoundsOfHolders | Callable[[Context], RoundsOfHolders],
     *,
     secure: bool = False,
+    shares: int | None = None,
     seconds: float = 3600.0,
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
@@ -33,6 +34,7 @@ def rounds_app(
         release: what is asked and released, or a function that makes it from the run's configuration.
         secure: whether sums are added up by SecAgg+, so that the server sees no holder's own; holders run
             `secure_holder_app` then.
+        shares: of secure sums, see `SumTerms.shares`.
         seconds: how long holders have for one answer, and for each of the four steps of a secure sum.
         connect_seconds: how long to wait for as many nodes as there are holders.
         monitor: told of progress, and who was absent in which round.
@@ -52,7 +54,7 @@ def rounds_app(
         def masked(question: Question) -> Gathered:
             if question.kind == OPENING:
                 return plain(question)
-            limbs = Limbs.of(question, made.roll)
+            limbs = Limbs.of(question, made.roll, shares)
             said = {"question": question.to_bytes()}
             total, holders = secure_sum(grid, context, made.roll, said, limbs.terms, **wait)
             joined = limbs.joined(total)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
 
-def secure_holder_app(plans: Plans, own: HolderSum | Roll) -> ClientApp:
+def secure_holder_app(plans: Plans, own: HolderSum | Roll, *, shares: int | None = None) -> ClientApp:
     """An app that takes part in a secure sum for each request, or for each question of rounds.
 
     Flower's masks are those of `flwr.client.mod.secaggplus_mod` (the older workflow; the message API has none). Before
@@ -36,11 +36,12 @@ def secure_holder_app(plans: Plans, own: HolderSum | Roll) -> ClientApp:
     Args:
         plans: what the holder teaches with.
         own: the terms, and the share of the noise; of rounds the roll, which says the terms.
+        shares: of rounds, see `SumTerms.shares`.
     """
     from flwr.client.mod import secaggplus_mod
     from flwr.clientapp import ClientApp
 
-    terms = Limbs.terms_of(own) if isinstance(own, Roll) else own.terms
+    terms = Limbs.terms_of(own, shares) if isinstance(own, Roll) else own.terms
 
     def agreed(message: Message, context: Context, call_next: Any) -> Message:
         _require_agreed(terms, message)
@@ -67,7 +68,7 @@ def _require_agreed(terms: SumTerms, message: Message) -> None:
         return
     wanted = {
         Key.SAMPLE_NUMBER: terms.num_holders,
-        Key.SHARE_NUMBER: terms.num_holders,
+        Key.SHARE_NUMBER: terms.num_shares,
         Key.THRESHOLD: terms.threshold,
         Key.CLIPPING_RANGE: float(terms.most),
         Key.TARGET_RANGE: 2 * terms.most,

@@ -51,7 +51,7 @@ def secure_sum(
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
     _prepare(legacy)
     workflow = SecAggPlusWorkflow(
-        terms.num_holders,
+        terms.num_shares,
         terms.threshold,
         max_weight=1.0,
         clipping_range=float(terms.most),
@@ -61,7 +61,7 @@ def secure_sum(
     )
     workflow(grid, legacy)
     if strategy.average is None:
-        raise InvalidValue(f"holders present: expected at least {terms.threshold}; with fewer no sum can be opened")
+        raise InvalidValue(f"holders present: expected at least {terms.least}; with fewer no sum can be opened")
     _require_names(strategy.holders, roll)
     return terms.exact_sum(strategy.average, len(strategy.holders)), strategy.holders
 

@@ -33,19 +33,20 @@ class Limbs:
     count: int
 
     @classmethod
-    def of(cls, question: Question, roll: Roll) -> Self:
+    def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
         """For the answers to a question: enough digits for the holder with the most teachers."""
-        terms = cls.terms_of(roll)
+        terms = cls.terms_of(roll, shares)
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         room = (largest * max(roll.holders.values())).bit_length() + 1
         return cls(terms, bits, max(1, -(-room // bits)))
 
     @staticmethod
-    def terms_of(roll: Roll) -> SumTerms:
+    def terms_of(roll: Roll, shares: int | None = None) -> SumTerms:
         """The terms of all secure sums in rounds: digits as large as the sum has room for."""
-        room = (MODULUS - 1) // (2 * len(roll.holders))
-        return SumTerms(num_holders=len(roll.holders), max_absent=roll.max_absent, most=2 ** (room.bit_length() - 1))
+        num_holders, absent = len(roll.holders), roll.max_absent
+        room = (MODULUS - 1) // (2 * num_holders)
+        return SumTerms(num_holders=num_holders, max_absent=absent, most=2 ** (room.bit_length() - 1), shares=shares)
 
     def split(self, total: Integers) -> NDArray[np.int64]:
         """The digits, `[count, …]`; all but the last are in 0..2**bits - 1."""
