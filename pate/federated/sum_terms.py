@@ -30,9 +30,8 @@ class SumTerms:
         num_holders: n.
         max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused.
         most: the largest size of a number that a holder sends.
-        shares: k, odd: every holder shares its keys with k - 1 others, chosen at random, and a majority of them opens a
-            sum. None for all n, of whom n - d open it: then nobody can open a sum of fewer, be it the server. Time grows
-            with n k.
+        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and a majority of these opens
+            its part. None for all n, of whom n - d open it: then not even the server can open a sum of fewer.
     """
 
     num_holders: int
@@ -56,7 +55,9 @@ class SumTerms:
             rule = f"an odd number below num_holders={self.num_holders}"
             require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
             here = self.shares * self.max_absent / self.num_holders
-            rule = f"more: about {here:.0f} of them are absent with max_absent={self.max_absent}, and a majority is needed"
+            rule = (
+                f"more: about {here:.0f} of them are absent with max_absent={self.max_absent}, and a majority is needed"
+            )
             enough = self.shares / 2 - here >= _SPARE * math.sqrt(self.shares) / 2
             require(enough, "shares", self.shares, rule)
 
@@ -109,9 +110,7 @@ class SumTerms:
         Raises:
             InvalidValue: too few or too many holders; an average that no such numbers have.
         """
-        rule = (
-            f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
-        )
+        rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
         require(self.least <= present <= self.num_holders, "holders present", present, rule)
         scaled = np.asarray(average, dtype=np.float64) * present
         total = np.rint(scaled)

@@ -50,7 +50,7 @@ class SummedRelease:
         output_dir: the folder of the release; of it `release/` may be published.
         dataset: the public name of the holders' data; one ledger counts for one name.
         real: False for synthetic records.
-        shares: of the sum, see `SumTerms.shares`; None with the holders' noise, whose price rests on who can open a sum.
+        shares: of the sum, see `SumTerms.shares`; None with the holders' noise: its price rests on who can open it.
     """
 
     plan: ReleasePlan

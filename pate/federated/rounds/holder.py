@@ -44,20 +44,24 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor:
     Raises:
         InvalidValue: a question whose opening this holder has not seen; records or teachers that cannot answer.
     """
+    opening = opening_of(question, folder)
     place = folder / question.asked[:16]
-    if question.opening is not None:
-        make_folder(place)
-        _keep(place / "opening.npz", question.to_bytes())
     path = place / f"{question.kind}-{question.digest[:16]}.npz"
     if not os.path.lexists(path):
-        opening = _opened(place, question)
         _keep(path, _answered(asked(plan, opening, place), question, opening, place, monitor or NullMonitor()))
     return path.read_bytes()
 
 
-def _opened(place: Path, question: Question) -> Request:
-    """The samples of the opening, as they came."""
-    path = place / "opening.npz"
+def opening_of(question: Question, folder: Path) -> Request:
+    """The samples that the release of a question is about, as the opening brought them; kept in a holder's folder.
+
+    Raises:
+        InvalidValue: a question whose opening this holder has not seen.
+    """
+    path = folder / question.asked[:16] / "opening.npz"
+    if question.opening is not None and not os.path.lexists(path):
+        make_folder(path.parent)
+        _keep(path, question.to_bytes())
     opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
     if opening is None or opening.digest != question.asked:
         raise InvalidValue("question: expected one after an opening that this holder has answered")

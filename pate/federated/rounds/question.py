@@ -116,7 +116,9 @@ class Question:
         else:
             good = math.sqrt(float((total.astype(np.float64) ** 2).sum())) <= num_teachers * self.reach * (1 + 1e-9)
         if not good:
-            raise InvalidValue(f"sum: expected one of {num_teachers} teachers, each within its clip; this one is longer")
+            raise InvalidValue(
+                f"sum: expected one of {num_teachers} teachers, each within its clip; this one is longer"
+            )
 
     @cached_property
     def digest(self) -> str:
