@@ -19,8 +19,8 @@ from pate.votes.source import Array, Bits, VoteSource
 class AbsentVotes(VoteSource):
     """See `VoteSource`. T stays what the roll says; absent teachers say the same of every query.
 
-    Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, and for
-    whatever reason, the price of the release is the same (docs/proofs/distributed_noise.md, "Absent holders").
+    Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, the price
+    of the release is the same, where records do not decide it (docs/proofs/distributed_noise.md, "Absent holders").
 
     Args:
         present: the votes of those who are there.

@@ -131,6 +131,7 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
         engine=SequentialEngine(),
         num_queries=QUERIES,
         holders=HOLDERS,
+        settings={"name": "wordnet"},
         **shared,
     )
     with suppress(KeyboardInterrupt):  # before the student
