@@ -30,6 +30,8 @@ from pate.run.stages.terms import Terms
 from pate.validation import InvalidValue, require
 from pate.votes.holders import GatheredVotes, VoteFile
 from pate.votes.holders.foreign import ForeignVotes
+from pate.votes.holders.sum_file import is_sum_file
+from pate.votes.holders.summed import SummedVotes
 from pate.votes.holders.vote_file import is_vote_file, is_whole_archive
 
 _OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
@@ -52,6 +54,9 @@ def release(config: DictConfig) -> None:
     if config.roll is not None:
         _release_in_rounds(config, aggregator)
         return
+    if config.sum is not None:
+        _write_sum(config)
+        return
     votes, cohort = read_votes(config)
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings, config))
@@ -69,10 +74,31 @@ def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
         _print(terms, Places(len(roll.holders), max(roll.holders.values())), output_dir)
 
 
-def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
+def _write_sum(config: DictConfig) -> None:
+    """Adds up the votes of some holders, for an aggregator of a later level."""
+    path = Path(config.sum)
+    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
+    paths = _paths(config)
+    rule = "another name than those of the votes"
+    require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
+    file = SummedVotes.read(paths).write(path)
+    console = Console(highlight=False)
+    lines = (
+        f"{path}: the votes of {len(file.heads)} holders, {file.num_teachers} teachers, added up "
+        f"({path.stat().st_size:,} bytes)",
+        "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel",
+    )
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def read_votes(config: DictConfig) -> tuple[GatheredVotes | SummedVotes | ForeignVotes, Cohort]:
     """The files that a configuration names, as one source, and who is behind them."""
     paths = _paths(config)
-    own = [is_vote_file(path) for path in paths]
+    own = [is_vote_file(path) or is_sum_file(path) for path in paths]
+    if all(own) and any(is_sum_file(path) for path in paths):
+        summed = SummedVotes.read(paths)
+        return summed, Cohort.of_files(summed)
     if all(own):
         gathered = GatheredVotes.read(paths)
         return gathered, Cohort.of_files(gathered)
@@ -143,7 +169,7 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
-    unused = _OF_ROUNDS if config.roll is None else ()
+    unused = ("sum", *(_OF_ROUNDS if config.roll is None else ()))
     return {str(key): value for key, value in settings.items() if key not in unused}
 
 

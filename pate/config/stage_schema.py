@@ -49,6 +49,7 @@ class ReleaseConfig:
 
     Attributes:
         votes: the files: a pattern, a name, or a list of them.
+        sum: a file for the sum of these votes, in place of a release; later levels read it as votes.
         roll: of rounds, the holders and how many teachers each has; None for vote files.
         max_absent: how many of them may be absent in a round.
         mailbox: of rounds, the folder of questions and answers.
@@ -68,6 +69,7 @@ class ReleaseConfig:
     """
 
     votes: Any = MISSING
+    sum: str | None = None
     roll: Any = None
     max_absent: int = 0
     mailbox: str | None = None

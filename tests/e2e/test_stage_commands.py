@@ -275,3 +275,20 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz"
     )
     assert "mailbox=None: expected a folder" in refused("release", "roll={north: 12}", "aggregator=centered_votes")
+
+
+def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:
+    for place in ("north", "south"):
+        added = call("release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz")
+        assert added.returncode == 0, added.stderr
+        assert "the votes of 1 holders, 12 teachers, added up" in added.stdout.replace("\n", " ")
+    for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
+        made = call("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
+        assert made.returncode == 0, made.stderr
+    assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
+    centered = ("aggregator=centered_votes", "aggregator.rounds=1")
+    assert "aggregator: expected one that reads counts" in refused("release", f"votes={tmp_path}/*.npz", *centered)
+    both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
+    assert "holder=north: expected each holder once" in refused("release", both, *RELEASE)
+    clash = f"sum={files}/votes/north.npz"
+    assert "expected another name than those of the votes" in refused("release", f"votes={files}/votes/*.npz", clash)
