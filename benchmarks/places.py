@@ -132,10 +132,11 @@ def tree(folder: Path, console: Console) -> None:
     counts = total.counts()
     done = time.process_time()
     assert (counts == each * region.counts()).all() and len(total.heads) == each * each
-    size = file.path.stat().st_size
+    size, votes = file.path.stat().st_size, first.stat().st_size
     console.print(
-        f"tree of {each} x {each} holders, {queries:,} queries, {labels:,} labels: a region's sum {added - written:.2f} s "
-        f"for {each * first.stat().st_size / 1e6:.0f} MB and {size / 1e6:.1f} MB on; the server {done - copied:.2f} s for "
+        f"tree of {each} x {each} holders, {queries:,} queries, {labels:,} labels: "
+        f"a region takes {added - written:.2f} s "
+        f"for {each * votes / 1e6:.0f} MB and sends {size / 1e6:.1f} MB; the server {done - copied:.2f} s for "
         f"{each * size / 1e9:.2f} GB"
     )
 

@@ -47,9 +47,8 @@ class _Opened:
 class RoundInbox:
     """Asks each question once, and keeps its sum. A server that was killed goes on with the sums that it has.
 
-    What a round is about depends on the noise of the rounds before, so a sum that is lost is not made again as soon as
-    a later question was asked: with other holders present it would be another sum, and the same noise on both would
-    give their difference away.
+    A sum that is lost is not made again as soon as a later question was asked. With other holders present it would be
+    another sum, and the same noise on both would give their difference away.
 
     Attributes:
         folder: of mode 0700; no epsilon covers what is in it.

@@ -109,5 +109,7 @@ class GatheredVotes(VoteSource):
 
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """Raises: a file is one cast, and rounds ask teachers again."""
-        rule = "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll= in place of votes="
+        rule = (
+            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll= in place of votes="
+        )
         raise InvalidValue(f"aggregator.rounds: expected {rule}")
