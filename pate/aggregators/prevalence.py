@@ -15,7 +15,7 @@ from pate.accounting.charged_draw import charge_draw
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
-from pate.votes.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
+from pate.votes.sums.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.histogram import histogram
-from pate.votes.share_sums import ShareSums, TeacherShares
+from pate.votes.sums.share_sums import ShareSums, TeacherShares
 from pate.votes.vote_limit import limited
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.share_sums import TeacherShares
+from pate.votes.sums.share_sums import TeacherShares
 
 
 def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor: Monitor | None = None) -> bytes:

@@ -20,7 +20,7 @@ from pate.validation import InvalidValue, require, require_positive
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
-from pate.votes.share_sums import NUM_LENGTHS
+from pate.votes.sums.share_sums import NUM_LENGTHS
 
 Array = NDArray[np.float64]
 

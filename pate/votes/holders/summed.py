@@ -85,8 +85,8 @@ class SummedVotes(VoteSource):
 
     def write(self, path: Path) -> SumFile:
         """All of them as one file."""
-        names = {"record_ids": self.record_ids, "label_names": self.label_names}
-        return SumFile.write(path, self.heads, self.counts(), **names)
+        counts = self.counts()
+        return SumFile.write(path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names)
 
     def _total(self) -> NDArray[np.int64]:
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
