@@ -15,7 +15,7 @@ from pate.validation import InvalidValue, require, require_count
 
 MODULUS = 2**32
 _FEWEST_SHARES = 21
-_SPARE = 5  # standard deviations, at least, from the number of absent ones among k to a half of k
+_LIKELY_ENOUGH = 1e-3
 _TAILS = 40  # standard deviations of a share: beyond them lie less than 10**-340 of it
 
 
@@ -30,7 +30,7 @@ class SumTerms:
         num_holders: n.
         max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused.
         most: the largest size of a number that a holder sends.
-        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and a majority of these opens
+        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open
             its part. None for all n, of whom n - d open it: then not even the server can open a sum of fewer.
     """
 
@@ -49,17 +49,13 @@ class SumTerms:
         room = (MODULUS - 1) // (2 * self.num_holders)
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
         require(self.most <= room, "most", self.most, rule)
-
         if self.shares is not None:
             require_count("shares", self.shares, minimum=_FEWEST_SHARES)
             rule = f"an odd number below num_holders={self.num_holders}"
             require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
-            here = self.shares * self.max_absent / self.num_holders
-            rule = (
-                f"more: about {here:.0f} of them are absent with max_absent={self.max_absent}, and a majority is needed"
-            )
-            enough = self.shares / 2 - here >= _SPARE * math.sqrt(self.shares) / 2
-            require(enough, "shares", self.shares, rule)
+            fails = self._chance_of_too_few()
+            rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
+            require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> SumTerms:
@@ -96,7 +92,15 @@ class SumTerms:
     @property
     def threshold(self) -> int:
         """How many shares of a key it takes to open a sum."""
-        return self.least if self.shares is None else self.shares // 2 + 1
+        return self.least if self.shares is None else -(-2 * self.shares // 3)
+
+    def _chance_of_too_few(self) -> float:
+        """At most: that of some holder's shares too many are with absent holders, when as many are absent as may be."""
+        from scipy.stats import hypergeom  # loads slowly
+
+        spare = self.num_shares - self.threshold
+        each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
+        return float(self.num_holders * each)
 
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
