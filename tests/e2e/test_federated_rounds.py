@@ -11,7 +11,7 @@ import pytest
 
 from pate.aggregators import GaussianVotes
 from pate.federated import Contribution, Roll
-from pate.federated.rounds import Question
+from pate.federated.rounds import Question, answer_question
 from pate.pipeline import train
 from pate.run.plan import Plan
 from pate.validation import InvalidValue
@@ -98,6 +98,23 @@ def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(expec
     whole = small_rounds(plan, tmp_path / "whole")
     assert terms.privacy.epsilon == whole.run(exchange_of(tmp_path, plan, whole.roll)).privacy.epsilon
     assert terms.num_teachers == 24
+
+
+def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: Path) -> None:
+    plan = rounds_plan()
+    made = small_rounds(plan, tmp_path, max_absent=1)
+    holders = SmallHolders(tmp_path / "holders", HOLDERS, plan)
+
+    def late(question: Question, name: str) -> Contribution | None:
+        if name != "2" or question.kind != "opening":
+            return None
+        own, folder = holders(name)
+        answer_question(own, question, folder)
+        return Contribution(name, problem="no answer within 5 s")
+
+    made.run(exchange_of(tmp_path, plan, made.roll, late))
+    present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("*-*.npz")]
+    assert present == [["1", "2", "3", "4"]] * 5
 
 
 def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(expected: bytes, tmp_path: Path) -> None:

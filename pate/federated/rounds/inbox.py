@@ -14,7 +14,7 @@ import numpy as np
 
 from pate.federated.roll import Roll
 from pate.federated.rounds.gathering import Exchange, Gathered
-from pate.federated.rounds.question import OPENING, Question
+from pate.federated.rounds.question import Question
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, write_arrays, write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_text
@@ -66,7 +66,7 @@ class RoundInbox:
 
     @cached_property
     def opened(self) -> dict[str, VoteManifest]:
-        """What the holders that opened vouch for; from then on nobody else takes part."""
+        """What the holders that answered the opening vouch for."""
         return {name: VoteManifest.from_text(text) for name, text in self._opened.heads.items()}
 
     @property
@@ -109,9 +109,6 @@ class RoundInbox:
         found = self.exchange(question)
         for line in found.refused.values():
             self.monitor.say(line)
-        if question.kind != OPENING:
-            late = [name for name in found.holders if name not in self.opened]
-            require(not late, "holders", ", ".join(late), "those that opened the release, and nobody else")
         found.require_enough(self.roll)
         return found
 
