@@ -110,6 +110,6 @@ class GatheredVotes(VoteSource):
     def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """Raises: a file is one cast, and rounds ask teachers again."""
         rule = (
-            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll= in place of votes="
+            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
         )
         raise InvalidValue(f"aggregator.rounds: expected {rule}")
