@@ -9,16 +9,19 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from pate.votes.holders import VoteFile, VoteManifest, queries_digest
 from pate.votes.holders.bit_sums import BitSums
+from pate.votes.holders.sum_file import SumFile
+from pate.votes.holders.summed import SummedVotes
 
 _FILES = 8
 _FULL = (10_000, 1_000_000, 1_000)
@@ -63,6 +66,7 @@ def main() -> None:
     """Prints a line for each size, and the law."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", action="store_true", help="also the last size, a hundredth of all: minutes")
+    parser.add_argument("--tree", action="store_true", help="also a tree of sums, at a hundredth of all")
     chosen, console = parser.parse_args(), Console(width=150)
     sizes = _SIZES if chosen.largest else _SIZES[:-1]
     costs = []
@@ -70,6 +74,9 @@ def main() -> None:
         for size in sizes:
             costs.append(measured(*size, Path(folder)))
             console.print(_table([costs[-1]]), highlight=False)
+    if chosen.tree:
+        with TemporaryDirectory() as folder:
+            tree(Path(folder), console)
     fixed, rate = law(costs[:-1] if chosen.largest else costs)
     console.print(f"law: {1e3 * fixed:.2f} ms a file + votes / {rate / 1e9:.2f} billion a second")
     if chosen.largest:
@@ -108,6 +115,47 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     for path in paths:
         path.unlink()
     return cost
+
+
+def tree(folder: Path, console: Console) -> None:
+    """One of a hundred regions, of a hundred holders each, adds up its files; the server adds up the regions' sums."""
+    queries, labels, each = 10_000, 1_000, 100
+    first = _written(folder / "0.npz", queries, labels, 0)
+    paths = [first, *(_copied(first, folder, number) for number in range(1, each))]
+    written = time.process_time()
+    region = SummedVotes.read(paths)
+    file = region.write(folder / "sum-0.npz")
+    added = time.process_time()
+    sums = [_renamed(file, region.counts(), folder, number) for number in range(each)]
+    copied = time.process_time()
+    total = SummedVotes.read(sums)
+    counts = total.counts()
+    done = time.process_time()
+    assert (counts == each * region.counts()).all() and len(total.heads) == each * each
+    size, votes = file.path.stat().st_size, first.stat().st_size
+    console.print(
+        f"tree of {each} x {each} holders, {queries:,} queries, {labels:,} labels: "
+        f"a region takes {added - written:.2f} s "
+        f"for {each * votes / 1e6:.0f} MB and sends {size / 1e6:.1f} MB; the server {done - copied:.2f} s for "
+        f"{each * size / 1e9:.2f} GB"
+    )
+
+
+def _copied(first: Path, folder: Path, number: int) -> Path:
+    """The same votes of another holder."""
+    file = VoteFile.open(first)
+    votes, path = next(iter(file.bits())), folder / f"{number}.npz"
+    head = replace(file.manifest, holder=str(number))
+    VoteFile.write(path, head, bits=lambda: [votes], record_ids=file.record_ids, label_names=file.label_names)
+    return path
+
+
+def _renamed(file: SumFile, counts: NDArray[np.int64], folder: Path, number: int) -> Path:
+    """The same sums of other holders."""
+    path = folder / f"region-{number}.npz"
+    heads = tuple(replace(head, holder=f"{number}-{head.holder}") for head in file.heads)
+    SumFile.write(path, heads, counts, record_ids=file.record_ids, label_names=file.label_names)
+    return path
 
 
 def law(costs: list[Cost]) -> tuple[float, float]:

@@ -31,7 +31,7 @@ from pate.validation import (
     require_positive,
 )
 from pate.votes.clipping import ClippedSum
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_votes import RoundVotes
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import VoteSource
 from pate.votes.whole_votes import dense_votes, peeked_votes
@@ -229,10 +229,11 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def require_source(self, source: VoteSource) -> None:
         """See `Aggregator.require_source`: rounds need teachers that can be asked again, a prevalence their shares."""
-        self._in_rounds(source)
+        in_rounds = self._in_rounds(source) is not None
         if self.prevalence_share > 0:
-            source.label_shares()
-        super().require_source(source)
+            source.share_sums()
+        if not in_rounds:
+            super().require_source(source)
 
     def _center_from(self, source: VoteSource, context: ReleaseContext, *, rng: np.random.Generator) -> Any:
         """The public center, or the prevalence, charged and released once."""
@@ -241,7 +242,7 @@ class CenteredVotes(TeacherVotesAggregator):
         return context.kept.once(
             "prevalence",
             lambda: self.prevalence.release(
-                source.label_shares(),
+                source.share_sums(),
                 num_teachers=source.num_teachers,
                 rng=rng,
                 ledger=context.ledger,
@@ -271,7 +272,7 @@ class CenteredVotes(TeacherVotesAggregator):
             adjacency=self.adjacency,
         )
 
-    def _in_rounds(self, source: VoteSource) -> MomentVotes | None:
+    def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
         """The votes in rounds, where they are cast so."""
         if self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1:
             return None
@@ -279,11 +280,11 @@ class CenteredVotes(TeacherVotesAggregator):
             return None
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
-    def _prevalence_of(self, center: Any, votes: MomentVotes) -> Array:
+    def _prevalence_of(self, center: Any, votes: RoundVotes) -> Array:
         known = np.asarray(_HALF if center is None else center, dtype=np.float64)
         return np.broadcast_to(known.clip(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE), votes.num_labels).copy()
 
-    def _released_rounds(self, weights: Array, votes: MomentVotes, source: VoteSource, event: Event) -> RoundsRelease:
+    def _released_rounds(self, weights: Array, votes: RoundVotes, source: VoteSource, event: Event) -> RoundsRelease:
         return RoundsRelease.of(weights, votes.public, source.num_queries, event, self.adjacency)
 
     def _num_directions(self, source: VoteSource) -> int | None:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.charged_draw import charge_draw
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import require, require_array, require_entries, require_generator, require_positive
+from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
+from pate.votes.sums.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
 
 Array = NDArray[np.float64]
 
 _SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
-_NUM_LENGTHS = 16
 _RAREST = 0.005
 _SHRINKAGE = 0.6
 _LITTLE_NOISE = 0.002
@@ -75,7 +75,7 @@ class Prevalence:
         """The prevalence of each label, `[L]`.
 
         Args:
-            label_shares: numbers in [0, 1], `[N, L]`: each teacher's share of records with the label.
+            label_shares: numbers in [0, 1], `[N, L]`: each teacher's share of records with the label; or sums of them.
             num_teachers: N, declared: under add/remove there may be fewer rows.
             rng: fresh noise comes from it.
             ledger: charged before anything is drawn.
@@ -87,18 +87,18 @@ class Prevalence:
         require_generator(rng)
         each = require_positive("records_per_teacher", records_per_teacher)
         require(each >= 1, "records_per_teacher", each, "a number >= 1")
-        shares = _require_shares(label_shares)
-        fewer = self.adjacency == Adjacency.ADD_REMOVE and len(shares) < num_teachers
-        require(len(shares) == num_teachers or fewer, "num_teachers", num_teachers, f"{len(shares)}, the shares' rows")
+        shares = label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
+        found = shares.num_teachers
+        fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers
+        require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
 
         def key(salt: str) -> str:
-            named = hashlib.sha256(repr((self, num_teachers, records_per_teacher, shares.shape, salt)).encode())
-            named.update(np.ascontiguousarray(shares).data)
-            return named.hexdigest()
+            said = repr((self, num_teachers, records_per_teacher, shares.key(salt), salt))
+            return hashlib.sha256(said.encode()).hexdigest()
 
         charge_draw(ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=rng, key=key)
         length = self._length(shares, rng)
-        first, std = self._mean(shares, np.zeros(shares.shape[1]), length, 1, num_teachers, rng)
+        first, std = self._mean(shares, np.zeros(shares.num_labels), length, 1, num_teachers, rng)
         closer = self._closer(first, std, length, num_teachers, records_per_teacher)
         second, _ = self._mean(shares, first, closer, 2, num_teachers, rng)
         return second.clip(_RAREST, 1 - _RAREST)
@@ -112,38 +112,28 @@ class Prevalence:
         """Contributions that one change moves."""
         return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
 
-    def _length(self, shares: Array, rng: np.random.Generator) -> float:
+    def _length(self, shares: ShareSums, rng: np.random.Generator) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
-        longest = math.sqrt(shares.shape[1])
-        lengths = np.maximum(np.linalg.norm(shares, axis=1), longest / 2**_NUM_LENGTHS)
-        places = np.clip(np.floor(2 * np.log2(longest / lengths)), 0, _NUM_LENGTHS - 1).astype(np.int64)
-        counts = np.bincount(places, minlength=_NUM_LENGTHS)
+        counts = shares.lengths()
         noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0])
-        return longest / 2 ** (int(np.argmax(counts + noise.sample(counts.shape, rng))) / 2)
+        noisy = counts + noise.sample(counts.shape, rng)
+        return math.sqrt(shares.num_labels) / 2 ** (int(np.argmax(noisy)) / 2)
 
     def _closer(self, first: Array, std: float, length: float, num_teachers: int, records: float) -> float:
         """The second clip: what noise and chance leave of the first estimate, twice that where it costs little."""
         spread = math.sqrt(float((first * (1 - first)).sum()) / records)
-        clip = min(length, max(_SHRINKAGE * std * math.sqrt(len(first)) + spread, length / 2**_NUM_LENGTHS))
+        clip = min(length, max(_SHRINKAGE * std * math.sqrt(len(first)) + spread, length / 2**NUM_LENGTHS))
         noise_std = self._moves * clip * self._multipliers[2] / num_teachers
         return float(clip * min(max(_LITTLE_NOISE / noise_std, 1.0), 2.0))
 
     def _mean(
-        self, shares: Array, center: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
+        self, shares: ShareSums, center: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
     ) -> tuple[Array, float]:
         """The mean around a center, cut to [0, 1], and the std of its noise."""
         multiplier = self._multipliers[step]
-        clipped = ClippedSum(clip, (1, shares.shape[1]), self.adjacency)
-        total = clipped.total(shares[:, None, :], center=center, num_teachers=num_teachers)
+        clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
+        total = shares.total(clipped, center)
         std = multiplier * clipped.l2_sensitivity
         noisy = total + RoundedGaussian(std).sample(total.shape, rng)
         unit = clipped.step / num_teachers
         return np.asarray((center + noisy[0] * unit).clip(0, 1)), std * unit
-
-
-def _require_shares(label_shares: Any) -> Array:
-    shares = require_array("label_shares", label_shares, kinds=None)
-    good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
-    require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
-    require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
-    return shares.astype(np.float64)

@@ -16,11 +16,13 @@ from pate.aggregators import Aggregator
 from pate.cli.app import run_app
 from pate.cli.heading import BESIDE, given_settings
 from pate.cli.progress import ConsoleMonitor
+from pate.cli.rounds import release_in_rounds
 from pate.config import CONFIG_FOLDER, build, build_aggregator
 from pate.config.noise import noise_is_given
 from pate.config.published import release_settings
 from pate.files import fingerprint
 from pate.report import format_delta, format_epsilon
+from pate.run.holders.unit import Places
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries
 from pate.run.stages.release import ReleasePlan, release_votes
@@ -28,8 +30,12 @@ from pate.run.stages.terms import Terms
 from pate.validation import InvalidValue, require
 from pate.votes.holders import GatheredVotes, VoteFile
 from pate.votes.holders.foreign import ForeignVotes
+from pate.votes.holders.sum_file import is_sum_file
+from pate.votes.holders.summed import SummedVotes
 from pate.votes.holders.vote_file import is_vote_file, is_whole_archive
 
+_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
+_BESIDE = (*BESIDE, "mailbox", "wait")
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
 
 
@@ -45,17 +51,54 @@ def release(config: DictConfig) -> None:
     )
     if noise_is_given(HydraConfig.get().overrides.task, aggregator):
         config.target_epsilon = None
+    if config.roll is not None:
+        _release_in_rounds(config, aggregator)
+        return
+    if config.sum is not None:
+        _write_sum(config)
+        return
     votes, cohort = read_votes(config)
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings, config))
     terms = release_votes(_plan(config, settings, aggregator), votes, cohort, output_dir, ConsoleMonitor())
-    _print(terms, cohort, output_dir)
+    _print(terms, cohort.places, output_dir)
 
 
-def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
+def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
+    rule = "nothing beside roll=: holders are asked for sums, round after round"
+    require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
+    settings = _settings(config)
+    output_dir = Path(config.output_dir or _default_folder(settings, config))
+    if (made := release_in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
+        terms, roll = made
+        _print(terms, Places(len(roll.holders), max(roll.holders.values())), output_dir)
+
+
+def _write_sum(config: DictConfig) -> None:
+    """Adds up the votes of some holders, for an aggregator of a later level."""
+    path = Path(config.sum)
+    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
+    paths = _paths(config)
+    rule = "another name than those of the votes"
+    require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
+    file = SummedVotes.read(paths).write(path)
+    console = Console(highlight=False)
+    lines = (
+        f"{path}: the votes of {len(file.heads)} holders, {file.num_teachers} teachers, added up "
+        f"({path.stat().st_size:,} bytes)",
+        "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel",
+    )
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
+def read_votes(config: DictConfig) -> tuple[GatheredVotes | SummedVotes | ForeignVotes, Cohort]:
     """The files that a configuration names, as one source, and who is behind them."""
     paths = _paths(config)
-    own = [is_vote_file(path) for path in paths]
+    own = [is_vote_file(path) or is_sum_file(path) for path in paths]
+    if all(own) and any(is_sum_file(path) for path in paths):
+        summed = SummedVotes.read(paths)
+        return summed, Cohort.of_files(summed)
     if all(own):
         gathered = GatheredVotes.read(paths)
         return gathered, Cohort.of_files(gathered)
@@ -108,7 +151,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
         redraw=config.redraw,
         allow_useless=config.allow_useless,
         seed=config.seed,
-        settings={name: value for name, value in settings.items() if name not in BESIDE},
+        settings={name: value for name, value in settings.items() if name not in _BESIDE},
         public_settings=config_yaml,
     )
 
@@ -126,20 +169,21 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
-    return {str(key): value for key, value in settings.items()}
+    unused = ("sum", *(_OF_ROUNDS if config.roll is None else ()))
+    return {str(key): value for key, value in settings.items() if key not in unused}
 
 
 def _default_folder(settings: dict[str, Any], config: DictConfig) -> str:
     """outputs/release-AGGREGATOR-HASH: the same command finds the same folder, so it continues."""
     name = str(config.aggregator._target_).rpartition(".")[2]
-    kept = {key: value for key, value in settings.items() if key not in BESIDE}
+    kept = {key: value for key, value in settings.items() if key not in _BESIDE}
     return f"outputs/release-{name}-{fingerprint.digest(kept)[:8]}"
 
 
-def _print(terms: Terms, cohort: Cohort, output_dir: Path) -> None:
+def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
     privacy, summary = terms.privacy, terms.release
     console = Console(highlight=False)
-    count = 0 if cohort.places is None else cohort.places.num_holders
+    count = 0 if places is None else places.num_holders
     holders = f"{count} holder{'' if count == 1 else 's'}, " if count else ""
     lines = (
         f"{output_dir / 'release'}: {summary.num_answered} of {summary.num_queries} queries answered, "

@@ -12,18 +12,19 @@ from rich.text import Text
 from pate.cli.app import run_app
 from pate.cli.featured import featured, has_none
 from pate.cli.progress import ConsoleMonitor, watched_load
+from pate.cli.rounds import answer_in_rounds, queries_of, read_question
 from pate.config import build
 from pate.config.published import holder_settings
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require
 from pate.votes.holders import VoteFile
 
 _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
     "output": "the vote file to write, such as votes/3.npz",
 }
-_BESIDE = ("output", "output_dir", "queries")
+_BESIDE = ("output", "output_dir", "queries", "question")
 
 
 def main() -> None:
@@ -37,13 +38,21 @@ def vote(config: DictConfig) -> None:
         if OmegaConf.is_missing(config, name) or config[name] is None:
             raise InvalidValue(f"{name}=???: expected {rule}")
     output = Path(str(config.output))
-    output_dir = Path(config.output_dir or output.with_suffix(".work"))
     monitor = ConsoleMonitor()
+    if config.question is not None:
+        rule = "the folder of this place's teachers, the same for all questions of a release"
+        require(config.output_dir is not None, "output_dir", config.output_dir, rule)
+        folder = Path(config.output_dir)
+        question = read_question(Path(config.question))
+        plan = _plan(config, folder, monitor, queries_of(question, folder))
+        answer_in_rounds(plan, question, output, folder)
+        return
+    output_dir = Path(config.output_dir or output.with_suffix(".work"))
     file, num_records = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor)
     _print(file, num_records, output_dir)
 
 
-def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor) -> HolderPlan:
+def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None) -> HolderPlan:
     allowed = list(config.allowed_targets)
 
     def make(group: str) -> Any:
@@ -51,8 +60,10 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor) -> Hold
 
     teacher = OmegaConf.masked_copy(config.teacher, [key for key in config.teacher if key != "num_teachers"])
     data = make("data")
-    if config.queries is not None:
-        data = AskedData(data, Path(config.queries))
+    if queries is None and config.queries is not None:
+        queries = Path(config.queries)
+    if queries is not None:
+        data = AskedData(data, queries)
     reader = featured(data, make("features"), output_dir)
     settings = _settings(config)
     return HolderPlan(

@@ -19,6 +19,7 @@ class VoteConfig:
         num_queries: how many of them are asked, the first ones; None for all.
         cast: bits or confidences.
         vote_clip: labels of a query that a teacher may vote for; None for all.
+        question: of rounds, the file of pate-release that is answered; None for votes on queries.
         output: the vote file.
         output_dir: of partition and checkpoints; None for a folder beside the vote file.
         seed: None draws a secret from the operating system.
@@ -35,6 +36,7 @@ class VoteConfig:
     num_queries: int | None = None
     cast: str = "bits"
     vote_clip: int | None = None
+    question: str | None = None
     output: str = MISSING
     output_dir: str | None = None
     seed: int | None = None
@@ -47,6 +49,12 @@ class ReleaseConfig:
 
     Attributes:
         votes: the files: a pattern, a name, or a list of them.
+        sum: a file for the sum of these votes, in place of a release; later levels read it as votes.
+        roll: of rounds, the holders and how many teachers each has; None for vote files.
+        max_absent: how many of them may be absent in a round.
+        mailbox: of rounds, the folder of questions and answers.
+        wait: whether rounds wait for all holders.
+        num_queries: of rounds, how many public samples the release is about; None for all.
         layout: of files of other projects, see `AuditConfig`.
         num_teachers: of each file, where it holds counts only.
         name: of the data, in files of other projects.
@@ -61,6 +69,12 @@ class ReleaseConfig:
     """
 
     votes: Any = MISSING
+    sum: str | None = None
+    roll: Any = None
+    max_absent: int = 0
+    mailbox: str | None = None
+    wait: bool = True
+    num_queries: int | None = None
     layout: str = "auto"
     num_teachers: int | None = None
     name: str = "votes"

@@ -1,6 +1,6 @@
-"""Votes from many places: who is expected, what is asked, what counts; and the apps that Flower runs.
+"""Votes from many places: who is expected, what is asked, what counts; in rounds as well.
 
-`pate.federated.apps` and what stands beside it in that folder need Flower (extra `flower`); the rest does not.
+`pate.federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
 """
 
 from pate.federated.collection import Collection, collect

@@ -12,15 +12,15 @@ from pate.accounting import Adjacency
 from pate.aggregators import Aggregator
 from pate.validation import InvalidValue
 from pate.votes.holders import GatheredVotes
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_votes import RoundVotes
 from pate.votes.source import Array, Bits, VoteSource
 
 
 class AbsentVotes(VoteSource):
     """See `VoteSource`. T stays what the roll says; absent teachers say the same of every query.
 
-    Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, and for
-    whatever reason, the price of the release is the same (docs/proofs/distributed_noise.md, "Absent holders").
+    Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, the price
+    of the release is the same, where records do not decide it (docs/proofs/distributed_noise.md, "Absent holders").
 
     Args:
         present: the votes of those who are there.
@@ -59,7 +59,7 @@ class AbsentVotes(VoteSource):
         """See `VoteSource.label_shares`: absent teachers have records without labels."""
         return np.concatenate([self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))])
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """See `GatheredVotes.in_rounds`."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier)
 

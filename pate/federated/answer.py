@@ -18,14 +18,20 @@ from pate.run.stages.queries import AskedData
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     """The plan of a holder that answers what is asked of it, and in the form that is asked for; the rest is its own."""
-    queries = folder / "queries.npz"
-    names = np.array(request.label_names, np.str_)
-    write_arrays(queries, inputs=request.inputs, ids=np.asarray(request.record_ids), label_names=names)
+    queries = queries_file(request, folder)
     form: dict[str, Any] = {"num_queries": request.num_queries, "cast": request.cast, "vote_clip": request.vote_clip}
     settings = {**plan.settings, **form, "queries": request.digest}
     return replace(
         plan, load_dataset=AskedData(SimpleNamespace(load=plan.load_dataset), queries).load, settings=settings, **form
     )
+
+
+def queries_file(request: Request, folder: Path) -> Path:
+    """The samples that are asked about, as a file in a folder."""
+    path = folder / "queries.npz"
+    names = np.array(request.label_names, np.str_)
+    write_arrays(path, inputs=request.inputs, ids=np.asarray(request.record_ids), label_names=names)
+    return path
 
 
 def votes_path(request: Request, folder: Path) -> Path:

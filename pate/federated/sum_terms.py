@@ -14,6 +14,8 @@ from pate.federated.roll import Roll
 from pate.validation import InvalidValue, require, require_count
 
 MODULUS = 2**32
+_FEWEST_SHARES = 21
+_LIKELY_ENOUGH = 1e-3
 _TAILS = 40  # standard deviations of a share: beyond them lie less than 10**-340 of it
 
 
@@ -26,13 +28,16 @@ class SumTerms:
 
     Attributes:
         num_holders: n.
-        max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders cannot be opened.
+        max_absent: d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused.
         most: the largest size of a number that a holder sends.
+        shares: k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open
+            its part. None for all n, of whom n - d open it: then not even the server can open a sum of fewer.
     """
 
     num_holders: int
     max_absent: int
     most: int
+    shares: int | None = None
 
     def __post_init__(self) -> None:
         require_count("num_holders", self.num_holders, minimum=3)
@@ -44,11 +49,19 @@ class SumTerms:
         room = (MODULUS - 1) // (2 * self.num_holders)
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
         require(self.most <= room, "most", self.most, rule)
+        if self.shares is not None:
+            require_count("shares", self.shares, minimum=_FEWEST_SHARES)
+            rule = f"an odd number below num_holders={self.num_holders}"
+            require(self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule)
+            fails = self._chance_of_too_few()
+            rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
+            require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
 
     @classmethod
-    def of_counts(cls, roll: Roll) -> SumTerms:
+    def of_counts(cls, roll: Roll, shares: int | None = None) -> SumTerms:
         """For counts of votes without noise."""
-        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=max(roll.holders.values()))
+        most, absent = max(roll.holders.values()), roll.max_absent
+        return cls(num_holders=len(roll.holders), max_absent=absent, most=most, shares=shares)
 
     @classmethod
     def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> SumTerms:
@@ -67,9 +80,27 @@ class SumTerms:
         return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
 
     @property
-    def threshold(self) -> int:
-        """How many holders it takes to open a sum."""
+    def least(self) -> int:
+        """How many holders there have to be in a sum."""
         return self.num_holders - self.max_absent
+
+    @property
+    def num_shares(self) -> int:
+        """Of each key."""
+        return self.num_holders if self.shares is None else self.shares
+
+    @property
+    def threshold(self) -> int:
+        """How many shares of a key it takes to open a sum."""
+        return self.least if self.shares is None else -(-2 * self.shares // 3)
+
+    def _chance_of_too_few(self) -> float:
+        """At most: that of some holder's shares too many are with absent holders, when as many are absent as may be."""
+        from scipy.stats import hypergeom  # loads slowly
+
+        spare = self.num_shares - self.threshold
+        each = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
+        return float(self.num_holders * each)
 
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
@@ -83,10 +114,8 @@ class SumTerms:
         Raises:
             InvalidValue: too few or too many holders; an average that no such numbers have.
         """
-        rule = (
-            f"{self.threshold} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
-        )
-        require(self.threshold <= present <= self.num_holders, "holders present", present, rule)
+        rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
+        require(self.least <= present <= self.num_holders, "holders present", present, rule)
         scaled = np.asarray(average, dtype=np.float64) * present
         total = np.rint(scaled)
         whole = bool((np.abs(scaled - total) < 1e-3).all() and (np.abs(total) <= self.most * present).all())

@@ -50,6 +50,7 @@ class SummedRelease:
         output_dir: the folder of the release; of it `release/` may be published.
         dataset: the public name of the holders' data; one ledger counts for one name.
         real: False for synthetic records.
+        shares: of the sum, see `SumTerms.shares`; None with the holders' noise: its price rests on who can open it.
     """
 
     plan: ReleasePlan
@@ -59,6 +60,7 @@ class SummedRelease:
     output_dir: Path
     dataset: str
     real: bool = True
+    shares: int | None = None
 
     def __post_init__(self) -> None:
         if self.noise is not None:
@@ -69,6 +71,8 @@ class SummedRelease:
             require(target is None, "target_epsilon", target, rule)
             clip, most = self.request.vote_clip, self.noise.max_votes
             require(clip == most, "vote_clip", clip, f"max_votes={most} of the aggregator")
+            rule = "None with distributed_votes: nobody may open a sum of fewer holders than its price counts on"
+            require(self.shares is None, "shares", self.shares, rule)
 
     @property
     def noise(self) -> DistributedVotes | None:
@@ -79,7 +83,9 @@ class SummedRelease:
     @property
     def terms(self) -> SumTerms:
         """Of the sum; every holder has the same."""
-        return SumTerms.of_counts(self.roll) if self.noise is None else SumTerms.of_noise(self.noise, self.roll)
+        if self.noise is not None:
+            return SumTerms.of_noise(self.noise, self.roll)
+        return SumTerms.of_counts(self.roll, self.shares)
 
     def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
         """Has the sum made once, and releases it, or continues where it was killed.

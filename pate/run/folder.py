@@ -23,7 +23,7 @@ _OWN = {
         r"(?:run|partition|report|manifest|paid|terms)\.json",
         r"(?:data|private|release|cast)\.sha256|run\.id",
         r"(?:training|noise)\.secret|teachers\.key",
-        r"(?:votes|summary|prevalence)\.npz",
+        r"(?:votes|summary|prevalence|beyond_[0-9a-f]+)\.npz",
         r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
     "release": (
@@ -32,7 +32,7 @@ _OWN = {
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),
     "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),
-    "rounds": (r"round-\d+\.npz",),
+    "rounds": (r"round[-_]\d+\.npz",),
     "casting": (r"confidences-[-\d]+\.npz",),
     "runs": (r"[-\w.@+]+\.json",),
     "calibrations": (r"[-\w.@+]+\.json",),

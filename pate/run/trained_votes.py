@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from shutil import rmtree
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ from pate.votes.source import Array, Bits, VoteSource, mean_labels
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
 
-_ASKED = 2048  # rows of the public pool that teachers are asked of
+NUM_ASKED = 2048
+"""Rows of the public pool that trained teachers are asked of in rounds."""
 
 
 class TrainedVotes(VoteSource):
@@ -72,20 +73,16 @@ class TrainedVotes(VoteSource):
         return found
 
     def _moments(self, count: int) -> MomentVotes:
-        private, public = self.ensemble.dataset.private, self.ensemble.dataset.public.inputs
+        public = self.ensemble.dataset.public.inputs
         directions = PublicPCA.of(np.asarray(public), count)
-        return MomentVotes(
-            inputs=private.inputs,
-            labels=private.labels,
-            teacher_of=self.ensemble.partition.teacher_of,
-            num_teachers=self.num_teachers,
-            directions=directions,
-            public_inputs=public[: max(MOST_PUBLIC, self.num_queries)],
-            records_per_teacher=self.records_per_teacher,
-            ask=lambda: self._answers(directions, public[:_ASKED]),
+        return moment_votes(
+            self.ensemble,
+            directions,
+            public[: max(MOST_PUBLIC, self.num_queries)],
+            lambda: self.pool_answers(directions, public[:NUM_ASKED]),
         )
 
-    def _answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
+    def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
         """What every teacher says of these rows and of its own records; each is asked of its own by itself."""
         store, private = self.ensemble.train(self.teacher), self.ensemble.dataset.private
         asked = directions.with_constant(rows).astype(np.float32)
@@ -117,3 +114,23 @@ class TrainedVotes(VoteSource):
             return found
         bits = (block >= 0.5 for block in self.confidences())
         return VoteStore.write(path, bits, num_teachers=self.num_teachers, **shape)
+
+
+def moment_votes(
+    ensemble: Ensemble,
+    directions: PublicPCA,
+    public_inputs: NDArray[np.float32],
+    ask: Callable[[], PoolAnswers] | None = None,
+) -> MomentVotes:
+    """The votes of an ensemble in rounds, along given directions; `ask` says what trained teachers say."""
+    private = ensemble.dataset.private
+    return MomentVotes(
+        inputs=private.inputs,
+        labels=private.labels,
+        teacher_of=ensemble.partition.teacher_of,
+        num_teachers=ensemble.num_teachers,
+        directions=directions,
+        public_inputs=public_inputs,
+        records_per_teacher=ensemble.num_groups / ensemble.num_teachers,
+        ask=ask,
+    )

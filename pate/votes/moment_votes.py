@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
 from pate.votes.pool_answers import TRUST, PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from pate.votes.round_votes import RoundVotes
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -26,8 +27,8 @@ _FEW = 32  # records of a teacher whose products are not formed one by one
 _TEACHERS = 64  # of more records, at once
 
 
-class MomentVotes:
-    """Votes of teachers that hold a few records each, in rounds. Nothing of them is priced.
+class MomentVotes(RoundVotes):
+    """See `RoundVotes`: of teachers whose records are at hand.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
     features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. Of teachers that
@@ -43,12 +44,6 @@ class MomentVotes:
         public_inputs: float32 `[m, …]`, what stands for the pool.
         records_per_teacher: about, public.
         ask: gives what trained teachers say, called once; None for kernel teachers.
-
-    Attributes:
-        public: float32 `[m, D]`, features of the pool, of length sqrt(D).
-        variances: `[D - 1]`, of the pool along each direction.
-        num_teachers, records_per_teacher: as given.
-        num_labels: L.
     """
 
     def __init__(
@@ -72,13 +67,8 @@ class MomentVotes:
         self._order, self._labels = order, labels[order]
         self._sizes = np.sort(sizes[sizes > 0])
 
-    @property
-    def width(self) -> int:
-        """D."""
-        return int(self.public.shape[1])
-
     def key(self, salt: str) -> str:
-        """A digest of labels and teachers, salted: with a first sum, of all that later ones are a function of."""
+        """See `RoundVotes.key`: of labels and teachers."""
         named = hashlib.sha256(salt.encode())
         named.update(np.packbits(self._labels).data)
         named.update(np.ascontiguousarray(self._teacher_of).data)
@@ -87,13 +77,7 @@ class MomentVotes:
         return named.hexdigest()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """The sum `[D, L]` of all teachers' clipped votes, in steps.
-
-        Args:
-            weights: `[D, L]`, the student's logits on features of length sqrt(D).
-            label_scale: `[L]`, public: what residuals of each label are multiplied with.
-            clipped: the sum.
-        """
+        """See `RoundVotes.total`."""
         on_grid = (weights * (math.sqrt(self.width) / FEATURE_STEPS)).astype(np.float32)
         residuals = self._residuals(on_grid)
         answers = self._answers

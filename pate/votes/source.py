@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.histogram import histogram
+from pate.votes.sums.share_sums import ShareSums, TeacherShares
 from pate.votes.vote_limit import limited
 
 if TYPE_CHECKING:
-    from pate.votes.moment_votes import MomentVotes
+    from pate.votes.round_votes import RoundVotes
 
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]
@@ -50,6 +51,10 @@ class VoteSource(ABC):
     def label_shares(self) -> Array:
         """Each teacher's share of its own records with each label, `[N, L]`."""
 
+    def share_sums(self) -> ShareSums:
+        """Sums of the label shares, as a prevalence is released from them."""
+        return TeacherShares(self.label_shares())
+
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""
         return self.bits()
@@ -67,7 +72,7 @@ class VoteSource(ABC):
         """
         return self.confidences()
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """The votes as they are cast against a student, round after round; None where there is but one round.
 
         Args:

@@ -81,10 +81,13 @@ class Deployment:
         holders: their number; named 1, 2, ….
         tls: whether connections are encrypted.
         seconds: how long holders have for an answer.
+        rounds: whether the server asks for centered votes in rounds.
     """
 
-    def __init__(self, folder: Path, holders: int, *, tls: bool = True, seconds: float = 120) -> None:
-        self.folder, self.holders, self.tls, self.seconds = folder, holders, tls, seconds
+    def __init__(
+        self, folder: Path, holders: int, *, tls: bool = True, seconds: float = 120, rounds: bool = False
+    ) -> None:
+        self.folder, self.holders, self.tls, self.seconds, self.rounds = folder, holders, tls, seconds, rounds
         self.port = free_port()
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self.link: subprocess.Popen[bytes] | None = None
@@ -164,7 +167,7 @@ class Deployment:
         known = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         own = {"SMALL_HOLDERS": str(self.holders), "SMALL_FOLDER": str(self.folder / "holders")}
-        own |= {"SMALL_SECONDS": str(self.seconds)}
+        own |= {"SMALL_SECONDS": str(self.seconds)} | ({"SMALL_ROUNDS": "1"} if self.rounds else {})
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
         return known | own | quiet | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}

@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--holders", type=int, default=400)
     parser.add_argument("--queries", type=int, default=600)
     parser.add_argument("--way", choices=("votes", "sum", "noise"), default="votes")
+    parser.add_argument("--shares", type=int, default=None)
     given = parser.parse_args()
     absent = max(1, given.holders // 10)
     roll = Roll.numbered(given.holders, 1, max_absent=absent)
@@ -85,7 +86,7 @@ def main() -> None:
     if given.way == "votes":
         simulate(release_app(FederatedRelease(**shared), seconds=3000), holder_app(plans), given.holders)
     else:
-        made = SummedRelease(**shared, dataset="scale", real=False)
+        made = SummedRelease(**shared, dataset="scale", real=False, shares=given.shares)
         own = HolderSum(made.terms, made.noise)
         simulate(summed_app(made, seconds=3000), secure_holder_app(plans, own), given.holders)
     sizes = [path.stat().st_size for path in (given.folder / "holders").glob("*/*/votes.npz")]

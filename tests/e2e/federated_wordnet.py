@@ -2,6 +2,8 @@
 
 `python -m tests.e2e.federated_wordnet FOLDER --way votes` asks for votes, `--way sum` for a secure sum of counts, and
 `--way noise` for one that carries the holders' noise. The first two have to give the bytes of the release of files.
+`--way rounds` and `--way secure_rounds` ask for centered votes in rounds, at epsilon 3.6, and have to give those of
+`pate-train`.
 """
 
 from __future__ import annotations
@@ -9,23 +11,30 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pate.aggregators import DistributedVotes, GaussianVotes
+from pate.accounting import ExactAccountant
+from pate.aggregators import CenteredVotes, DistributedVotes, GaussianVotes
 from pate.data import WordNet40
 from pate.federated import Request, Roll
 from pate.federated.federated_release import FederatedRelease
-from pate.federated.flower import holder_app, release_app, secure_holder_app, summed_app
+from pate.federated.flower import holder_app, release_app, rounds_app, secure_holder_app, summed_app
 from pate.federated.holder_sum import HolderSum
+from pate.federated.rounds import RoundsOfHolders
 from pate.federated.summed_release import SummedRelease
+from pate.pipeline import train
+from pate.run.plan import Plan
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
+from pate.student import LowRankStudent
 from pate.teachers import LinearTeacher, SequentialEngine
 from tests.e2e.simulation import simulate
+from tests.e2e.small_run import SilentMonitor
 from tests.e2e.stages_of_run import cast, release
 
 HOLDERS, TEACHERS, QUERIES, ABSENT, SEED = 40, 10, 600, 4, 1
@@ -59,9 +68,12 @@ class WordNetHolders:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--way", choices=("votes", "sum", "noise"), default="votes")
+    parser.add_argument("--way", choices=("votes", "sum", "noise", "rounds", "secure_rounds"), default="votes")
     given = parser.parse_args()
     given.folder.mkdir(parents=True)
+    if given.way.endswith("rounds"):
+        print(json.dumps(in_rounds(given.folder, secure=given.way == "secure_rounds")))  # noqa: T201 - the product
+        return
     dataset, started = WordNet40().load(), time.monotonic()
     request = Request(
         inputs=np.asarray(dataset.public.inputs[:QUERIES], dtype=np.float32),
@@ -91,6 +103,43 @@ def main() -> None:
         found["same"] = released.read_bytes() == apart.read_bytes()
     found["answered"] = int(np.load(released)["answered"].sum())
     print(json.dumps(found))  # noqa: T201 - the script's product
+
+
+def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
+    """Six rounds over Flower, and the same in one process."""
+    dataset, aggregator = WordNet40().load(), CenteredVotes(noise_multiplier=1.0)
+    shared: dict[str, Any] = {"aggregator": aggregator, "target_delta": 1e-6, "target_epsilon": 3.6, "seed": SEED}
+    shared |= {"accountant": ExactAccountant, "student": LowRankStudent()}
+    made = RoundsOfHolders(
+        plan=ReleasePlan(**shared),
+        roll=Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
+        pool=np.asarray(dataset.public.inputs, dtype=np.float32),
+        record_ids=dataset.published_ids,
+        label_names=dataset.label_names,
+        num_queries=QUERIES,
+        inbox=folder / "inbox",
+        output_dir=folder / "release",
+    )
+    holders, started = WordNetHolders(folder / "holders"), time.monotonic()
+    app = secure_holder_app(holders, made.roll) if secure else holder_app(holders)
+    simulate(rounds_app(made, secure=secure, seconds=3000), app, HOLDERS)
+    found: dict[str, Any] = {"secure": secure, "seconds": round(time.monotonic() - started)}
+    plan = Plan(
+        load_dataset=WordNet40().load,
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=HOLDERS * TEACHERS,
+        engine=SequentialEngine(),
+        num_queries=QUERIES,
+        holders=HOLDERS,
+        settings={"name": "wordnet"},
+        **shared,
+    )
+    with suppress(KeyboardInterrupt):  # before the student
+        train(plan, folder / "train", SilentMonitor(stop_at="training the student"))
+    files = [folder / name / "release" / "release.npz" for name in ("release", "train")]
+    found["same"] = files[0].read_bytes() == files[1].read_bytes()
+    sizes = [path.stat().st_size for path in (folder / "holders" / "1").glob("*/moments-*.npz")]
+    return found | {"answer_bytes": max(sizes), "rounds": len(sizes)}
 
 
 if __name__ == "__main__":

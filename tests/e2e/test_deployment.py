@@ -6,13 +6,15 @@ import random
 import socket
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pate.pipeline import train
-from tests.e2e.deployment import Deployment
-from tests.e2e.federated_kills import attempt, charges, finished
+from tests.e2e.deployment import Deployment, wait_for
+from tests.e2e.federated_kills import attempt, charges, finished, kill
 from tests.e2e.federated_run import federated_plan
+from tests.e2e.rounds_run import rounds_plan
 from tests.e2e.small_run import SilentMonitor
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
@@ -70,3 +72,25 @@ def test_what_is_killed_ends_with_the_same_release_and_one_charge(
     attempt(federation, folder, random.Random(3), victim, 20.0)
     assert (folder / "release" / "release" / "release.npz").read_bytes() == expected
     assert charges(folder) == 1
+
+
+def test_a_server_that_is_killed_between_rounds_goes_on_with_the_next(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(rounds_plan(HOLDERS), tmp_path / "train", SilentMonitor(stop_at="training the student"))
+    with Deployment(tmp_path / "rounds", HOLDERS, seconds=60, rounds=True) as federation:
+        folder = tmp_path / "released"
+        sent = federation.run(folder)
+        assert sent.returncode == 0, sent.stderr
+        assert wait_for(folder / "release" / "rounds" / "round_0.npz", 120), federation.log("link")[-3000:]
+        kill(federation, "server's app", 1)
+        first = (folder / "release" / "rounds" / "round_0.npz").read_bytes()
+        for _ in range(3):
+            if finished(federation, folder, 120, seen=True):
+                break
+            sent = federation.run(folder)
+            assert sent.returncode == 0, sent.stderr
+            wait_for(folder / "release" / "manifest.json", 60)
+        found, expected = (place / "release" / "release.npz" for place in (folder / "release", tmp_path / "train"))
+        assert found.read_bytes() == expected.read_bytes()
+        assert (folder / "release" / "rounds" / "round_0.npz").read_bytes() == first
+        assert charges(folder) == 2

@@ -21,6 +21,7 @@ from pate.run.plan import Plan
 from pate.validation import InvalidValue
 from pate.votes.holders import VoteFile
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
+from tests.e2e.rounds_run import rounds_plan, small_rounds
 from tests.e2e.simulation import simulate
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
 from tests.e2e.stages_of_run import release_plan
@@ -156,3 +157,19 @@ def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:
     assert first != second
     masks = [pseudo_rand_gen(seed, 2**32, [(8,)])[0] for seed in (first, second)]
     np.testing.assert_array_equal(masks[0], masks[1])
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(secure: bool, tmp_path: Path) -> None:
+    from pate.federated.flower import holder_app, rounds_app, secure_holder_app
+
+    plan = rounds_plan()
+    made = small_rounds(plan, tmp_path, max_absent=1)
+    plans = SmallHolders(tmp_path / "holders", 4, plan)
+    app = secure_holder_app(plans, made.roll) if secure else holder_app(plans)
+    simulate(rounds_app(made, secure=secure, seconds=300), app, 4)
+    with pytest.raises(KeyboardInterrupt):  # before the student
+        train(plan, tmp_path / "train", SilentMonitor(stop_at="training the student"))
+    files = [tmp_path / name / "release" / "release.npz" for name in ("release", "train")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len((tmp_path / "release" / "ledger.jsonl").read_text().splitlines()) == 3  # a head and two charges

@@ -232,3 +232,63 @@ def test_holders_in_parallel_publish_what_one_run_publishes(tmp_path: Path) -> N
     whole = call("train", *shared, *terms[:-1], *changes, f"output_dir={tmp_path / 'whole'}")
     assert whole.returncode == 0, whole.stderr
     assert contents(tmp_path / "apart" / "release") == contents(tmp_path / "whole" / "release")
+
+
+def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+    mail, many = tmp_path / "mail", tmp_path / "many"
+    given = ("roll={north: 12, south: 12}", f"mailbox={mail}", f"queries={files / 'public.npz'}", "num_queries=40")
+    terms = ("aggregator=centered_votes", "aggregator.rounds=2", "allow_useless=true", f"output_dir={many}")
+    kinds = []
+    for _ in range(20):
+        released = call("release", *given, *terms)
+        assert released.returncode == 0, released.stderr
+        if "queries answered" in released.stdout:
+            break
+        (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(kinds)
+        kinds.append(name)
+        assert "2 of 2 are missing: north, south" in released.stdout.replace("\n", " ")
+        for place in ("north", "south"):
+            answered = call(
+                "vote",
+                f"holder={place}",
+                "data=arrays",
+                f"data.private={files / place}.npz",
+                *TEACHER,
+                f"question={mail / 'questions' / name}.npz",
+                f"output={mail / 'answers' / name / place}.npz",
+                f"output_dir={tmp_path / place}",
+            )
+            assert answered.returncode == 0, answered.stderr
+    assert [name.partition("-")[0] for name in kinds] == [
+        "opening",
+        "lengths",
+        "shares",
+        "shares",
+        "moments",
+        "moments",
+    ]
+    assert "by 2 holders, 24 teachers" in released.stdout
+    made = call("student", f"release={many}", f"queries={files / 'public.npz'}", "student=low_rank")
+    assert made.returncode == 0, made.stderr
+    assert pate.load(many / "release").labels == small_dataset().label_names
+    assert "output_dir=None: expected the folder of this place's teachers" in refused(
+        "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz"
+    )
+    assert "mailbox=None: expected a folder" in refused("release", "roll={north: 12}", "aggregator=centered_votes")
+
+
+def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:
+    for place in ("north", "south"):
+        added = call("release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz")
+        assert added.returncode == 0, added.stderr
+        assert "the votes of 1 holders, 12 teachers, added up" in added.stdout.replace("\n", " ")
+    for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
+        made = call("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
+        assert made.returncode == 0, made.stderr
+    assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
+    centered = ("aggregator=centered_votes", "aggregator.rounds=1")
+    assert "aggregator: expected one that reads counts" in refused("release", f"votes={tmp_path}/*.npz", *centered)
+    both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
+    assert "holder=north: expected each holder once" in refused("release", both, *RELEASE)
+    clash = f"sum={files}/votes/north.npz"
+    assert "expected another name than those of the votes" in refused("release", f"votes={files}/votes/*.npz", clash)

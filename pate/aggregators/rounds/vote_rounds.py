@@ -18,7 +18,7 @@ from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import require_count, require_positive
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments
-from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_votes import RoundVotes
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class VoteRounds:
         """The price of all rounds."""
         return GaussianEvent(self.noise_multiplier)
 
-    def release(self, votes: MomentVotes, prevalence: Array, context: ReleaseContext) -> Array:
+    def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext) -> Array:
         """The student's weights `[D, L]` on features of length sqrt(D).
 
         Args:
@@ -92,11 +92,11 @@ class VoteRounds:
 
         return self._weights(votes, prevalence, drawn)
 
-    def noiseless(self, votes: MomentVotes, prevalence: Array) -> Array:
+    def noiseless(self, votes: RoundVotes, prevalence: Array) -> Array:
         """The same without noise: what the votes say by themselves; no epsilon covers it."""
         return self._weights(votes, prevalence, lambda _number, gather, _clipped: (gather(), 0.0))
 
-    def _weights(self, votes: MomentVotes, prevalence: Array, draw: Draw) -> Array:
+    def _weights(self, votes: RoundVotes, prevalence: Array, draw: Draw) -> Array:
         """The student after all rounds."""
         num_records = max(1, round(votes.num_teachers * votes.records_per_teacher))
         fit = MomentFit(votes.public, prevalence, num_records, votes.variances)
@@ -112,7 +112,7 @@ class VoteRounds:
         return weights
 
     def _clipped(
-        self, votes: MomentVotes, prevalence: Array, probabilities: NDArray[np.float32]
+        self, votes: RoundVotes, prevalence: Array, probabilities: NDArray[np.float32]
     ) -> tuple[ClippedMoments, Array]:
         """A round's sum and the scale of each label: functions of what is public or was released."""
         variance = prevalence * (1 - prevalence)
@@ -122,7 +122,7 @@ class VoteRounds:
         likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
         return ClippedMoments(self.clip_factor * likely, votes.num_teachers, self.adjacency), scale
 
-    def _charge(self, votes: MomentVotes, prevalence: Array, first: NDArray[np.int64], context: ReleaseContext) -> None:
+    def _charge(self, votes: RoundVotes, prevalence: Array, first: NDArray[np.int64], context: ReleaseContext) -> None:
         def key(salt: str) -> str:
             named = hashlib.sha256(repr((self, votes.num_teachers, votes.key(salt))).encode())
             for array in (prevalence, first):

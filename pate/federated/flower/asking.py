@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pate.federated.contribution import Contribution
-from pate.federated.flower.messages import ACTION, contribution_of, request_content
-from pate.federated.request import Request
+from pate.federated.flower.messages import contribution_of
 from pate.federated.roll import Roll
 
 if TYPE_CHECKING:
@@ -36,10 +35,12 @@ def exchanged(
     return list(grid.send_and_receive(messages, timeout=seconds))
 
 
-def ask(grid: Grid, roll: Roll, request: Request, *, seconds: float, connect_seconds: float) -> Iterator[Contribution]:
+def ask(
+    grid: Grid, roll: Roll, content: RecordDict, kind: str, *, group: str, seconds: float, connect_seconds: float
+) -> Iterator[Contribution]:
     """What holders answer; a line for each that does not."""
     nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
-    replies = exchanged(grid, nodes, request_content(request), ACTION, group="votes", seconds=seconds)
+    replies = exchanged(grid, nodes, content, kind, group=group, seconds=seconds)
     heard = set()
     for reply in replies:
         if (contribution := contribution_of(reply)) is not None:

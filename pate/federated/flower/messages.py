@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pate.federated.contribution import Contribution
 from pate.federated.request import Request
+from pate.federated.rounds.question import Question
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 _RECORD = "pate"
 ACTION = "query.votes"
 """The kind of message that asks for votes."""
+SUMS = "query.sums"
+"""The kind of message that asks for a sum in rounds."""
 
 
 def holder_name(context: Context) -> str:
@@ -39,10 +42,19 @@ def request_content(request: Request) -> RecordDict:
 
 def request_of(message: Message) -> Request:
     """What came in; raises `InvalidValue` for anything else."""
-    data = _field(message, "request")
-    if not isinstance(data, bytes):
-        raise InvalidValue("message: expected a request")
-    return Request.from_bytes(data)
+    return Request.from_bytes(_bytes(message, "request"))
+
+
+def question_content(question: Question) -> RecordDict:
+    """What goes out in rounds."""
+    from flwr.app import ConfigRecord, RecordDict
+
+    return RecordDict({_RECORD: ConfigRecord({"question": question.to_bytes()})})
+
+
+def question_of(message: Message) -> Question:
+    """What came in; raises `InvalidValue` for anything else."""
+    return Question.from_bytes(_bytes(message, "question"))
 
 
 def answer_content(contribution: Contribution) -> RecordDict:
@@ -67,6 +79,13 @@ def contribution_of(message: Message) -> Contribution | None:
     if isinstance(votes, bytes):
         return Contribution(holder, votes)
     return Contribution(holder, problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes")
+
+
+def _bytes(message: Message, name: str) -> bytes:
+    data = _field(message, name)
+    if not isinstance(data, bytes):
+        raise InvalidValue(f"message: expected a {name}")
+    return data
 
 
 def _field(message: Message, name: str) -> object:

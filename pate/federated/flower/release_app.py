@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pate.federated.federated_release import FederatedRelease
 from pate.federated.flower.asking import ask
+from pate.federated.flower.messages import ACTION, request_content
 from pate.run.progress import Monitor
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def release_app(
 
     def main(grid: Grid, context: Context) -> None:
         made = release(context) if callable(release) else release
-        made.run(lambda: ask(grid, made.roll, made.request, seconds=seconds, connect_seconds=connect_seconds), monitor)
+        wait = {"seconds": seconds, "connect_seconds": connect_seconds}
+        content = request_content(made.request)
+        made.run(lambda: ask(grid, made.roll, content, ACTION, group="votes", **wait), monitor)
 
     app.main()(main)
     return app

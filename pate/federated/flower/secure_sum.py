@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated.flower.asking import nodes_of
-from pate.federated.request import Request
 from pate.federated.roll import Roll
 from pate.federated.sum_terms import MODULUS, SumTerms
 from pate.validation import InvalidValue, require
@@ -23,19 +22,19 @@ def secure_sum(
     grid: Grid,
     context: Context,
     roll: Roll,
-    request: Request,
+    said: Mapping[str, bytes],
     terms: SumTerms,
     *,
     seconds: float,
     connect_seconds: float,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The sum of what holders send, `[Q, L]`, and who is in it; no holder's own numbers are seen.
+    """The sum of what holders send, of its shape, and who is in it; no holder's own numbers are seen.
 
     Args:
         grid: of the run.
         context: of the run.
         roll: who is expected.
-        request: what is asked.
+        said: what is asked, by name.
         terms: of the sum, as every holder has them.
         seconds: for each of the protocol's four steps.
         connect_seconds: how long to wait for as many nodes as there are holders.
@@ -48,11 +47,11 @@ def secure_sum(
 
     nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
     require(len(nodes) == terms.num_holders, "nodes", len(nodes), f"{terms.num_holders}, one for each holder")
-    strategy = _strategy(grid, nodes, request)
+    strategy = _strategy(grid, nodes, said)
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
     _prepare(legacy)
     workflow = SecAggPlusWorkflow(
-        terms.num_holders,
+        terms.num_shares,
         terms.threshold,
         max_weight=1.0,
         clipping_range=float(terms.most),
@@ -62,12 +61,12 @@ def secure_sum(
     )
     workflow(grid, legacy)
     if strategy.average is None:
-        raise InvalidValue(f"holders present: expected at least {terms.threshold}; with fewer no sum can be opened")
+        raise InvalidValue(f"holders present: expected at least {terms.least}; with fewer no sum can be opened")
     _require_names(strategy.holders, roll)
     return terms.exact_sum(strategy.average, len(strategy.holders)), strategy.holders
 
 
-def _strategy(grid: Grid, nodes: Iterable[int], request: Request) -> Any:
+def _strategy(grid: Grid, nodes: Iterable[int], given: Mapping[str, bytes]) -> Any:
     """What the older workflow asks: whom to ask what, and where the average goes."""
     from flwr.common import FitIns, Parameters, parameters_to_ndarrays
     from flwr.server.compat.grid_client_proxy import GridClientProxy
@@ -78,7 +77,7 @@ def _strategy(grid: Grid, nodes: Iterable[int], request: Request) -> Any:
         holders: tuple[str, ...] = ()
 
         def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
-            said = FitIns(Parameters([], ""), {"request": request.to_bytes()})
+            said = FitIns(Parameters([], ""), dict(given))
             return [(GridClientProxy(node, grid, grid.run.run_id), said) for node in nodes]
 
         def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:

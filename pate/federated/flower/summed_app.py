@@ -36,7 +36,8 @@ def summed_app(
     def main(grid: Grid, context: Context) -> None:
         made = release(context) if callable(release) else release
         wait = {"seconds": seconds, "connect_seconds": connect_seconds}
-        made.run(lambda: secure_sum(grid, context, made.roll, made.request, made.terms, **wait), monitor)
+        said = {"request": made.request.to_bytes()}
+        made.run(lambda: secure_sum(grid, context, made.roll, said, made.terms, **wait), monitor)
 
     app.main()(main)
     return app

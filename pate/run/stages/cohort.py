@@ -13,6 +13,7 @@ from pate.run.holders.unit import Places
 from pate.validation import require_text
 from pate.votes.holders import GatheredVotes
 from pate.votes.holders.foreign import ForeignVotes
+from pate.votes.holders.summed import SummedVotes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +48,7 @@ class Cohort:
         require_text("name", self.dataset)
 
     @classmethod
-    def of_files(cls, votes: GatheredVotes) -> Self:
+    def of_files(cls, votes: GatheredVotes | SummedVotes) -> Self:
         """The holders of vote files."""
         first, heads = votes.heads[0], votes.heads
         agreed = {

@@ -16,6 +16,7 @@ from pate import __version__
 from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_release import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
+from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import make_folder, remove_partials, replacing, write_text
 from pate.files.manifest import MANIFEST, Manifest, file_digest
@@ -174,6 +175,9 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     if {"scores", "noise_std", "center"} <= arrays.keys():
         made: Any = {"event": NoOpEvent(), "adjacency": adjacency, "num_directions": None}
         return CenteredRelease.load(path, **made), PublicNames(ids, names)
+    if {"scores", "weights"} <= arrays.keys():
+        made = {"event": NoOpEvent(), "adjacency": adjacency}
+        return RoundsRelease.load(path, **made), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)
 
 

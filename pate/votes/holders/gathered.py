@@ -10,23 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 from pate.votes.holders.bit_sums import BitSums
 from pate.votes.holders.manifest import VoteManifest
+from pate.votes.holders.same_questions import in_order, require_together
 from pate.votes.holders.vote_file import VoteFile
 from pate.votes.source import Array, Bits, VoteSource
 
 if TYPE_CHECKING:
-    from pate.votes.moment_votes import MomentVotes
-
-_SAME = {
-    "queries": "the queries that {first} answers: the same public samples, in the same order",
-    "num_queries": "as many queries as in {first}",
-    "num_labels": "as many labels as in {first}",
-    "vote_clip": "the vote_clip of {first}",
-    "cast": "the cast= of {first}",
-    "dataset": "the data set of {first}",
-}
+    from pate.votes.round_votes import RoundVotes
 
 
 class GatheredVotes(VoteSource):
@@ -45,11 +37,9 @@ class GatheredVotes(VoteSource):
     def __init__(self, files: Sequence[VoteFile]) -> None:
         if not files:
             raise InvalidValue("votes=[]: expected at least one vote file")
-        self.files = tuple(sorted(files, key=lambda file: _in_order(file.manifest.holder)))
+        self.files = tuple(sorted(files, key=lambda file: in_order(file.manifest.holder)))
         first = self.files[0]
-        for file in self.files[1:]:
-            _require_same(file, first)
-        _require_once(self.files)
+        require_together(self.files)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
         self.num_queries, self.num_labels = first.manifest.num_queries, first.manifest.num_labels
         self.num_groups = sum(head.num_groups for head in self.heads)
@@ -117,34 +107,9 @@ class GatheredVotes(VoteSource):
             raise InvalidValue(f"cast=bits: expected {rule}; or aggregator.prevalence_share=0 for a public center")
         return np.concatenate([file.label_shares() for file in self.files])
 
-    def in_rounds(self, *, noise_multiplier: float) -> MomentVotes | None:
+    def in_rounds(self, *, noise_multiplier: float) -> RoundVotes | None:
         """Raises: a file is one cast, and rounds ask teachers again."""
-        rule = "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again, as pate.federated does"
+        rule = (
+            "aggregator.rounds=1, one cast, as vote files hold; rounds ask each holder again: roll=, or pate.federated"
+        )
         raise InvalidValue(f"aggregator.rounds: expected {rule}")
-
-
-def _in_order(holder: str) -> tuple[bool, int, str]:
-    """Numbers by their size before names."""
-    number = holder.isascii() and holder.isdigit()
-    return not number, int(holder) if number else 0, holder
-
-
-def _require_same(file: VoteFile, first: VoteFile) -> None:
-    """Raises unless two files answer the same questions; says no digest."""
-    for name, rule in _SAME.items():
-        same = getattr(file.manifest, name) == getattr(first.manifest, name)
-        shown = "others" if name == "queries" else getattr(file.manifest, name)
-        require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
-    same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
-    require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
-    for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):
-        require(found == wanted, f"votes={file.path}, label_names[{place}]", found, f"{wanted}, as in {first.path}")
-
-
-def _require_once(files: Sequence[VoteFile]) -> None:
-    seen: dict[str, Path] = {}
-    for file in files:
-        holder = file.manifest.holder
-        rule = f"each holder once; {seen.get(holder)} is of the same holder, whose records would count twice"
-        require(holder not in seen, f"votes={file.path}, holder", holder, rule)
-        seen[holder] = file.path

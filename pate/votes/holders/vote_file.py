@@ -49,6 +49,11 @@ class VoteFile:
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
 
+    @property
+    def heads(self) -> tuple[VoteManifest, ...]:
+        """Of the one holder."""
+        return (self.manifest,)
+
     @classmethod
     def write(
         cls,

@@ -241,3 +241,21 @@ def test_the_card_says_the_noise_and_who_may_be_missing(tmp_path: Path) -> None:
         "max_dropouts": 1,
         "max_colluders": 0,
     }
+
+
+def test_shares_of_a_part_of_the_holders_are_enough_and_none_with_the_holders_noise(
+    tmp_path: Path,
+) -> None:
+    terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
+    assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
+    assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360
+    for shares, message in (
+        (41, "shares=41: expected more: with max_absent=40 a sum could not be opened with probability 0.002"),
+        (42, "an odd number below num_holders=400"),
+        (401, "an odd number below num_holders=400"),
+        (5, "shares=5"),
+    ):
+        with pytest.raises(InvalidValue, match=message):
+            SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)
+    with pytest.raises(InvalidValue, match="shares=43: expected None with distributed_votes"):
+        released(tmp_path, NOISE, shares=43)

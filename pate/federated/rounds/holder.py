@@ -1,0 +1,126 @@
+"""A holder in rounds: its teachers learn once, then each question gets the sum of what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from pate.data.dataset import require_dataset
+from pate.federated.answer import asked
+from pate.federated.request import Request
+from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES, Question
+from pate.federated.rounds.sum_answer import SumAnswer
+from pate.files.atomic import make_folder, replacing
+from pate.files.kept_arrays import KeptArrays
+from pate.run.ensemble import Ensemble
+from pate.run.folder import RunFolder
+from pate.run.progress import Monitor, NullMonitor
+from pate.run.stages.holder import HolderPlan, manifest_of, share_of
+from pate.run.trained_votes import TrainedVotes, moment_votes
+from pate.validation import InvalidValue, require
+from pate.votes.clipping import Integers
+from pate.votes.pool_answers import PoolAnswers
+from pate.votes.public_pca import PublicPCA
+from pate.votes.sums.share_sums import TeacherShares
+
+
+def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor: Monitor | None = None) -> bytes:
+    """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
+
+    Formal guarantee: a teacher's part of a sum is no longer than `question.reach`, whatever its records are, since the
+    holder clips it. The same question gets the same bytes, whatever was interrupted.
+
+    Args:
+        plan: the holder's own: name, records, teachers.
+        question: what is asked; nothing of it but the state of the sum is obeyed.
+        folder: of mode 0700, where teachers and answers are kept; each opening has its own folder in it.
+        monitor: told of progress.
+
+    Raises:
+        InvalidValue: a question whose opening this holder has not seen; records or teachers that cannot answer.
+    """
+    opening = opening_of(question, folder)
+    place = folder / question.asked[:16]
+    path = place / f"{question.kind}-{question.digest[:16]}.npz"
+    if not os.path.lexists(path):
+        _keep(path, _answered(asked(plan, opening, place), question, opening, place, monitor or NullMonitor()))
+    return path.read_bytes()
+
+
+def opening_of(question: Question, folder: Path) -> Request:
+    """The samples that the release of a question is about, as the opening brought them; kept in a holder's folder.
+
+    Raises:
+        InvalidValue: a question whose opening this holder has not seen.
+    """
+    path = folder / question.asked[:16] / "opening.npz"
+    if question.opening is not None and not os.path.lexists(path):
+        make_folder(path.parent)
+        _keep(path, question.to_bytes())
+    opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
+    if opening is None or opening.digest != question.asked:
+        raise InvalidValue("question: expected one after an opening that this holder has answered")
+    return opening
+
+
+def _answered(plan: HolderPlan, question: Question, opening: Request, place: Path, monitor: Monitor) -> bytes:
+    folder = RunFolder(place / "teachers")
+    with folder.opened(plan.settings):
+        dataset = require_dataset(plan.load_dataset())
+        plan.teacher.check(dataset.input_shape)
+        rule = "teachers that vote in rounds, such as linear or mlp, on rows of numbers"
+        able = plan.teacher.votes_in_rounds and len(dataset.input_shape) == 1
+        require(able, "teacher", type(plan.teacher).__name__, rule)
+        folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
+        share = share_of(plan, dataset, folder.path)
+        ensemble = Ensemble(
+            teacher=share.teacher,
+            partition=share.partition,
+            dataset=share.dataset,
+            num_queries=opening.num_queries,
+            folder=folder.path,
+            randomness=share.randomness,
+            engine=plan.engine,
+            monitor=monitor,
+        )
+        total = _total(ensemble, question, folder.path)
+    return SumAnswer(manifest_of(plan, share, opening.num_queries), question.digest, total).to_bytes()
+
+
+def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
+    votes, state = ensemble.votes(), question.state
+    if question.kind == MOMENTS:
+        rows = ensemble.queries.inputs
+        ask = _remembered(votes, question.directions, rows, folder) if isinstance(votes, TrainedVotes) else None
+        moments = moment_votes(ensemble, question.directions, rows, ask)
+        return moments.total(state["weights"], state["label_scale"], question.clipped_moments)
+    if question.kind in (LENGTHS, SHARES):
+        shares = TeacherShares(votes.label_shares())
+        return shares.lengths() if question.kind == LENGTHS else shares.total(question.clipped_shares, state["center"])
+    if isinstance(votes, TrainedVotes):
+        ensemble.train(votes.teacher)  # at the opening, so that rounds are answered soon
+    return np.zeros(question.shape, dtype=np.int64)
+
+
+def _remembered(
+    votes: TrainedVotes, directions: PublicPCA, rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]], folder: Path
+) -> Callable[[], PoolAnswers]:
+    """What teachers say of the pool, asked once for all rounds along the same directions."""
+    named = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
+
+    def answers() -> PoolAnswers:
+        make = partial(votes.pool_answers, directions, rows)
+        beyond = KeptArrays(folder).once(f"beyond_{named[:16]}", lambda: make().beyond)
+        return PoolAnswers(beyond, directions.with_constant(rows).astype(np.float32))
+
+    return answers
+
+
+def _keep(path: Path, data: bytes) -> None:
+    with replacing(path) as file:
+        file.write(data)

@@ -1,0 +1,82 @@
+"""What a prevalence is released from: sums over teachers of how common each label is among a teacher's records."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.validation import require, require_array, require_entries
+from pate.votes.clipping import ClippedSum, Integers
+
+Array = NDArray[np.float64]
+
+NUM_LENGTHS = 16
+"""Powers of the root of 2 that a teacher's shares may be long."""
+
+
+class ShareSums(ABC):
+    """Sums over teachers of their label shares. Nothing of them is priced.
+
+    Attributes:
+        num_teachers: how many teachers are in the sums.
+        num_labels: L.
+    """
+
+    num_teachers: int
+    num_labels: int
+
+    @abstractmethod
+    def lengths(self) -> Integers:
+        """How many teachers have shares of each length, `[NUM_LENGTHS]`: sqrt(L) over the k-th power of the root of 2.
+
+        Each teacher is in one entry at most.
+        """
+
+    @abstractmethod
+    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        """The sum of clipped shares around a center `[L]`, in steps, `[1, L]`."""
+
+    @abstractmethod
+    def key(self, salt: str) -> str:
+        """A digest of all shares, salted."""
+
+
+class TeacherShares(ShareSums):
+    """Of teachers whose shares are at hand.
+
+    Args:
+        label_shares: numbers in [0, 1], `[N, L]`.
+
+    Raises:
+        InvalidValue: numbers outside [0, 1], or another form.
+    """
+
+    def __init__(self, label_shares: Any) -> None:
+        shares = require_array("label_shares", label_shares, kinds=None)
+        good = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
+        require(good, "label_shares.shape", f"{shares.dtype} {shares.shape}", "numbers [num_teachers, num_labels]")
+        require_entries("label_shares", (shares >= 0) & (shares <= 1), "numbers in [0, 1]")
+        self.shares = shares.astype(np.float64)
+        self.num_teachers, self.num_labels = self.shares.shape
+
+    def lengths(self) -> Integers:
+        """See `ShareSums.lengths`; lengths are rounded up."""
+        longest = math.sqrt(self.num_labels)
+        lengths = np.maximum(np.linalg.norm(self.shares, axis=1), longest / 2**NUM_LENGTHS)
+        places = np.clip(np.floor(2 * np.log2(longest / lengths)), 0, NUM_LENGTHS - 1).astype(np.int64)
+        return np.bincount(places, minlength=NUM_LENGTHS)
+
+    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+        """See `ShareSums.total`."""
+        return clipped.total(self.shares[:, None, :], center=center, num_teachers=self.num_teachers)
+
+    def key(self, salt: str) -> str:
+        """See `ShareSums.key`."""
+        named = hashlib.sha256(repr((self.shares.shape, salt)).encode())
+        named.update(np.ascontiguousarray(self.shares).data)
+        return named.hexdigest()

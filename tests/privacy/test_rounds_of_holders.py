@@ -1,0 +1,103 @@
+"""What a holder sends in rounds: one group of records moves no sum further than is priced, whoever is absent."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Split
+from pate.federated import Contribution, Request, Roll
+from pate.federated.rounds import Question, answer_question
+from pate.federated.rounds.gathering import gathered
+from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES
+from pate.run.stages.holder import HolderPlan
+from pate.teachers import LinearTeacher, SequentialEngine
+from pate.votes.public_pca import PublicPCA
+
+POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+NAMES = ("a", "b")
+ROLL = Roll.numbered(3, 2, max_absent=1)
+
+
+def records(first: tuple[float, bool] | None) -> Dataset:
+    """Six records in two groups; those of the first are any: as far out as said, with all labels or none."""
+    rng = np.random.default_rng(3)
+    inputs, labels = rng.normal(size=(6, 3)).astype(np.float32), rng.random((6, 2)) < 0.5
+    if first is not None:
+        inputs[:3], labels[:3] = first[0], first[1]
+    ids, groups = np.arange(6), np.array([0, 0, 0, 1, 1, 1])
+    others = [Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)]
+    return Dataset(
+        name="small",
+        real=False,
+        kind="features",
+        label_names=NAMES,
+        private=Split(inputs, labels, ids, groups),
+        public=others[0],
+        test=others[1],
+    )
+
+
+def plan(first: tuple[float, bool] | None, holder: str) -> HolderPlan:
+    return HolderPlan(
+        load_dataset=lambda: records(first),
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=2,
+        engine=SequentialEngine(),
+        holder=holder,
+        seed=1,
+        settings={"holder": holder},
+    )
+
+
+def questions() -> list[Question]:
+    """The opening, and one question of each kind; the student of the round is sure of itself."""
+    opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
+    pool, rng = PublicPCA.of(POOL, 3), np.random.default_rng(1)
+    states: dict[str, dict[str, Any]] = {
+        LENGTHS: {},
+        SHARES: {"center": np.array([0.2, 0.7]), "clip": 0.05},
+        MOMENTS: {
+            "weights": rng.normal(size=(4, 2)) * 9,
+            "label_scale": np.array([3.0, 0.4]) * 40,
+            "clip": 0.6,
+            "pool_center": pool.center,
+            "projection": pool.projection,
+            "variances": pool.variances,
+        },
+    }
+
+    def asked(kind: str) -> Question:
+        state = {name: np.asarray(value, dtype=np.float64) for name, value in states[kind].items()}
+        return Question(kind=kind, asked=opening.asked, num_labels=2, state=state)
+
+    return [opening, *map(asked, states)]
+
+
+def sums(first: tuple[float, bool] | None, folder: Path, absent: str) -> list[np.ndarray]:
+    """What the server adds up, question by question; the group is one of holder 1."""
+    found = []
+    for question in questions():
+        sent = [
+            Contribution(name, answer_question(plan(first if name == "1" else None, name), question, folder / name))
+            for name in ROLL.holders
+            if name != absent
+        ]
+        found.append(gathered(ROLL, question, sent).total.astype(np.float64))
+    return found
+
+
+@pytest.mark.parametrize("absent", ["", "3"])
+def test_one_group_moves_no_sum_further_than_two_clips(absent: str, tmp_path: Path) -> None:
+    firsts = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
+    neighbors = [sums(first, tmp_path / str(number), absent) for number, first in enumerate(firsts)]
+    for place, question in enumerate(questions()[1:], start=1):
+        each = [found[place].ravel() for found in neighbors]
+        moved = max(float(np.linalg.norm(one - other)) for one in each for other in each)
+        most = np.sqrt(2) if question.kind == LENGTHS else 2 * question.reach
+        assert moved <= most
+        assert question.kind == LENGTHS or moved > 0.5 * most  # not by an empty bound

@@ -1,0 +1,76 @@
+"""Sums of vote files: a tree of them gives the counts of the files, and files that do not go together are refused."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.validation import InvalidValue
+from pate.votes.holders import GatheredVotes, VoteFile, VoteManifest
+from pate.votes.holders.sum_file import SumFile, is_sum_file
+from pate.votes.holders.summed import SummedVotes
+
+QUERIES, LABELS = 7, 11
+
+
+def vote_file(folder: Path, holder: str, teachers: int = 2, **head: Any) -> Path:
+    rng = np.random.default_rng(len(holder) + int(holder))
+    votes = rng.random((teachers, QUERIES, LABELS)) < 0.4
+    said: dict[str, Any] = {"holder": holder, "queries": "0" * 64, "num_teachers": teachers, "num_queries": QUERIES}
+    said |= {"num_labels": LABELS, "num_records": 50 + teachers, "num_groups": 40 + teachers}
+    path = folder / f"{holder}.npz"
+    names = tuple(f"label {number}" for number in range(LABELS))
+    VoteFile.write(
+        path, VoteManifest(**(said | head)), bits=lambda: [votes], record_ids=np.arange(QUERIES), label_names=names
+    )
+    return path
+
+
+@pytest.mark.parametrize("teachers", [1, 100, 30_000])
+def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
+    paths = [vote_file(tmp_path, str(number), teachers if number == 3 else 2) for number in range(1, 7)]
+    whole = GatheredVotes.read(paths)
+    left = SummedVotes.read(paths[:2]).write(tmp_path / "left.npz")
+    right = SummedVotes.read(paths[2:5]).write(tmp_path / "right.npz")
+    SummedVotes([left, right]).write(tmp_path / "both.npz")
+    found = SummedVotes.read([tmp_path / "both.npz", paths[5]])
+    np.testing.assert_array_equal(found.counts(), whole.counts())
+    assert [head.holder for head in found.heads] == [head.holder for head in whole.heads]
+    assert (found.num_teachers, found.num_groups) == (whole.num_teachers, whole.num_groups)
+    assert found.records_per_teacher == whole.records_per_teacher
+    assert stat.S_IMODE((tmp_path / "both.npz").stat().st_mode) == 0o600
+    assert is_sum_file(tmp_path / "both.npz") and not is_sum_file(paths[0])
+
+
+def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    paths = [vote_file(tmp_path, str(number)) for number in range(1, 4)]
+    SummedVotes.read(paths[:2]).write(tmp_path / "sum.npz")
+    with pytest.raises(InvalidValue, match="holder=2: expected each holder once"):
+        SummedVotes.read([tmp_path / "sum.npz", paths[1]])
+    other = vote_file(tmp_path, "9", queries="1" * 64)
+    with pytest.raises(InvalidValue, match="queries=others: expected the queries"):
+        SummedVotes.read([tmp_path / "sum.npz", other])
+    votes = SummedVotes.read([tmp_path / "sum.npz"])
+    for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
+        with pytest.raises(InvalidValue, match="expected"):
+            read()
+
+
+def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
+    SummedVotes.read([vote_file(tmp_path, "1"), vote_file(tmp_path, "2")]).write(tmp_path / "sum.npz")
+    whole = (tmp_path / "sum.npz").read_bytes()
+    place = whole.index(b"counts.npy") + 10 + 128  # within the numbers
+    (tmp_path / "sum.npz").write_bytes(whole[:place] + b"\x07" + whole[place + 1 :])
+    with pytest.raises(InvalidValue, match="expected a whole file of sums"):
+        SummedVotes.read([tmp_path / "sum.npz"]).counts()
+    (tmp_path / "sum.npz").write_bytes(whole[:-30])
+    with pytest.raises(InvalidValue, match="expected a whole"):
+        SumFile.open(tmp_path / "sum.npz")
+    file = VoteFile.open(tmp_path / "1.npz")
+    names = {"record_ids": file.record_ids, "label_names": file.label_names}
+    with pytest.raises(InvalidValue, match="counts: expected at most 2"):
+        SumFile.write(tmp_path / "more.npz", file.heads, np.full((QUERIES, LABELS), 3), **names)
