@@ -76,13 +76,13 @@ class _Split:
             return self.spend(fit[0], share * fit[1], (1 - share) * fit[1])
 
         def best_fit(share: float, fits: list[tuple[float, float]]) -> tuple[float, float]:
-            return min(fits, key=lambda fit: _rank(spend(fit, share)))
+            return min(fits, key=lambda fit: split_rank(spend(fit, share)))
 
         middle = fits.index(best_fit(0.5, fits[::_STRIDE]))
         near = fits[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
         fit = best_fit(0.5, near)
-        coarse = min(_SHARES, key=lambda share: _rank(spend(fit, share)))
-        share = min((coarse + step for step in _FINER), key=lambda share: _rank(spend(fit, share)))
+        coarse = min(_SHARES, key=lambda share: split_rank(spend(fit, share)))
+        share = min((coarse + step for step in _FINER), key=lambda share: split_rank(spend(fit, share)))
         return spend(best_fit(share, near), share)
 
     def spend(self, order: float, selection_rdp: float, test_rdp: float) -> SelectThenTest:
@@ -111,8 +111,8 @@ class _Split:
         return parameters.stability_test(num_teachers=self.steps.selection.num_teachers).event
 
 
-def _rank(steps: SelectThenTest) -> Rank:
-    """The lone gap that is released with 1/2, in fractions of a vote; then how rarely that of all T votes is."""
+def split_rank(steps: SelectThenTest) -> Rank:
+    """Smaller is better: the lone gap released with 1/2, in fractions of a vote; then how rarely that of T votes is."""
     most = steps.release_probability(steps.selection.num_teachers)
     gap = steps.gap_to_release(0.5)
     if not gap:

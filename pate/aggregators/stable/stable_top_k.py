@@ -19,7 +19,7 @@ from pate.accounting import (
     zcdp_to_epsilon_classic,
 )
 from pate.aggregators.histogram import Bits, PerQueryAggregator
-from pate.aggregators.stable.budget_split import best_split
+from pate.aggregators.stable.budget_split import best_split, split_rank
 from pate.aggregators.stable.select_then_test import SelectThenTest
 from pate.aggregators.stable.test_parameters import StabilityTestParameters
 from pate.mechanisms.ranking import Ranking
@@ -29,6 +29,8 @@ from pate.mechanisms.stable.regularizer import Regularizer, checked_regularizer
 from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.mechanisms.stable.stability_test import StabilityTest
 from pate.validation import require_choice, require_count, require_positive, require_probability
+
+_EVEN = 0.5  # between selection and test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +164,8 @@ class StableTopK(PerQueryAggregator):
     ) -> StableTopK:
         """The least noise for a target; a table's order, or a split that is left open, is found first.
 
-        A ready table stays as it is, and only the selection's noise is solved for.
+        An open split is the best by the sum of both prices, or an even one where that turns out better. A ready table
+        stays as it is, and only the selection's noise is solved for.
         """
         shape = {"num_labels": num_labels, "num_teachers": num_teachers}
         goal: dict[str, Any] = {
@@ -172,11 +175,15 @@ class StableTopK(PerQueryAggregator):
         }
         if self.table is not None:
             return self._with_table_calibrated(accountant=accountant, **goal, **shape)
-        base = self
-        if self.test == "table" or self.selection_share is None:
-            split = best_split(self.steps(**shape), selection_share=self.selection_share, **goal)
-            base = self.with_steps(split)
-        return super(StableTopK, base).calibrated(**goal, **shape, accountant=accountant)
+        if self.test != "table" and self.selection_share is not None:
+            return super().calibrated(**goal, **shape, accountant=accountant)
+        shares = (None, _EVEN) if self.selection_share is None else (self.selection_share,)
+        splits = [best_split(self.steps(**shape), selection_share=share, **goal) for share in shares]
+        made = [
+            super(StableTopK, self.with_steps(split)).calibrated(**goal, **shape, accountant=accountant)
+            for split in splits
+        ]
+        return min(made, key=lambda aggregator: split_rank(aggregator.steps(**shape)))
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """The formula behind the paper's 3.6: both steps as sensitivity-1 Gaussians, classic zCDP conversion.
