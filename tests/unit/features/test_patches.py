@@ -92,7 +92,7 @@ def test_regions_cover_all_positions_in_equal_parts(count: int, grid: int) -> No
 
 def test_an_extractor_of_older_settings_averages_without_overlap_and_takes_no_logarithm() -> None:
     extractor, (levels, _) = fitted(), drawn(3, 5)
-    images = levels.astype(np.float32) / 255
+    images = levels.astype(np.float32) / np.float32(255)
     plain = {name: said for name, said in extractor.settings.items() if name not in ("overlap", "compression")}
     older = PatchExtractor(extractor.arrays, plain, extractor.origin)
     named = PatchExtractor(extractor.arrays, plain | {"overlap": False, "compression": 0.0}, extractor.origin)
