@@ -19,7 +19,10 @@ class PatchExtractor(Extractor):
     """See `Extractor`. Arrays: `filters` and `offsets` of `learn_filters`, `center` and `projection` of `Projection`.
 
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
-    means over a grid of regions are projected.
+    weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
+    they overlap: see `region_weights`.
+
+    Settings that a file does not name are those of older files: no overlap, and m itself.
     """
 
     kind = "patches"
@@ -38,7 +41,7 @@ class PatchExtractor(Extractor):
         return found
 
     def pooled(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What is projected, `[n, 2 * filters * grid * grid]`."""
+        """What is projected, `[n, 2 * filters * grid * grid]`, at least 0."""
         with torch.inference_mode():
             found: NDArray[np.float32] = self._pooled(images).cpu().numpy()
         return found
@@ -47,7 +50,9 @@ class PatchExtractor(Extractor):
         """A picture at a time where there is no GPU: its answers then stay in the processor's cache."""
         shown = torch.from_numpy(np.ascontiguousarray(images)).to(self._device)
         step = len(shown) if self._device.type == "cuda" else 1
-        return torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), max(step, 1))])
+        means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), max(step, 1))])
+        compression = float(self.settings.get("compression", 0))
+        return means.mul_(compression).log1p_() if compression else means
 
     def _means(self, shown: torch.Tensor) -> torch.Tensor:
         """Means of max(a - t, 0) and of max(-a - t, 0) by region: half of the sum and of the difference of two more."""
@@ -75,9 +80,21 @@ class PatchExtractor(Extractor):
         """`[positions, grid * grid]`: what each position counts in the mean of each region."""
         _, height, width = self.picture_shape
         size, stride, grid = self.arrays["filters"].shape[-1], int(self.settings["stride"]), int(self.settings["grid"])
-        rows, columns = (
-            np.arange(count) * grid // count for count in ((side - size) // stride + 1 for side in (height, width))
-        )
-        region = (rows[:, None] * grid + columns).ravel()
-        member = (region[:, None] == np.arange(grid * grid)).astype(np.float32)
-        return torch.from_numpy(member / member.sum(axis=0).clip(1)).to(self._device)
+        overlap = bool(self.settings.get("overlap", False))
+        rows, columns = (region_weights((side - size) // stride + 1, grid, overlap=overlap) for side in (height, width))
+        return torch.from_numpy(np.kron(rows, columns).astype(np.float32)).to(self._device)
+
+
+def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
+    """What each of `count` positions along a side counts in the mean of each of `grid` regions, `[count, grid]`.
+
+    Without overlap, each position counts in one region, all alike. With it, weights fall linearly from a region's
+    middle to 0 at the middles of its neighbors. Columns sum to 1, or to 0 for a region without positions.
+    """
+    if overlap:
+        middles = (np.arange(grid) + 0.5) * count / grid - 0.5
+        weights = np.maximum(1 - np.abs(np.arange(count)[:, None] - middles) * grid / count, 0)
+    else:
+        weights = (np.arange(count)[:, None] * grid // count == np.arange(grid)).astype(np.float64)
+    total = weights.sum(axis=0)
+    return np.asarray(weights / np.where(total > 0, total, 1))

@@ -25,8 +25,8 @@ class Patches(Features):
     """Filters of small patches, learned without labels from the public pool.
 
     Patches are contrast-normalized and whitened; spherical k-means finds the filters. A filter's answers all over a
-    picture are rectified both ways and averaged over a grid of regions; these means are standardized and projected on
-    their principal directions in the public pool.
+    picture are rectified both ways and averaged over a grid of regions; the logarithms of these means are standardized
+    and projected on their principal directions in the public pool.
 
     Attributes:
         dimension: features a picture, at most; fewer where the public pool has fewer directions.
@@ -34,6 +34,8 @@ class Patches(Features):
         patch_size: height and width of a patch, in pixels.
         stride: pixels from one patch to the next; None for 1 up to pictures of 32 pixels, 2 of 64, and so on.
         grid: regions a side.
+        overlap: whether a region fades out towards the middles of its neighbors, in place of ending where they begin.
+        compression: a mean m becomes log(1 + compression m); 0 leaves it as it is.
         threshold: what an answer has to exceed.
         num_patches: patches that filters are learned from.
         most_pictures: public pictures that all of this is learned from, the first ones.
@@ -44,11 +46,13 @@ class Patches(Features):
         InvalidValue: a setting out of range.
     """
 
-    dimension: int = 512
+    dimension: int = 1024
     num_filters: int = 512
     patch_size: int = 6
     stride: int | None = None
     grid: int = 3
+    overlap: bool = True
+    compression: float = 5.0
     threshold: float = 0.5
     num_patches: int = 200_000
     most_pictures: int = 10_000
@@ -61,6 +65,8 @@ class Patches(Features):
         if self.stride is not None:
             require_count("features.stride", self.stride)
         require_count("features.seed", self.seed, minimum=0)
+        require_kind("features.overlap", self.overlap, bool, "true or false")
+        require_non_negative("features.compression", self.compression)
         require_non_negative("features.threshold", self.threshold)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
@@ -89,6 +95,8 @@ class Patches(Features):
                 "picture_shape": list(pictures.shape),
                 "stride": self.stride or max(1, min(pictures.shape[1:]) // _SIDE),
                 "grid": self.grid,
+                "overlap": self.overlap,
+                "compression": self.compression,
                 "threshold": self.threshold,
             }
             origin = {

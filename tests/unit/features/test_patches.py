@@ -10,7 +10,7 @@ import pytest
 
 from pate.data.stages import unwatched
 from pate.features import Extractor, PublicPictures
-from pate.features.patch_extractor import PatchExtractor
+from pate.features.patch_extractor import PatchExtractor, region_weights
 from pate.features.patch_filters import CONTRAST, learn_filters, spherical_k_means
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
@@ -26,9 +26,10 @@ def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
     assert first.to_bytes() == fitted().to_bytes()
     assert first.num_features == SMALL.dimension
     others = [replace(SMALL, seed=1), replace(SMALL, num_filters=15), replace(SMALL, threshold=0.4)]
+    others += [replace(SMALL, overlap=False), replace(SMALL, compression=0.0), replace(SMALL, grid=2)]
     pictures = PublicPictures(dataset())
     assert first.digest() not in {other.fit(pictures, unwatched).digest() for other in others}
-    assert len({recipe.identity(pictures) for recipe in (SMALL, *others)}) == 4
+    assert len({recipe.identity(pictures) for recipe in (SMALL, *others)}) == 7
 
 
 def test_private_pictures_decide_nothing() -> None:
@@ -63,16 +64,41 @@ def test_features_are_what_the_rule_says() -> None:
             patch = image[:, row : row + size, column : column + size]
             standard = (patch - patch.mean()) / np.sqrt(patch.var() + CONTRAST)
             answers[:, row, column] = (filters * standard).sum(axis=(1, 2, 3)) - offsets
-    thirds = [np.arange(count)[np.arange(count) * 3 // count == part] for part in range(3)]
-    measured = [
-        np.maximum(sign * answers - SMALL.threshold, 0)[:, rows][:, :, columns].mean(axis=(1, 2))
-        for sign in (1, -1)
-        for rows in thirds
-        for columns in thirds
+    thirds = []
+    for middle in (count / 6 - 0.5, count / 2 - 0.5, 5 * count / 6 - 0.5):
+        weights = np.maximum(1 - np.abs(np.arange(count) - middle) / (count / 3), 0)
+        thirds.append(weights / weights.sum())
+    rectified = [np.maximum(sign * answers - SMALL.threshold, 0) for sign in (1, -1)]
+    means = [
+        np.stack([rows @ each @ columns for rows in thirds for columns in thirds], axis=1).ravel() for each in rectified
     ]
-    flat = np.concatenate([np.stack(measured[:9], axis=1).ravel(), np.stack(measured[9:], axis=1).ravel()])
+    flat = np.log1p(SMALL.compression * np.concatenate(means))
     expected = (flat - extractor.arrays["center"]) @ extractor.arrays["projection"]
     np.testing.assert_allclose(extractor.features_of(image[None])[0], expected, atol=2e-4)
+
+
+@pytest.mark.parametrize(("count", "grid"), [(9, 2), (27, 3), (10, 1), (7, 4)])
+def test_regions_cover_all_positions_in_equal_parts(count: int, grid: int) -> None:
+    for overlap in (False, True):
+        weights = region_weights(count, grid, overlap=overlap)
+        np.testing.assert_allclose(weights.sum(axis=0), 1)
+        assert (weights >= 0).all()
+        assert (weights.sum(axis=1) > 0).all()
+        assert ((weights > 0).sum(axis=1) == 1).all() == (grid == 1 or not overlap)
+    np.testing.assert_allclose(weights, weights[::-1, ::-1])
+    few = region_weights(2, 5, overlap=False)
+    assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
+
+
+def test_an_extractor_of_older_settings_averages_without_overlap_and_takes_no_logarithm() -> None:
+    extractor, (levels, _) = fitted(), drawn(3, 5)
+    images = levels.astype(np.float32) / np.float32(255)
+    plain = {name: said for name, said in extractor.settings.items() if name not in ("overlap", "compression")}
+    older = PatchExtractor(extractor.arrays, plain, extractor.origin)
+    named = PatchExtractor(extractor.arrays, plain | {"overlap": False, "compression": 0.0}, extractor.origin)
+    assert older.pooled(images).tobytes() == named.pooled(images).tobytes()
+    compressed = PatchExtractor(extractor.arrays, plain | {"compression": 5.0}, extractor.origin)
+    np.testing.assert_allclose(compressed.pooled(images), np.log1p(5 * older.pooled(images)), rtol=1e-5)
 
 
 def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> None:
@@ -125,6 +151,8 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
         ({"patch_size": -1}, "features.patch_size=-1"),
         ({"stride": 0}, "features.stride=0"),
         ({"threshold": -0.5}, "features.threshold=-0.5"),
+        ({"overlap": 2}, "features.overlap=int"),
+        ({"compression": -1.0}, "features.compression=-1"),
         ({"seed": -1}, "features.seed=-1"),
     ],
 )
