@@ -20,6 +20,7 @@ from pate.accounting.events import (
 )
 from pate.accounting.exact.accountant import ExactAccountant
 from pate.accounting.joint_law.accountant import JointLawAccountant, select_then_tests
+from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
@@ -40,7 +41,9 @@ _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 1500  # of `ExactAccountant.work`: half a second or so
 _MOST_OF_PLD = 12  # different events
-_MOST_OF_JOINT_LAW, _MOST_TEACHERS = 2, 3_000  # different events, and the votes beyond which nothing is saved
+_MOST_OF_JOINT_LAW = 2  # different events
+_MOST_TEACHERS = 20_000  # of a joint law, and their number over the scale of the selection's noise:
+_MOST_SCALES = 60.0  # beyond, the joint law saves little
 
 
 Kind = TypeVar("Kind", bound=Accountant)
@@ -52,8 +55,9 @@ class AutoAccountant(Accountant):
     The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
     and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise or a sampled
     Gaussian is among the events and dp-accounting is installed. It asks the joint law of selection and test if a stable
-    top-k of at most 3,000 teachers is among them. Each bound holds for what was composed, so the least does. None of
-    them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its filter.
+    top-k is among them, and its votes are at most 60 times the scale of its selection's noise. Each bound holds for
+    what was composed, so the least does. None of them bounds a price that was chosen by looking at outputs: a ledger's
+    cap goes by its filter.
 
     Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
     than 180 queries with an optimal table of the stability test are not composed optimally, because `accountant=exact`
@@ -125,7 +129,7 @@ class AutoAccountant(Accountant):
     def _joint_law(self) -> list[Accountant]:
         """The accountant of selections and their tests, where there are few kinds."""
         kinds = {kind for event, count in self._composed for kind in select_then_tests(event, count)}
-        few = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(kind.num_teachers <= _MOST_TEACHERS for kind in kinds)
+        few = 0 < len(kinds) <= _MOST_OF_JOINT_LAW and all(_votes_are_few(kind) for kind in kinds)
         return [self._with_everything(JointLawAccountant())] if few else []
 
     def _by_loss(self) -> list[Accountant]:
@@ -149,3 +153,8 @@ class AutoAccountant(Accountant):
         for event, count in self._composed:
             accountant.compose(event, count)
         return accountant
+
+
+def _votes_are_few(event: SelectThenTestEvent) -> bool:
+    scales = event.num_teachers * event.selection.epsilon / (2 * event.bit.reach)
+    return event.num_teachers <= _MOST_TEACHERS and scales <= _MOST_SCALES

@@ -40,48 +40,67 @@ class Multipliers(NamedTuple):
 
 def multipliers(programs: list[LinearProgram]) -> list[Multipliers]:
     """Those that make each bound small, zeros where the solver fails. Rows may be missed at a penalty."""
-    tops = [float(np.abs(program.values).max()) for program in programs]
     found = [Multipliers(0.0, np.zeros(len(program.sides)), 0.0) for program in programs]
-    places = [i for i, top in enumerate(tops) if 0 < top < np.inf]
-    if not places:
+    blocks = {i: _Block.of(program) for i, program in enumerate(programs)}
+    blocks = {i: block for i, block in blocks.items() if 0 < block.of_values < np.inf}
+    if not blocks:
         return found
-    solved = _solve([_Block.of(programs[i], tops[i]) for i in places])
-    if solved is None and len(places) > 1:  # find out which one it is
+    solved = _solve(list(blocks.values()))
+    if solved is None and len(blocks) > 1:  # find out which one it is
         return [multipliers([program])[0] for program in programs]
-    for i, (value, of_even, of_sides) in zip(places, solved or [], strict=False):
-        found[i] = Multipliers(of_even * tops[i], np.maximum(of_sides, 0.0) * tops[i], value * tops[i])
+    for i, multiplier in zip(blocks, solved or [], strict=False):
+        found[i] = multiplier
     return found
 
 
 class _Block(NamedTuple):
     """A program with its penalties, for a solver that minimizes: `costs @ x` where `sides @ x` <= 0 and `even @ x` = b.
 
-    b is (0, 1): the row with mean 0, and what makes x a distribution.
+    b is (0, 1): the row with mean 0, and what makes x a distribution. Values and rows are in units of their largest
+    entries, so that one penalty suits all.
     """
 
     costs: Array
     sides: Array
     even: Array
+    of_values: float
+    """The unit of values; `of_even` and `of_sides`, `[S]`, are those of the rows."""
+    of_even: float
+    of_sides: Array
 
     @classmethod
-    def of(cls, program: LinearProgram, top: float) -> _Block:
-        """Values in units of `top`; two columns of penalties for the row with mean 0, one for each other row."""
+    def of(cls, program: LinearProgram) -> _Block:
+        """Two columns of penalties for the row with mean 0, one for each other row."""
         num_sides, num_types = program.sides.shape
+        of_values, of_even = (float(np.abs(row).max()) for row in (program.values, program.even))
+        of_sides = np.abs(program.sides).max(axis=1)
+        of_even, of_sides = of_even or 1.0, np.where(of_sides > 0, of_sides, 1.0)
         return cls(
-            costs=np.concatenate([-program.values / top, np.full(2 + num_sides, _PENALTY)]),
-            sides=np.hstack([program.sides, np.zeros((num_sides, 2)), -np.eye(num_sides)]),
+            costs=np.concatenate([-program.values / of_values, np.full(2 + num_sides, _PENALTY)]),
+            sides=np.hstack([program.sides / of_sides[:, None], np.zeros((num_sides, 2)), -np.eye(num_sides)]),
             even=np.hstack(
                 [
-                    np.stack([program.even, np.ones(num_types)]),
+                    np.stack([program.even / of_even, np.ones(num_types)]),
                     [[1.0, -1.0], [0.0, 0.0]],
                     np.zeros((2, num_sides)),
                 ]
             ),
+            of_values=of_values,
+            of_even=of_even,
+            of_sides=of_sides,
+        )
+
+    def multipliers(self, x: Array, of_even: float, of_sides: Array) -> Multipliers:
+        """From the solution of the block to that of the program."""
+        return Multipliers(
+            of_even=of_even * self.of_values / self.of_even,
+            of_sides=np.maximum(of_sides, 0.0) * self.of_values / self.of_sides,
+            attained=-float(self.costs @ x) * self.of_values,
         )
 
 
-def _solve(blocks: list[_Block]) -> list[tuple[float, float, Array]] | None:
-    """Value, and multipliers of the row with mean 0 and of the others, for each block; None where the solver fails."""
+def _solve(blocks: list[_Block]) -> list[Multipliers] | None:
+    """None where the solver fails."""
     from scipy.optimize import linprog  # loads slowly
     from scipy.sparse import block_diag
 
@@ -97,7 +116,6 @@ def _solve(blocks: list[_Block]) -> list[tuple[float, float, Array]] | None:
     if solved.status != 0:
         return None
     ends = np.cumsum([len(block.costs) for block in blocks])[:-1]
-    values = [-float(block.costs @ x) for block, x in zip(blocks, np.split(solved.x, ends), strict=True)]
-    of_sides = np.split(-solved.ineqlin.marginals, len(blocks))
-    of_even = (-solved.eqlin.marginals[::2]).tolist()
-    return list(zip(values, of_even, of_sides, strict=True))
+    parts = np.split(solved.x, ends)
+    of_even, of_sides = -solved.eqlin.marginals[::2], np.split(-solved.ineqlin.marginals, len(blocks))
+    return [block.multipliers(*part) for block, *part in zip(blocks, parts, of_even.tolist(), of_sides, strict=True)]
