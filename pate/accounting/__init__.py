@@ -13,6 +13,7 @@ from pate.accounting.conversion import (
 )
 from pate.accounting.events import (
     ApproximateEvent,
+    BoundarySessionEvent,
     BoundedRangeEvent,
     ComposedEvent,
     Event,
@@ -24,6 +25,7 @@ from pate.accounting.events import (
     OpposedMaximaEvent,
     PureDpEvent,
     SelfComposedEvent,
+    SessionEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
@@ -46,6 +48,7 @@ __all__ = [
     "Adjacency",
     "ApproximateEvent",
     "AutoAccountant",
+    "BoundarySessionEvent",
     "BoundedRangeEvent",
     "BudgetExceeded",
     "ComposedEvent",
@@ -71,6 +74,7 @@ __all__ = [
     "SampledGaussianEvent",
     "SelectThenTestEvent",
     "SelfComposedEvent",
+    "SessionEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",
     "WinnerEvent",

@@ -19,6 +19,8 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    SessionEvent,
+    by_accesses,
 )
 from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_epsilon
@@ -61,6 +63,7 @@ class PureDpAccountant(Accountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is not pure DP."""
+        event = by_accesses(event)
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         epsilons = [
             (pure_epsilon(leaf), times)
@@ -128,6 +131,12 @@ def _(event: NonPrivateEvent) -> float:
 @pure_epsilon.register
 def _(event: PureDpEvent | BoundedRangeEvent) -> float:
     return event.epsilon
+
+
+@pure_epsilon.register
+def _(event: SessionEvent) -> float:
+    """That of all its calls, rounded up."""
+    return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
 
 
 @pure_epsilon.register

@@ -86,7 +86,7 @@ class BoundaryTopK(TargetChargedAggregator):
         )
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The session: as many accesses as the hits allow, or all queries where they are fewer."""
+        """The session: what its hits can cost, or all queries where those are fewer."""
         call = self.call(num_labels=num_labels, num_teachers=num_teachers)
         require_count("num_queries", num_queries, minimum=0)
         return session_event(
@@ -96,6 +96,7 @@ class BoundaryTopK(TargetChargedAggregator):
             num_calls=num_queries,
             session_delta=self.session_delta,
             failure_prob=num_queries * self.failure_prob,
+            bounded_range=False,
         )
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from pate.accounting import ApproximateEvent, Event, NoOpEvent, PureDpEvent, SelfComposedEvent
+from pate.accounting import (
+    ApproximateEvent,
+    BoundarySessionEvent,
+    Event,
+    NoOpEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    SessionEvent,
+)
 from pate.accounting.target_charging import QTarget, TargetCharging, overrun_probability
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
 
@@ -21,11 +31,12 @@ def session_event(
     num_calls: int,
     session_delta: float,
     failure_prob: float = 0.0,
+    bounded_range: bool | None = None,
 ) -> Event:
-    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen.
+    """At most `num_calls` calls, halted by their hits, at the smaller of two prices.
 
-    Where the accesses that the hits allow are more than the calls, nothing is gained by counting hits, and all calls
-    are composed; then nothing can overrun.
+    One composes as many accesses as may happen, with an overrun, or all calls where they are fewer. The other is
+    Renyi's price of hits (`SessionEvent`).
 
     Args:
         target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
@@ -34,6 +45,8 @@ def session_event(
         num_calls: at most so many, >= 0.
         session_delta: what the split between overrun and composition is made for.
         failure_prob: the deltas of all calls together; a part of `session_delta`.
+        bounded_range: of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon.
+            None for other targets.
 
     Raises:
         InvalidValue: the deltas of the calls reach `session_delta`.
@@ -50,8 +63,21 @@ def session_event(
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
         return _composed(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
+    count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
+    counted = _composed(target.epsilon, count, overrun + failure_prob)
+    fields = (target.epsilon, target.hit_prob, target_hits, num_calls, _composed(target.epsilon, count, overrun))
+    session = SessionEvent(*fields) if bounded_range is None else BoundarySessionEvent(*fields, epsilon, bounded_range)
+    by_hits = ApproximateEvent(session, failure_prob)
+    price = RdpAccountant().compose(by_hits).get_epsilon(session_delta)
+    return by_hits if price < PureDpAccountant().compose(counted).get_epsilon(session_delta) else counted
+
+
+def _accesses(
+    target: QTarget, target_hits: int, num_calls: int, session_delta: float, failure_prob: float
+) -> tuple[int, float]:
+    """How many accesses are composed, and the probability that there are more."""
     if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
-        return _composed(target.epsilon, num_calls, failure_prob)
+        return num_calls, 0.0
     price = TargetCharging(
         target.epsilon,
         target_hits,
@@ -59,9 +85,7 @@ def session_event(
         target_delta=session_delta,
         failure_prob=failure_prob,
     ).price
-    if price.num_accesses >= num_calls:
-        return _composed(target.epsilon, num_calls, failure_prob)
-    return _composed(target.epsilon, price.num_accesses, price.overrun_prob + failure_prob)
+    return (num_calls, 0.0) if price.num_accesses >= num_calls else (price.num_accesses, price.overrun_prob)
 
 
 def _composed(epsilon: float, count: int, failure_prob: float) -> Event:
