@@ -28,7 +28,7 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
         event: the session.
         orders: > 1.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         whole, call = hit_cost(event, orders), call_cost(event, orders)
         limited = whole < 1
         most = np.where(limited, whole, 0.0)
@@ -39,7 +39,8 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
         weight = event.target_hits * (1 - (1 - most) * per_cost) / (per_cost * (event.num_calls - event.target_hits))
         less = np.clip(np.nan_to_num(1 - weight, nan=0.0), 0.0, most)
         between = event.num_calls * np.log1p((most - less) * per_cost) * (1 + _RELATIVE) + _of_hits(event, less)
-        plain = event.num_calls * np.log1p(call) * (1 + _RELATIVE)
+        by_order = (orders - 1) * pure_dp_rdp(event.epsilon, orders)  # finite where a moment is not
+        plain = event.num_calls * np.fmin(np.log1p(call), by_order) * (1 + _RELATIVE)
         best = np.fmin(np.fmin(by_hits, plain), np.where(limited, between, np.inf))
         return np.asarray(best / (orders - 1))
 
@@ -49,20 +50,21 @@ def hit_cost(event: SessionEvent, orders: Array) -> Array:
 
     `[len(orders)]`; at 1 and beyond, hits do not limit a session at that order.
     """
-    cost = _target_cost(event.epsilon, event.hit_prob, orders)
-    if isinstance(event, BoundarySessionEvent):
-        of_call = _range_cost if event.bounded_range else _pure_cost
-        cost = np.fmin(cost, of_call(event.call_epsilon, orders))
+    with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
+        cost = _target_cost(event.epsilon, event.hit_prob, orders)
+        if isinstance(event, BoundarySessionEvent):
+            of_call = _range_cost if event.bounded_range else _pure_cost
+            cost = np.fmin(cost, of_call(event.call_epsilon, orders))
     return np.asarray(np.where(np.isnan(cost), np.inf, cost))
 
 
 def call_cost(event: SessionEvent, orders: Array) -> Array:
     """The largest moment of one call less 1, from above: `[len(orders)]`."""
-    cost = _excess(pure_dp_rdp(event.epsilon, orders), orders)
-    if isinstance(event, BoundarySessionEvent):
-        if event.bounded_range:
+    with np.errstate(over="ignore", invalid="ignore"):
+        cost = _excess(pure_dp_rdp(event.epsilon, orders), orders)
+        if isinstance(event, BoundarySessionEvent) and event.bounded_range:
             cost = np.fmin(cost, _range_call_cost(event.call_epsilon, orders))
-        else:
+        elif isinstance(event, BoundarySessionEvent):
             cost = np.fmin(cost, _excess(bounded_range_rdp(2 * event.call_epsilon, orders), orders))
     return np.asarray(cost)
 

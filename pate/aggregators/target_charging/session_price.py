@@ -14,7 +14,6 @@ from pate.accounting import (
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
-    SessionEvent,
 )
 from pate.accounting.target_charging import QTarget, TargetCharging, overrun_probability
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
@@ -33,10 +32,10 @@ def session_event(
     failure_prob: float = 0.0,
     bounded_range: bool | None = None,
 ) -> Event:
-    """At most `num_calls` calls, halted by their hits, at the smaller of two prices.
+    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
 
-    One composes as many accesses as may happen, with an overrun, or all calls where they are fewer. The other is
-    Renyi's price of hits (`SessionEvent`).
+    Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
+    Calls in the boundary wrapper are a `BoundarySessionEvent` where that costs less.
 
     Args:
         target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
@@ -65,8 +64,17 @@ def session_event(
     target = target_of(epsilon)
     count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
     counted = _composed(target.epsilon, count, overrun + failure_prob)
-    fields = (target.epsilon, target.hit_prob, target_hits, num_calls, _composed(target.epsilon, count, overrun))
-    session = SessionEvent(*fields) if bounded_range is None else BoundarySessionEvent(*fields, epsilon, bounded_range)
+    if bounded_range is None:
+        return counted
+    session = BoundarySessionEvent(
+        epsilon=target.epsilon,
+        hit_prob=target.hit_prob,
+        target_hits=target_hits,
+        num_calls=num_calls,
+        accesses=_composed(target.epsilon, count, overrun),
+        call_epsilon=epsilon,
+        bounded_range=bounded_range,
+    )
     by_hits = ApproximateEvent(session, failure_prob)
     price = RdpAccountant().compose(by_hits).get_epsilon(session_delta)
     return by_hits if price < PureDpAccountant().compose(counted).get_epsilon(session_delta) else counted
