@@ -107,6 +107,8 @@ def _(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> Lowe
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
+    calls = min(shape.num_queries, _MOST_CALLS)
+
     def bounds() -> Iterator[LowerBound]:
         for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
             if lead > shape.num_teachers - 2:
@@ -120,11 +122,11 @@ def _(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> Lowe
                 epsilon = session_epsilon(
                     law(first),
                     law(second),
-                    num_calls=min(shape.num_queries, _MOST_CALLS),
+                    num_calls=calls,
                     target_hits=aggregator.target_hits,
                     target_delta=target_delta,
                 )
-                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), min(shape.num_queries, _MOST_CALLS))
+                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), calls)
 
     return max(bounds(), key=lambda bound: bound.epsilon, default=None)
 
