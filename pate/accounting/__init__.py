@@ -13,7 +13,6 @@ from pate.accounting.conversion import (
 )
 from pate.accounting.events import (
     ApproximateEvent,
-    BoundarySessionEvent,
     BoundedRangeEvent,
     ComposedEvent,
     Event,
@@ -25,7 +24,6 @@ from pate.accounting.events import (
     OpposedMaximaEvent,
     PureDpEvent,
     SelfComposedEvent,
-    SessionEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
@@ -40,6 +38,7 @@ from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
 from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
 from pate.accounting.zcdp import ZCdpAccountant
 
 __all__ = [

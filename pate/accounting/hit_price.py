@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pate.accounting.events import Event, by_accesses
+from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.session_event import by_accesses
 
 
 @dataclass(frozen=True)

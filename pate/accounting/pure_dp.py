@@ -19,13 +19,12 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
-    SessionEvent,
-    by_accesses,
 )
 from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_epsilon
 from pate.accounting.rdp import RdpAccountant, count_leaves
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.session_event import SessionEvent, by_accesses
 from pate.validation import InvalidValue, require_count
 
 _MOST_RELEASES = 1_000_000

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.events import (
-    BoundarySessionEvent,
     BoundedRangeEvent,
     ComposedEvent,
     Event,
@@ -27,7 +26,6 @@ from pate.accounting.events import (
     OneBitEvent,
     OpposedMaximaEvent,
     PureDpEvent,
-    SessionEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
@@ -44,6 +42,7 @@ from pate.accounting.renyi import (
     smooth_sensitivity_rdp,
 )
 from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
 from pate.accounting.session_rdp import session_rdp
 from pate.accounting.winner.renyi import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.events import BoundarySessionEvent, SessionEvent
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
 
 Array = NDArray[np.float64]
 

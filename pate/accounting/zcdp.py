@@ -22,14 +22,13 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
-    SessionEvent,
     WinnerEvent,
     ZCdpEvent,
-    by_accesses,
 )
 from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, count_leaves, rdp_curve
+from pate.accounting.session_event import SessionEvent, by_accesses
 from pate.validation import InvalidValue, require_count
 
 Array = NDArray[np.float64]

@@ -34,7 +34,7 @@ def session_epsilon(
 
     >>> first, second = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
     >>> [round(session_epsilon(first, second, num_calls=n, target_hits=3, target_delta=1e-3), 2) for n in (1, 9, 99)]
-    [0.22, 1.21, 1.66]
+    [0.22, 1.51, 2.15]
     """
     calls, hits = require_count("num_calls", num_calls), require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)

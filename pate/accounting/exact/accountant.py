@@ -18,7 +18,6 @@ from pate.accounting.events import (
     NonPrivateEvent,
     SelfComposedEvent,
     WinnerEvent,
-    by_accesses,
     leaves,
 )
 from pate.accounting.exact.blocks import work
@@ -27,6 +26,7 @@ from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.exact.profile import Profile, composed, largest_loss
 from pate.accounting.hit_price import HitPrice
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.session_event import by_accesses
 from pate.accounting.winner.tree import Winner
 from pate.validation import require_count
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from pate.accounting.conversion import zcdp_to_epsilon
-from pate.accounting.events import Event, by_accesses
+from pate.accounting.events import Event
 from pate.accounting.filters.privacy_filter import PrivacyFilter, Spent
 from pate.accounting.rdp import count_leaves
+from pate.accounting.session_event import by_accesses
 from pate.accounting.zcdp import zcdp_rho
 
 

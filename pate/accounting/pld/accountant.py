@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Self
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.events import Event, LeafEvent, by_accesses, leaves
+from pate.accounting.events import Event, LeafEvent, leaves
 from pate.accounting.hit_price import HitPrice
 from pate.accounting.pld.distribution import (
     LARGEST_EPSILON,
@@ -17,6 +17,7 @@ from pate.accounting.pld.distribution import (
     require_dp_accounting,
 )
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.session_event import by_accesses
 from pate.validation import require_count
 
 

@@ -33,8 +33,8 @@ class BoundaryTopK(TargetChargedAggregator):
     refused, are free.
 
     Formal guarantees:
-        * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's; the session
-          is charged for what `target_hits` hits can give away, or for the accesses that they allow if that is less.
+        * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's.
+        * The session is charged for what `target_hits` hits can give away, or for the accesses that they allow.
         * Failure probabilities of all queries add up and are taken from delta.
 
     Edge cases: after the last hit every query is refused. With few queries all of them are composed, hits or not.
