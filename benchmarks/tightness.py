@@ -15,13 +15,23 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.accounting import Accountant, AutoAccountant, RdpAccountant
-from pate.aggregators import Aggregator, ClippedVotes, FixedTopK, GaussianVotes, GNMax, PowersetGNMax, StableTopK
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    ClippedVotes,
+    FixedTopK,
+    GaussianVotes,
+    GNMax,
+    PowersetGNMax,
+    StableTopK,
+)
 from pate.pricing import ReleaseShape
 from pate.pricing.lower_bound import lower_bound_of
 
 RECORDED = Path(__file__).with_name("tightness.json")
 DELTA = 1e-6
 QUERIES, TEACHERS = 600, 800
+SESSION_QUERIES = 2_000
 ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
     "rdp": RdpAccountant,
     "auto": AutoAccountant,
@@ -32,6 +42,8 @@ _TABLE = {"test": "table", "failure_prob": 1e-9}
 _GUMBEL = {"selection_scale": 38.985, "test_std": 60.0}
 _PAPER = {"selection_noise": "gaussian", "selection_scale": 50.0, "test_std": 60.0}
 _ENDS = {"k": 8, "epsilon": 0.1, "mechanism": "canonical"}
+
+_SESSION = {"selection_scale": 40.0, "target_hits": 10}
 
 ROWS: dict[str, tuple[Aggregator, int]] = {
     "GNMax, std 50": (GNMax(noise_std=50.0), 10),
@@ -51,6 +63,8 @@ ROWS: dict[str, tuple[Aggregator, int]] = {
     "canonical, 1 of 9": (FixedTopK(k=1, epsilon=0.1, mechanism="canonical"), 9),
     "canonical, 5 of 9": (FixedTopK(k=5, epsilon=0.1, mechanism="canonical"), 9),
     "permute-and-flip, 1 of 9": (FixedTopK(k=1, epsilon=0.03, mechanism="permute_and_flip"), 9),
+    "boundary max, ten hits of 2,000 queries": (BoundaryMax(**_SESSION), 10),
+    "ten hits, add/remove": (BoundaryMax(**_SESSION, adjacency="add_remove"), 10),
 }
 
 
@@ -78,7 +92,8 @@ def main() -> None:
 
 def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:
     """The lower bound of a release, and its price by each accountant."""
-    shape = ReleaseShape(num_queries=QUERIES, num_labels=num_labels, num_teachers=TEACHERS)
+    queries = SESSION_QUERIES if isinstance(aggregator, BoundaryMax) else QUERIES
+    shape = ReleaseShape(num_queries=queries, num_labels=num_labels, num_teachers=TEACHERS)
     shown = lower_bound_of(aggregator, shape, DELTA)
     if shown is None:
         raise TypeError(f"{type(aggregator).__name__}: no lower bound is known")

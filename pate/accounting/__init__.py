@@ -38,6 +38,7 @@ from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
 from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
 from pate.accounting.zcdp import ZCdpAccountant
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Adjacency",
     "ApproximateEvent",
     "AutoAccountant",
+    "BoundarySessionEvent",
     "BoundedRangeEvent",
     "BudgetExceeded",
     "ComposedEvent",
@@ -71,6 +73,7 @@ __all__ = [
     "SampledGaussianEvent",
     "SelectThenTestEvent",
     "SelfComposedEvent",
+    "SessionEvent",
     "SharedLedger",
     "SmoothSensitivityEvent",
     "WinnerEvent",

@@ -24,6 +24,7 @@ from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_epsilon
 from pate.accounting.rdp import RdpAccountant, count_leaves
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.session_event import SessionEvent, by_accesses
 from pate.validation import InvalidValue, require_count
 
 _MOST_RELEASES = 1_000_000
@@ -61,6 +62,7 @@ class PureDpAccountant(Accountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is not pure DP."""
+        event = by_accesses(event)
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         epsilons = [
             (pure_epsilon(leaf), times)
@@ -128,6 +130,12 @@ def _(event: NonPrivateEvent) -> float:
 @pure_epsilon.register
 def _(event: PureDpEvent | BoundedRangeEvent) -> float:
     return event.epsilon
+
+
+@pure_epsilon.register
+def _(event: SessionEvent) -> float:
+    """That of all its calls, rounded up."""
+    return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
 
 
 @pure_epsilon.register

@@ -42,6 +42,8 @@ from pate.accounting.renyi import (
     smooth_sensitivity_rdp,
 )
 from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
+from pate.accounting.session_rdp import session_rdp
 from pate.accounting.winner.renyi import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
 
@@ -237,6 +239,8 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     SmoothSensitivityEvent: _one_by_one(
         lambda event, orders: smooth_sensitivity_rdp(event.noise_multiplier, event.beta, orders)
     ),
+    SessionEvent: _one_by_one(session_rdp),
+    BoundarySessionEvent: _one_by_one(session_rdp),
     SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
     OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
 }

@@ -9,12 +9,13 @@ from pate.accounting import events
 from pate.accounting.events import Event
 from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
 from pate.files.strict_json import number, plain
 from pate.validation import InvalidValue, require
 
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
-    for kind in (*vars(events).values(), SampledGaussianEvent, SelectThenTestEvent)
+    for kind in (*vars(events).values(), SampledGaussianEvent, SelectThenTestEvent, SessionEvent, BoundarySessionEvent)
     if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, events.LeafEvent)
 }
 """Every kind of event that a ledger may hold, by its class name."""

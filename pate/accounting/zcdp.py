@@ -28,6 +28,7 @@ from pate.accounting.events import (
 from pate.accounting.failure_probability import failure_probability
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, count_leaves, rdp_curve
+from pate.accounting.session_event import SessionEvent, by_accesses
 from pate.validation import InvalidValue, require_count
 
 Array = NDArray[np.float64]
@@ -59,6 +60,7 @@ class ZCdpAccountant(Accountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        event = by_accesses(event)
         spent = count_leaves(event, count=require_count("count", count, minimum=0))
         rhos = [
             times * zcdp_rho(leaf)
@@ -128,6 +130,12 @@ def _(event: WinnerEvent) -> float:
 @zcdp_rho.register
 def _(event: PureDpEvent) -> float:
     return min(event.epsilon * event.epsilon / 2, _searched_rho(event))
+
+
+@zcdp_rho.register
+def _(event: SessionEvent) -> float:
+    """That of all its calls; the price by hits is no multiple of the order."""
+    return event.num_calls * zcdp_rho(PureDpEvent(event.epsilon)) if event.num_calls else 0.0
 
 
 @zcdp_rho.register

@@ -10,15 +10,27 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from pate.accounting import Adjacency
-from pate.aggregators import Aggregator, ClippedVotes, FixedTopK, GaussianVotes, GNMax, PowersetGNMax, StableTopK
+from pate.aggregators import (
+    Aggregator,
+    BoundaryMax,
+    ClippedVotes,
+    FixedTopK,
+    GaussianVotes,
+    GNMax,
+    PowersetGNMax,
+    StableTopK,
+)
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 from pate.pricing.shape import ReleaseShape
+from pate.verification.session_law import session_epsilon
 from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound
 
 Counts = NDArray[np.int64]
 
 _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
+_SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)  # the same, of sessions
+_MOST_CALLS = 3_000  # of a session: what its first calls give away, it gives away
 _MOST_LAWS, _OUTCOMES = 1000, 500_000  # of a local search
 _LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
@@ -83,6 +95,40 @@ def _(aggregator: FixedTopK, shape: ReleaseShape, target_delta: float) -> LowerB
     law, pairs = aggregator.top_k.distribution, _top_pairs(aggregator.k, shape, aggregator.adjacency)
     steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(shape.num_labels))))
     return _climbed(law, pairs, shape, aggregator.adjacency, target_delta, steps=steps)
+
+
+@lower_bound_of.register
+def _(aggregator: BoundaryMax, shape: ReleaseShape, target_delta: float) -> LowerBound | None:
+    """A runner-up that gains what the best label loses, the same in every call, until the last hit."""
+    if shape.num_labels < 2 or shape.num_queries == 0:
+        return None
+
+    def law(counts: Counts) -> list[float]:
+        probabilities = aggregator.distribution(counts)
+        return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
+
+    calls = min(shape.num_queries, _MOST_CALLS)
+
+    def bounds() -> Iterator[LowerBound]:
+        for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
+            if lead > shape.num_teachers - 2:
+                continue
+            counts = np.zeros(shape.num_labels, dtype=np.int64)
+            counts[1] = (shape.num_teachers - lead) // 2
+            counts[0] = counts[1] + lead
+            moved = counts - (np.arange(shape.num_labels) == 0)
+            moved[1] += aggregator.adjacency is Adjacency.REPLACE_ONE
+            for first, second in ((counts, moved), (moved, counts)):
+                epsilon = session_epsilon(
+                    law(first),
+                    law(second),
+                    num_calls=calls,
+                    target_hits=aggregator.target_hits,
+                    target_delta=target_delta,
+                )
+                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), calls)
+
+    return max(bounds(), key=lambda bound: bound.epsilon, default=None)
 
 
 def _climbed(

@@ -29,7 +29,7 @@ from pate.validation import InvalidValue
 FOLDER = Path(__file__).parent / "ledgers"
 TOTALS = json.loads((FOLDER / "totals.json").read_text())
 KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
-LATER_KINDS = {"OpposedMaximaEvent", "SelectThenTestEvent", "WinnerEvent"}
+LATER_KINDS = {"BoundarySessionEvent", "OpposedMaximaEvent", "SelectThenTestEvent", "SessionEvent", "WinnerEvent"}
 """Of which these ledgers, never written again, hold none."""
 ACCOUNTANTS = {
     kind.name: kind for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant)

@@ -24,7 +24,9 @@ from pate.accounting.exact.blocks import work
 from pate.accounting.exact.dominating_pairs import DominatingPairs, ShiftedMaximum, dominating_pairs
 from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.exact.profile import Profile, composed, largest_loss
+from pate.accounting.hit_price import HitPrice
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.session_event import by_accesses
 from pate.accounting.winner.tree import Winner
 from pate.validation import require_count
 
@@ -47,7 +49,8 @@ class ExactAccountant(Accountant):
         * Gaussians alone are exact. A noisy maximum with Gaussian noise is replaced by a pair that dominates it; there
           the bound is not the best play, and the PLD accountant's is tighter.
         * Never above the Renyi accountant, nor above the price of noisy counts whose winner alone is released: the
-          smallest of these bounds is returned.
+          smallest of these bounds is returned. A session under target charging is composed as its accesses; the Renyi
+          accountant's price by hits is returned where that is smaller.
 
     Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians count as the
     first step, which gives the adversary of the others the most freedom. More than 180 steps are composed in blocks,
@@ -75,6 +78,7 @@ class ExactAccountant(Accountant):
     def __init__(self, *, in_blocks: bool = True) -> None:
         self.in_blocks = in_blocks
         self._rdp = RdpAccountant()
+        self._hits = HitPrice()
         self._steps: _Steps = []
         self._mu_squared = 0.0
         self._mu_squared_of_winners = 0.0  # as releases of their counts
@@ -84,6 +88,7 @@ class ExactAccountant(Accountant):
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
         for _ in leaves(event, count=require_count("count", count, minimum=0)):
             pass  # refuses what is no event, before anything is added
+        hits, event = self._hits.beside(event, count, before=self._rdp), by_accesses(event)
         steps: _Steps = []
         mu_squared = winners = 0.0
         for leaf, times in _in_order(event, count):
@@ -96,6 +101,7 @@ class ExactAccountant(Accountant):
             elif not _is_unbounded(leaf) and (made := dominating_pairs(leaf)) is not None:
                 steps.append((made, times))
         self._rdp.compose(event, count)
+        self._hits = hits
         self.failure_prob = self._rdp.failure_prob
         self._steps += steps
         self._mu_squared = _up(self._mu_squared + mu_squared) if mu_squared else self._mu_squared
@@ -111,20 +117,23 @@ class ExactAccountant(Accountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smallest epsilon of the profile, at most that of the Renyi accountant."""
+        by_hits = self._hits.epsilon(target_delta)
+        if self._hits.suffices(self.failure_prob, target_delta):
+            return by_hits
         left = self.remaining_delta(target_delta)
         bound = self._rdp.get_epsilon(target_delta)
         if not 0 < bound < math.inf:
-            return bound
-        return min(bound, *(self._epsilon(steps, mu, left) for steps, mu in self._bounds()))
+            return min(bound, by_hits)
+        return min(bound, by_hits, *(self._epsilon(steps, mu, left) for steps, mu in self._bounds()))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The delta at an epsilon, failure probabilities included, at most that of the Renyi accountant."""
-        bound = self._rdp.get_delta(target_epsilon)
+        bound, by_hits = self._rdp.get_delta(target_epsilon), self._hits.delta(target_epsilon)
         left = bound - self.failure_prob
         if left <= 0 or bound >= 1:
-            return bound
+            return min(bound, by_hits)
         deltas = (self._delta(steps, mu, target_epsilon, left) for steps, mu in self._bounds())
-        return min(bound, *(delta + self.failure_prob for delta in deltas))
+        return min(bound, by_hits, *(delta + self.failure_prob for delta in deltas))
 
     def work(self) -> int:
         """How long the first reading takes, in quarters of a step of some milliseconds."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pate.accounting.conversion import zcdp_to_epsilon
 from pate.accounting.events import Event
-from pate.accounting.filters.privacy_filter import PrivacyFilter
+from pate.accounting.filters.privacy_filter import PrivacyFilter, Spent
 from pate.accounting.rdp import count_leaves
+from pate.accounting.session_event import by_accesses
 from pate.accounting.zcdp import zcdp_rho
 
 
@@ -34,6 +35,14 @@ class ZCdpFilter(PrivacyFilter):
     def unit(self) -> str:
         """Rho."""
         return "rho of zCDP"
+
+    def fixed_by(self, first: Event) -> Self:
+        """See `PrivacyFilter.fixed_by`."""
+        return super().fixed_by(by_accesses(first))
+
+    def price(self, event: Event) -> Spent:
+        """What an event adds; a session is counted by its accesses, as it has no rho that hits limit."""
+        return super().price(by_accesses(event))
 
     def amount(self, event: Event) -> float:
         """The event's rho."""

@@ -8,6 +8,7 @@ from typing import Self
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event, LeafEvent, leaves
+from pate.accounting.hit_price import HitPrice
 from pate.accounting.pld.distribution import (
     LARGEST_EPSILON,
     SMALLEST_EPSILON,
@@ -16,6 +17,7 @@ from pate.accounting.pld.distribution import (
     require_dp_accounting,
 )
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.session_event import by_accesses
 from pate.validation import require_count
 
 
@@ -52,17 +54,20 @@ class PldAccountant(Accountant):
     def __init__(self) -> None:
         require_dp_accounting()
         self._rdp = RdpAccountant()
+        self._hits = HitPrice()
         self._spent: Counter[LeafEvent] = Counter()
         self._composed: LossDistribution | None = None
         self.failure_prob = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds the event `count` times; nothing is added if any part of it is unknown."""
+        hits, event = self._hits.beside(event, count, before=self._rdp), by_accesses(event)
         spent: Counter[LeafEvent] = Counter()
         for leaf, times in leaves(event, count=require_count("count", count, minimum=0)):
             if times > 0:
                 spent[leaf] += times
         self._rdp.compose(event, count)
+        self._hits = hits
         self.failure_prob = self._rdp.failure_prob
         self._spent.update(spent)
         self._composed = None
@@ -76,15 +81,18 @@ class PldAccountant(Accountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """The smaller of the distribution's epsilon and Renyi's."""
+        by_hits = self._hits.epsilon(target_delta)
+        if self._hits.suffices(self.failure_prob, target_delta):
+            return by_hits
         left = self.remaining_delta(target_delta)
-        bound = self._rdp.get_epsilon(target_delta)
+        bound = min(by_hits, self._rdp.get_epsilon(target_delta))
         if not SMALLEST_EPSILON < bound < LARGEST_EPSILON:
             return bound
         return min(bound, self._distribution().epsilon(left))
 
     def get_delta(self, target_epsilon: float) -> float:
         """The smaller of the distribution's delta and Renyi's, failure probabilities included."""
-        bound = self._rdp.get_delta(target_epsilon)
+        bound = min(self._hits.delta(target_epsilon), self._rdp.get_delta(target_epsilon))
         if bound <= self.failure_prob or not bound < 1:
             return bound
         return min(bound, self._distribution().delta(target_epsilon) + self.failure_prob)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.target_charging.best_play import best_play_epsilon
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
 from pate.accounting.target_charging.targets import QTarget
 from pate.validation import InvalidValue, require_count, require_kind, require_non_negative, require_probability
@@ -26,7 +27,7 @@ class SessionPrice:
     Attributes:
         epsilon: at `delta`.
         delta: of the whole session.
-        num_accesses: how many accesses were composed.
+        num_accesses: how many accesses an accountant has to compose for it.
         overrun_prob: the probability of more accesses than that, for one counter; a part of `delta`.
     """
 
@@ -46,6 +47,42 @@ class SessionPrice:
 
 
 def best_session_price(
+    target: QTarget,
+    *,
+    target_hits: int,
+    target_delta: float,
+    num_counters: int = 1,
+    failure_prob: float = 0.0,
+) -> SessionPrice:
+    """The epsilon of the best play against a session, or that of the accesses it may make, if playing takes too long.
+
+    The best play is within a relative 1e-3 of the truth for q-target calls (docs/proofs/target_charging.md). It is
+    found where hits are few, below some dozens.
+
+    Args:
+        target: of every call, or one that covers all of them.
+        target_hits: tau, hits after which the session halts, >= 1.
+        target_delta: of the whole session.
+        num_counters: how many targets are counted apart; the session ends with the one hit least, and delta is shared
+            equally among them.
+        failure_prob: the sum of the deltas of the calls, >= 0.
+
+    Raises:
+        InvalidValue: the deltas of the calls leave nothing of `target_delta`.
+    """
+    price = accesses_price(
+        target,
+        target_hits=target_hits,
+        target_delta=target_delta,
+        num_counters=num_counters,
+        failure_prob=failure_prob,
+    )
+    left = target_delta / num_counters - failure_prob
+    played = best_play_epsilon(target, target_hits=target_hits, target_delta=left, at_most=price.epsilon)
+    return replace(price, epsilon=min(price.epsilon, played))
+
+
+def accesses_price(
     target: QTarget,
     *,
     target_hits: int,

@@ -53,7 +53,7 @@ class TargetCharging(HeldBudget):
     >>> [session.charge(hit) for hit in (False, True, False, True)]
     [False, False, False, True]
     >>> round(session.price.epsilon, 2), session.hits, session.num_calls
-    (2.29, [2], 4)
+    (2.03, [2], 4)
 
     Source:
         Cohen & Lyu (2023), Theorem B.4 and its version for several targets.

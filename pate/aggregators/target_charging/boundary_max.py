@@ -57,7 +57,7 @@ class BoundaryMax(TargetChargedAggregator):
         return (2 if self.adjacency is Adjacency.REPLACE_ONE else 1) / self.selection_scale
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The session: as many accesses as the hits allow, or all queries where they are fewer."""
+        """The session: what its hits can cost, or all queries where those are fewer."""
         require_count("num_labels", num_labels)
         require_count("num_teachers", num_teachers)
         return session_event(
@@ -66,6 +66,7 @@ class BoundaryMax(TargetChargedAggregator):
             target_hits=self.target_hits,
             num_calls=require_count("num_queries", num_queries, minimum=0),
             session_delta=self.session_delta,
+            bounded_range=True,
         )
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:

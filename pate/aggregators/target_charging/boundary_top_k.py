@@ -33,8 +33,8 @@ class BoundaryTopK(TargetChargedAggregator):
     refused, are free.
 
     Formal guarantees:
-        * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's; the session
-          is charged at the accesses that `target_hits` hits of the `tight_boundary` target allow.
+        * A call is e-DP up to a failure that releases an unstable set, e = selection range + the test's.
+        * The session is charged for what `target_hits` hits can give away, or for the accesses that they allow.
         * Failure probabilities of all queries add up and are taken from delta.
 
     Edge cases: after the last hit every query is refused. With few queries all of them are composed, hits or not.
@@ -86,7 +86,7 @@ class BoundaryTopK(TargetChargedAggregator):
         )
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """The session: as many accesses as the hits allow, or all queries where they are fewer."""
+        """The session: what its hits can cost, or all queries where those are fewer."""
         call = self.call(num_labels=num_labels, num_teachers=num_teachers)
         require_count("num_queries", num_queries, minimum=0)
         return session_event(
@@ -96,6 +96,7 @@ class BoundaryTopK(TargetChargedAggregator):
             num_calls=num_queries,
             session_delta=self.session_delta,
             failure_prob=num_queries * self.failure_prob,
+            bounded_range=False,
         )
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:

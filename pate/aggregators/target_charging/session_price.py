@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from pate.accounting import ApproximateEvent, Event, NoOpEvent, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import QTarget, TargetCharging, overrun_probability
+from pate.accounting import (
+    ApproximateEvent,
+    BoundarySessionEvent,
+    Event,
+    NoOpEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+)
+from pate.accounting.target_charging import QTarget, accesses_price, overrun_probability
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
@@ -21,11 +30,12 @@ def session_event(
     num_calls: int,
     session_delta: float,
     failure_prob: float = 0.0,
+    bounded_range: bool | None = None,
 ) -> Event:
-    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen.
+    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
 
-    Where the accesses that the hits allow are more than the calls, nothing is gained by counting hits, and all calls
-    are composed; then nothing can overrun.
+    Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
+    Calls in the boundary wrapper are a `BoundarySessionEvent` where that costs less.
 
     Args:
         target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
@@ -34,6 +44,8 @@ def session_event(
         num_calls: at most so many, >= 0.
         session_delta: what the split between overrun and composition is made for.
         failure_prob: the deltas of all calls together; a part of `session_delta`.
+        bounded_range: of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon.
+            None for other targets.
 
     Raises:
         InvalidValue: the deltas of the calls reach `session_delta`.
@@ -50,18 +62,32 @@ def session_event(
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
         return _composed(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
-    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
-        return _composed(target.epsilon, num_calls, failure_prob)
-    price = TargetCharging(
-        target.epsilon,
-        target_hits,
+    count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
+    counted = _composed(target.epsilon, count, overrun + failure_prob)
+    if bounded_range is None:
+        return counted
+    session = BoundarySessionEvent(
+        epsilon=target.epsilon,
         hit_prob=target.hit_prob,
-        target_delta=session_delta,
-        failure_prob=failure_prob,
-    ).price
-    if price.num_accesses >= num_calls:
-        return _composed(target.epsilon, num_calls, failure_prob)
-    return _composed(target.epsilon, price.num_accesses, price.overrun_prob + failure_prob)
+        target_hits=target_hits,
+        num_calls=num_calls,
+        accesses=_composed(target.epsilon, count, overrun),
+        call_epsilon=epsilon,
+        bounded_range=bounded_range,
+    )
+    by_hits = ApproximateEvent(session, failure_prob)
+    price = RdpAccountant().compose(by_hits).get_epsilon(session_delta)
+    return by_hits if price < PureDpAccountant().compose(counted).get_epsilon(session_delta) else counted
+
+
+def _accesses(
+    target: QTarget, target_hits: int, num_calls: int, session_delta: float, failure_prob: float
+) -> tuple[int, float]:
+    """How many accesses are composed, and the probability that there are more."""
+    if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
+        return num_calls, 0.0
+    price = accesses_price(target, target_hits=target_hits, target_delta=session_delta, failure_prob=failure_prob)
+    return (num_calls, 0.0) if price.num_accesses >= num_calls else (price.num_accesses, price.overrun_prob)
 
 
 def _composed(epsilon: float, count: int, failure_prob: float) -> Event:

@@ -9,6 +9,7 @@ import pytest
 
 from pate.accounting import (
     ApproximateEvent,
+    BoundarySessionEvent,
     BoundedRangeEvent,
     ComposedEvent,
     Event,
@@ -22,6 +23,7 @@ from pate.accounting import (
     SampledGaussianEvent,
     SelectThenTestEvent,
     SelfComposedEvent,
+    SessionEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
@@ -44,6 +46,10 @@ EVENTS: list[Event] = [
     SmoothSensitivityEvent(20.0, 0.02),
     SampledGaussianEvent(3.3, 0.066),
     OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
+    SessionEvent(0.1, 0.47, 10, math.inf, ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 70), 1e-7)),
+    BoundarySessionEvent(
+        0.133, 0.29, 3, 2000, ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 70), 1e-7), 0.1, True
+    ),
     ApproximateEvent(GaussianEvent(1.0), 1e-9),
     ComposedEvent(()),
     SelectThenTestEvent((BoundedRangeEvent(0.1), ApproximateEvent(OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39),

@@ -27,7 +27,7 @@ def test_clear_votes_pay_from_some_number_of_queries_on() -> None:
     assert plan.expected_asked == 300
     assert plan.expected_hits < 1e-5
     assert plan.break_even_queries is not None
-    assert 100 < plan.break_even_queries < 2000
+    assert 20 < plan.break_even_queries < 300
     near = plan_hits(
         BoundaryMax(selection_scale=20.0, target_hits=1),
         CLEAR,

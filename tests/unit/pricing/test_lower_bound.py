@@ -8,6 +8,7 @@ from benchmarks.tightness import faults_of
 from pate.accounting import AutoAccountant, RdpAccountant
 from pate.aggregators import (
     Aggregator,
+    BoundaryMax,
     CenteredVotes,
     ClippedVotes,
     FixedTopK,
@@ -28,6 +29,8 @@ TIGHT: dict[str, tuple[Aggregator, float]] = {
     "stable": (StableTopK(selection_scale=20.0, test_std=8.0), 1.6),
     "peeling": (FixedTopK(k=2, epsilon=0.2), 1.2),
     "joint": (FixedTopK(k=1, epsilon=0.2, mechanism="joint"), 1.1),
+    "boundary": (BoundaryMax(selection_scale=20.0, target_hits=2), 1.6),
+    "boundary, add/remove": (BoundaryMax(selection_scale=10.0, target_hits=2, adjacency="add_remove"), 1.6),  # type: ignore[arg-type]
     "canonical": (FixedTopK(k=3, epsilon=0.2, mechanism="canonical"), 1.6),
 }
 

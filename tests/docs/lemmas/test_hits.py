@@ -1,0 +1,179 @@
+"""The steps of docs/proofs/hits.md: one call's moment where hits weigh less, by kind of call, and what attains it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting.events import NoOpEvent
+from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
+from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
+from pate.accounting.session_rdp import call_cost, hit_cost, session_rdp
+from pate.accounting.target_charging import QTarget, boundary_distribution, not_prior, tight_boundary
+
+Array = NDArray[np.float64]
+Pair = tuple[Array, Array]
+
+EPSILONS = (0.05, 0.5, 1.5)
+KINDS = (True, False)
+MOST_ROUNDING = 1e-12
+
+
+def boundary_event(epsilon: float, *, bounded_range: bool, hits: int = 3, calls: float = math.inf) -> SessionEvent:
+    target = tight_boundary(epsilon)
+    return BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, bounded_range)
+
+
+def target_event(target: QTarget, hits: int = 3, calls: float = math.inf) -> SessionEvent:
+    return SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
+
+
+def orders_for(epsilon: float) -> Array:
+    return 1 + np.geomspace(1e-2, 3 / epsilon, 40)
+
+
+def weighed(one: Array | float, other: Array | float, orders: Array) -> Array:
+    """one**a other**(1 - a), the orders last."""
+    one, other = (np.asarray(value, dtype=np.float64)[..., None] for value in (one, other))
+    return np.asarray(np.exp(orders * np.log(one) + (1 - orders) * np.log(other)))
+
+
+def lopsided(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
+    """Distributions `[num, L]`, most with a likeliest outcome: near ties, and nearly certain ones."""
+    weights = rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes)) + 1e-12
+    lead = rng.choice([0.0, 0.9, 1.0, 1.1, 2.0, 10.0, 1e3], size=num)
+    weights[:, 0] = np.where(lead > 0, lead * weights[:, 1:].sum(axis=1), weights[:, 0])
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]:
+    """Pairs of laws of calls, at the ends of what they may do, before they are wrapped."""
+    rng, growth, found = np.random.default_rng(0), math.exp(epsilon), []
+    for num_outcomes in (2, 3, 5):
+        first = lopsided(rng, num, num_outcomes)
+        up = rng.random(first.shape) < 0.5
+        if bounded_range:
+            second = first * np.where(up, growth, 1.0)
+            second /= second.sum(axis=1, keepdims=True)
+        else:
+            share = (first * up).sum(axis=1, keepdims=True)
+            room = np.clip(1 - share, 1e-300, None)
+            rise = np.minimum(growth, (1 - room / growth) / np.maximum(share, 1e-300))
+            second = first * np.where(up, rise, (1 - share * rise) / room)
+        kept = ((share > 0) & (share < 1))[:, 0] if not bounded_range else np.ones(num, dtype=bool)
+        found += [(first[kept], second[kept]), (second[kept], first[kept])]
+    return found
+
+
+def moments(pair: Pair, orders: Array) -> Pair:
+    """Of a wrapped call: the sum over outcomes that are no hit, and that of the hit: `[N, A]` each."""
+    terms = weighed(*(boundary_distribution(law) for law in pair), orders)
+    return terms[:, :-1].sum(axis=1), terms[:, -1]
+
+
+@pytest.mark.parametrize("bounded_range", KINDS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(epsilon: float, bounded_range: bool) -> None:
+    orders, event = orders_for(epsilon), boundary_event(epsilon, bounded_range=bounded_range)
+    cost, plain = hit_cost(event, orders), call_cost(event, orders)
+    limited = cost < 1
+    assert limited.sum() > 10
+    for pair in calls(epsilon, bounded_range=bounded_range):
+        missed, hit = moments(pair, orders)
+        assert (missed + hit <= 1 + plain + MOST_ROUNDING).all()
+        assert (missed + (1 - cost) * hit)[:, limited].max() <= 1 + MOST_ROUNDING
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
+    orders = orders_for(epsilon)
+    cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
+    used = np.zeros_like(orders)
+    for odds in (1e-5, 1e-4):
+        pair = tuple(np.array([[1.0, odds * growth]]) / (1 + odds * growth) for growth in (1.0, math.exp(epsilon)))
+        missed, hit = moments((pair[0], pair[1]), orders)
+        used = np.maximum(used, (1 - (1 - missed) / hit)[0] / cost)
+    assert 0.99 < used[cost < 1].min() <= used.max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("bounded_range", KINDS)
+@pytest.mark.parametrize("epsilon", [0.05, 0.5])
+def test_a_cost_two_fifths_smaller_is_refuted(epsilon: float, bounded_range: bool) -> None:
+    """A bounded range is used up, pure DP to a little more than 0.7."""
+    orders = orders_for(epsilon)
+    cost = hit_cost(boundary_event(epsilon, bounded_range=bounded_range), orders)
+    largest = np.zeros_like(orders)
+    for pair in calls(epsilon, bounded_range=bounded_range):
+        missed, hit = moments(pair, orders)
+        largest = np.maximum(largest, (missed + (1 - 0.6 * cost) * hit).max(axis=0))
+    assert (largest[cost < 1] > 1).all()
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_near_ties_of_a_bounded_range_never_cost_the_most(epsilon: float) -> None:
+    """The corners of the square of ties lie well below the rare outcomes, wherever hits limit anything."""
+    orders, growth = orders_for(epsilon), math.exp(epsilon)
+    rare = 2 - 2 * np.exp((orders - 1) * epsilon) * (orders - (orders - 1) * growth)
+    cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
+    limited = (cost < 1) & (orders > 1.1)
+    np.testing.assert_allclose(cost[limited], rare[limited], rtol=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("weight", [0.0, 0.2, 0.7, 1.0])
+def test_the_square_of_ties_is_worst_at_its_corners(epsilon: float, weight: float) -> None:
+    orders = np.array([1.01, 1.5, 2.0, 5.0, 20.0])
+    least = math.exp(-epsilon) / 2
+    one, other = np.meshgrid(np.linspace(least, 0.5, 41), np.linspace(least, 0.5, 41), indexing="ij")
+    room = weighed(1 + one, 1 + other, orders) - weight * weighed(one, other, orders)
+    corners = np.minimum.reduce([np.full(5, 1 + (1 - weight) * least), room[0, -1], room[-1, 0]])
+    assert (room >= corners - 1e-12 * np.abs(corners)).all()
+
+
+@pytest.mark.parametrize("target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)])
+def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
+    """Every pair of laws within epsilon is a mixture of ratios e^epsilon and e^-epsilon; its hits are q or more."""
+    orders, growth = orders_for(target.epsilon), math.exp(target.epsilon)
+    cost = hit_cost(target_event(target), orders)
+    limited = cost < 1
+    high, low = growth / (growth + 1), 1 / (growth + 1)
+    ends = weighed(growth, 1.0, orders), weighed(1.0, growth, orders)
+    attained = np.full_like(orders, -np.inf)
+    grid = np.linspace(0, 1, 60)
+    for one, other in np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2):
+        near = one <= growth * other and other <= growth * one
+        near = near and 1 - one <= growth * (1 - other) and 1 - other <= growth * (1 - one)
+        if not near or min(one, other) < target.hit_prob:
+            continue
+        parts = [
+            ((growth * x - y) * ends[0] + (growth * y - x) * ends[1]) / (growth**2 - 1)
+            for x, y in ((1 - one, 1 - other), (one, other))
+        ]
+        moment = parts[0] + (1 - cost) * parts[1]
+        attained = np.maximum(attained, moment)
+        assert (moment[limited] <= 1 + MOST_ROUNDING).all()
+    if target.hit_prob == low:  # randomized response whose likelier answer misses here
+        moment = (high * (growth ** (orders - 1))) + (1 - cost) * low * growth ** (1 - orders)
+        np.testing.assert_allclose(moment[limited], 1, rtol=1e-9)
+
+
+def test_few_calls_cost_what_they_do_and_many_what_their_hits_do() -> None:
+    orders = np.array([1.5, 4.0, 9.0, 12.0])
+    event = [boundary_event(0.05, bounded_range=True, hits=10, calls=n) for n in (1, 3, 10, 40, 100, 1000, math.inf)]
+    curves = np.array([session_rdp(each, orders) for each in event])
+    assert (np.diff(curves, axis=0) >= -1e-15).all()
+    np.testing.assert_allclose(curves[0], bounded_range_rdp(0.05, orders), rtol=1e-6)
+    np.testing.assert_allclose(curves[-1], -10 * np.log1p(-hit_cost(event[-1], orders)) / (orders - 1), rtol=1e-9)
+    few = target_event(not_prior(0.1), hits=10, calls=7)
+    np.testing.assert_allclose(session_rdp(few, orders), 7 * pure_dp_rdp(0.1, orders), rtol=1e-9)
+
+
+def test_an_order_beyond_all_hits_costs_all_calls() -> None:
+    orders = np.array([1e3, 1e6])
+    assert (hit_cost(boundary_event(0.05, bounded_range=False), orders) >= 1).all()
+    assert np.isinf(session_rdp(boundary_event(0.05, bounded_range=False), orders)).all()
+    finite = session_rdp(boundary_event(0.05, bounded_range=True, calls=20), orders)
+    assert (finite <= 20 * tight_boundary(0.05).epsilon * (1 + 1e-9)).all()

@@ -1,0 +1,143 @@
+"""Sessions that end with their last hit: the best adaptive play on all small neighbors stays below their price."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
+from pate.accounting.events import NoOpEvent, leaves
+from pate.accounting.session_event import BoundarySessionEvent
+from pate.accounting.session_rdp import session_rdp
+from pate.accounting.target_charging import not_prior
+from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
+from pate.aggregators.target_charging.top_k_call import bit_epsilon
+from tests.privacy.histograms import neighbors
+from tests.privacy.test_charged import SETTINGS, boundary_top_k, call_distribution, inside_wrapper, pairs_of
+
+Array = NDArray[np.float64]
+Laws = tuple[Array, Array]
+
+ADJACENCIES = tuple(Adjacency)
+ORDERS = 1 + np.geomspace(0.05, 60, 25)
+SIZES = ((1, 1), (5, 1), (40, 1), (40, 3), (300, 3))  # calls and hits
+
+
+def largest_moments(laws: Laws, num_calls: int, target_hits: int, orders: Array = ORDERS) -> Array:
+    """Of all adaptive plays, exactly: every call may be of any pair, whatever came before. `[A]`, of logarithms.
+
+    Args:
+        laws: `[P, Y + 1]` of either neighbor, the hit last.
+        num_calls: at most so many.
+        target_hits: the hit of that number is the last outcome.
+        orders: `[A]`.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = np.log(laws[0])[:, :, None], np.log(laws[1])[:, :, None]
+        terms = np.exp(orders * first + (1 - orders) * second)
+    terms = np.where(np.isneginf(first), 0.0, terms)
+    missed, hit = terms[:, :-1].sum(axis=1), terms[:, -1]
+    scale = np.zeros(len(orders))
+    left = np.ones((target_hits + 1, len(orders)))  # by hits that are left
+    for _ in range(num_calls):
+        best = [left[0] * 1.0]
+        for hits in range(1, target_hits + 1):
+            plays = missed * left[hits] + hit * left[hits - 1]
+            best.append(np.maximum(plays.max(axis=0), left[hits]))  # or no call at all
+        left = np.array(best)
+        left, scale = left / left[-1], scale + np.log(left[-1])
+    return np.asarray(scale)
+
+
+def session_of(event: Event) -> SessionEvent:
+    found = next(leaf for leaf, _ in leaves(event))
+    assert isinstance(found, BoundarySessionEvent)
+    return found
+
+
+@lru_cache(maxsize=8)
+def single_label_laws(adjacency: Adjacency, scale: float, num_labels: int, num_teachers: int) -> Laws:
+    distributions = []
+    for counts in neighbors(num_labels, num_teachers, adjacency):
+        weights = np.exp((counts - counts.max(axis=1, keepdims=True)) / scale)
+        distributions.append(inside_wrapper(weights / weights.sum(axis=1, keepdims=True)))
+    return distributions[0], distributions[1]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scale", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_play_of_single_labels_exceeds_the_price(adjacency: Adjacency, scale: float, size: tuple[int, int]) -> None:
+    calls, hits = size
+    aggregator = BoundaryMax(selection_scale=scale, target_hits=hits, adjacency=adjacency)
+    event = aggregator.event_for(num_queries=calls, num_labels=3, num_teachers=6)
+    exact = largest_moments(single_label_laws(adjacency, scale, 3, 6), calls, hits)
+    price = RdpAccountant().compose(event).curve(ORDERS) * (ORDERS - 1)
+    assert (exact <= price * (1 + 1e-9) + 1e-12).all()
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
+    """With rare runners-up, and as many calls as it takes."""
+    scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
+    aggregator = BoundaryMax(selection_scale=scale, target_hits=1, adjacency=adjacency)
+    session = session_of(aggregator.event_for(num_queries=10**6, num_labels=2, num_teachers=40))
+    orders = np.array([1.5, 2.0, 2.5])
+    exact = largest_moments(single_label_laws(adjacency, scale, 2, 40), 20_000, 1, orders)
+    price = session_rdp(replace(session, num_calls=math.inf), orders) * (orders - 1)
+    assert (exact <= price).all()
+    assert (exact > 0.95 * price).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_play_of_sets_exceeds_the_price(
+    adjacency: Adjacency, setting: tuple[float, float, float], size: tuple[int, int]
+) -> None:
+    """Outside of failures: the call that names k alone."""
+    calls, hits = size
+    pairs = pairs_of(adjacency, True)
+    aggregator = boundary_top_k(setting, adjacency, padded=True)
+    laws = [inside_wrapper(call_distribution(aggregator, gaps, pairs)) for gaps in (pairs.first, pairs.second)]
+    epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
+    aggregator = replace(aggregator, target_hits=hits, failure_prob=1e-9)
+    session = session_of(replace_call(aggregator, epsilon, calls))
+    exact = largest_moments((laws[0], laws[1]), calls, hits)
+    price = session_rdp(session, ORDERS) * (ORDERS - 1)
+    assert (exact <= price * (1 + 1e-9) + 1e-12).all()
+
+
+def replace_call(aggregator: BoundaryTopK, epsilon: float, calls: int) -> Event:
+    """A session of calls of that epsilon."""
+    from pate.accounting.target_charging import tight_boundary
+
+    target = tight_boundary(epsilon)
+    hits = aggregator.target_hits
+    return BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refuted(
+    adjacency: Adjacency, size: tuple[int, int]
+) -> None:
+    calls, hits = size
+    aggregator = NotPriorTopK(
+        prior_scale=6.0, selection_scale=3.0, table_order=3.0, table_budget=0.3, adjacency=adjacency
+    )
+    kept, sens = aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity
+    rows = np.stack([kept, 1 - kept], axis=1)
+    laws = np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
+    target = not_prior(bit_epsilon(kept, sens))
+    event = SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
+    orders = ORDERS[:12]
+    exact, price = largest_moments(laws, calls, hits, orders), session_rdp(event, orders) * (orders - 1)
+    assert (exact <= price * (1 + 1e-9)).all()
+    if size == (300, 3):
+        assert (exact[-6:] > 0.7 * price[-6:]).all()  # Laplace noise is no randomized response
