@@ -14,8 +14,8 @@ from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
 from pate.accounting.events import NoOpEvent, leaves
 from pate.accounting.session_event import BoundarySessionEvent
 from pate.accounting.session_rdp import session_rdp
-from pate.accounting.target_charging import not_prior
-from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
+from pate.accounting.target_charging import not_prior, tight_boundary
+from pate.aggregators import BoundaryMax, NotPriorTopK
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
 from tests.privacy.histograms import neighbors
 from tests.privacy.test_charged import SETTINGS, boundary_top_k, call_distribution, inside_wrapper, pairs_of
@@ -106,20 +106,11 @@ def test_no_play_of_sets_exceeds_the_price(
     aggregator = boundary_top_k(setting, adjacency, padded=True)
     laws = [inside_wrapper(call_distribution(aggregator, gaps, pairs)) for gaps in (pairs.first, pairs.second)]
     epsilon = aggregator.call(num_labels=3, num_teachers=6).epsilon
-    aggregator = replace(aggregator, target_hits=hits, failure_prob=1e-9)
-    session = session_of(replace_call(aggregator, epsilon, calls))
+    target = tight_boundary(epsilon)
+    session = BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False)
     exact = largest_moments((laws[0], laws[1]), calls, hits)
     price = session_rdp(session, ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
-
-
-def replace_call(aggregator: BoundaryTopK, epsilon: float, calls: int) -> Event:
-    """A session of calls of that epsilon."""
-    from pate.accounting.target_charging import tight_boundary
-
-    target = tight_boundary(epsilon)
-    hits = aggregator.target_hits
-    return BoundarySessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False)
 
 
 @pytest.mark.parametrize("size", SIZES)
