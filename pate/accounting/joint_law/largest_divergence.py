@@ -87,11 +87,9 @@ class _Span(NamedTuple):
 
 
 class _Solution(NamedTuple):
-    """Of one program: a bound, and the multipliers that give it."""
+    """Of one program: a bound, and the multipliers that give it, 0 for refusals that are not limited."""
 
-    of_growth: float
-    of_refusals: Array
-    """Of "refusals grow by at least", "by at most"; 0 where these are not limited."""
+    multipliers: Multipliers
     bound: float
 
 
@@ -117,14 +115,27 @@ class _Programs:
         return {span: self._bound(span) for span in spans}
 
     def _bound(self, span: _Span) -> float:
-        """That of its corners, and what is missed between them if multipliers change evenly from one to the other."""
+        """The least of three: multipliers change evenly from corner to corner, or are those of one of both."""
         first, second = (self._solutions[corner] for corner in span.corners)
+        bound = max(first.bound, second.bound) + self._missed(span)
+        if not bound <= _CLOSE * self.attained:
+            start, end = span.corners
+            of_first = max(first.bound, self._bound_at(end, first.multipliers))
+            of_second = max(second.bound, self._bound_at(start, second.multipliers))
+            bound = min(bound if bound < math.inf else math.inf, of_first, of_second)
+        return bound
+
+    def _missed(self, span: _Span) -> float:
+        """At most this is above both corners where multipliers change evenly."""
+        first, second = (self._solutions[corner].multipliers for corner in span.corners)
         width = self._share(span.end) - self._share(span.start)
-        least, most = second.of_refusals - first.of_refusals
-        bent = (second.of_growth - first.of_growth) + (most - least) * self._types.moved_fails
-        missed = max(float((bent * self._types.moved * width).max()), 0.0) / 4
-        bound = max(first.bound, second.bound) + missed
-        return bound if bound < math.inf else math.inf  # not a number either
+        least, most = second.of_sides[3:] - first.of_sides[3:]
+        bent = (second.of_even - first.of_even) + (most - least) * self._types.moved_fails
+        return max(float((bent * self._types.moved * width).max()), 0.0) / 4
+
+    def _bound_at(self, corner: _Corner, multipliers: Multipliers) -> float:
+        left = multipliers.left(self._program(self._types, corner))
+        return float(np.where(np.isfinite(left), left, np.inf).max())
 
     def _solve(self, corners: list[_Corner]) -> None:
         """Finds the solutions of all corners; types are added where they would lower a bound much."""
@@ -143,7 +154,7 @@ class _Programs:
         left = found.left(self._program(self._types, corner))
         bound = float(np.where(np.isfinite(left), left, np.inf).max())
         if corner not in self._solutions or bound < self._solutions[corner].bound:
-            self._solutions[corner] = _Solution(found.of_even, found.of_sides[3:], bound)
+            self._solutions[corner] = _Solution(found, bound)
         if math.isfinite(corner.high - corner.low):
             self.attained = max(self.attained, found.attained)
         if bound <= _CLOSE * max(found.attained, self.attained):
