@@ -58,5 +58,5 @@ def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_tells_nothing_would_be_found() -> None:
-    [settings] = single_runs("pate-train target_epsilon=2")
+    [settings] = single_runs("pate-train target_epsilon=1")
     assert "expected a release that tells something" in call("account", *settings).stderr
