@@ -93,7 +93,8 @@ def test_an_open_split_beats_the_papers_ratio_by_far() -> None:
 
 
 def test_where_no_gap_is_released_the_likeliest_split_is_taken() -> None:
-    far = {"target_epsilon": 0.2, "target_delta": 1e-6, "num_queries": 600, "num_labels": 40, "num_teachers": 100}
+    far: dict[str, Any] = {"target_epsilon": 0.2, "target_delta": 1e-6, "num_queries": 600}
+    far |= {"num_labels": 40, "num_teachers": 100, "accountant": RdpAccountant}
     best = replace(TABLE, selection_share=None).calibrated(**far)
     even = TABLE.calibrated(**far)
     assert best.steps(num_labels=40, num_teachers=100).gap_to_release(0.5) is None
