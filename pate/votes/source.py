@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.votes.histogram import histogram
-from pate.votes.sums.share_sums import ShareSums, TeacherShares
 from pate.votes.vote_limit import limited
 
 if TYPE_CHECKING:
     from pate.votes.round_votes import RoundVotes
+    from pate.votes.sums.share_sums import ShareSums
 
 Bits = NDArray[np.bool_]
 Array = NDArray[np.float64]
@@ -51,9 +51,9 @@ class VoteSource(ABC):
     def label_shares(self) -> Array:
         """Each teacher's share of its own records with each label, `[N, L]`."""
 
-    def share_sums(self) -> ShareSums:
-        """Sums of the label shares, as a prevalence is released from them."""
-        return TeacherShares(self.label_shares())
+    def share_sums(self) -> ShareSums | Array:
+        """What a prevalence is released from: the label shares or, where those stay with their holders, sums of them."""
+        return self.label_shares()
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block; the bits, where nothing finer is known."""

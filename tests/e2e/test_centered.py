@@ -197,7 +197,7 @@ def test_add_remove_is_refused_because_the_number_of_groups_decides(num_teachers
     plan = centered_plan(
         aggregator=CenteredVotes(noise_multiplier=1.0, adjacency="add_remove"), num_teachers=num_teachers
     )
-    with pytest.raises(InvalidValue, match=r"adjacency=add_remove: expected replace_one for centered_votes in a run"):
+    with pytest.raises(InvalidValue, match=r"adjacency=add_remove: expected replace_one: a run with centered_votes"):
         train(plan, tmp_path / "run", SilentMonitor())
     assert not (tmp_path / "run" / "ledger.jsonl").exists()
 

@@ -197,7 +197,7 @@ class TestWarning:
         aggregator, rng = GaussianVotes(noise_std=987.25), np.random.default_rng(0)
         votes = np.array([[90, 3, 60]])
         with pytest.warns(
-            UselessReleaseWarning, match="unanimous votes of 100 teachers would be heard in .*; more"
+            UselessReleaseWarning, match="unanimous votes of 100 teachers would be heard in .*; take more"
         ) as said:
             for _ in range(3):
                 assert aggregator.aggregate(votes, num_teachers=100, rng=rng).num_answered == 1
