@@ -52,7 +52,7 @@ class VoteSource(ABC):
         """Each teacher's share of its own records with each label, `[N, L]`."""
 
     def share_sums(self) -> ShareSums | Array:
-        """What a prevalence is released from: the label shares or, where those stay with their holders, sums of them."""
+        """What a prevalence is released from: label shares or, where these stay with their holders, sums of them."""
         return self.label_shares()
 
     def confidences(self) -> Iterator[NDArray[Any]]:
