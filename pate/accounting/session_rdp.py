@@ -12,8 +12,10 @@ from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
 
 Array = NDArray[np.float64]
 
-_RELATIVE, _ABSOLUTE = 2.0**-40, 2.0**-44
-"""Added to costs of hits and calls, they cover the rounding of moments that are made of a few powers."""
+_RELATIVE = 2.0**-40
+"""Of costs of hits and calls: added, it covers the rounding of what is made without differences."""
+_OF_POWERS = 2.0**-44
+"""Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order."""
 
 
 def session_rdp(event: SessionEvent, orders: Array) -> Array:
@@ -93,9 +95,10 @@ def _pure_cost(epsilon: float, orders: Array) -> Array:
     rises = 2 - (_weighed(1 + least, 1.5, orders) - _weighed(1 - least, 0.5, orders)) / _weighed(least, 0.5, orders)
     falls = 2 - (outside - inside) / _weighed(0.5, least, orders)
     ties = _tie_cost(_excess(pure_dp_rdp(epsilon, orders), orders), least, orders)
-    cost = np.maximum(ties, np.maximum(rises, falls) + _ABSOLUTE)
+    rounding = _OF_POWERS * orders
+    cost = np.maximum(ties, np.maximum(rises, falls) + rounding)
     concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(least) * (1 - _RELATIVE)
-    convex = outside / (1 + least) ** 2 * (1 + _RELATIVE) <= inside / (1 - least) ** 2 + 2 * (1 - cost)
+    convex = outside / (1 + least) ** 2 * (1 + _RELATIVE + rounding) <= inside / (1 - least) ** 2 + 2 * (1 - cost)
     return np.where(concave & convex & (cost < 1), cost, np.inf)
 
 
@@ -107,18 +110,18 @@ def _tie_cost(excess: Array, least: float, orders: Array) -> Array:
         least: of the boundary's weight in such calls, which is 1/2 at most.
         orders: > 1.
     """
-    corners = [_ABSOLUTE + _short(excess, *at, orders) / _weighed(*at, orders) for at in ((0.5, least), (least, 0.5))]
-    return np.asarray(np.maximum.reduce([excess / least * (1 + _RELATIVE), *corners]))
+    corners = [_short(excess, *at, orders) / _weighed(*at, orders) for at in ((0.5, least), (least, 0.5))]
+    return np.maximum(excess / least * (1 + _RELATIVE), np.maximum(*corners) + _OF_POWERS * orders)
 
 
 def _range_call_cost(epsilon: float, orders: Array) -> Array:
     """The excess moment of a wrapped call of a bounded range: that of the call, or of near ties if it is larger."""
     excess, least = _excess(bounded_range_rdp(epsilon, orders), orders), 1 / (math.exp(epsilon) + 1)
     corners = [
-        _ABSOLUTE + _short(excess, one, other, orders) / _weighed(1 + one, 1 + other, orders)
+        _short(excess, one, other, orders) / _weighed(1 + one, 1 + other, orders)
         for one, other in ((0.5, least), (least, 0.5))
     ]
-    return np.asarray(np.maximum.reduce([excess, *corners]))
+    return np.maximum(excess, np.maximum(*corners) + _OF_POWERS * orders)
 
 
 def _short(excess: Array, one: float, other: float, orders: Array) -> Array:

@@ -88,12 +88,15 @@ class JointLawAccountant(Accountant):
         known = self._rdp.get_delta(target_epsilon)
         if not self._joint or not self.failure_prob < known < 1:
             return known
-        low, high = _LEAST, known - self.failure_prob
-        while high > low * _CLOSE and high > _LEAST:
+        found, low, high = known, max(_LEAST, 2 * math.ulp(self.failure_prob)), known - self.failure_prob
+        while high > low * _CLOSE:
             middle = math.sqrt(low * high)
-            enough = self.get_epsilon(self.failure_prob + middle) <= target_epsilon
-            low, high = (low, middle) if enough else (middle, high)
-        return self.failure_prob + high
+            delta = self.failure_prob + middle  # above failures alone, as `low` is more than they are rounded by
+            if self.get_epsilon(delta) <= target_epsilon:
+                found, high = delta, middle
+            else:
+                low = middle
+        return found
 
     def _least(self, known: float, start: float, convert: Callable[[Array, Array], Array]) -> float:
         """The smallest value at orders about `start`, at most what is known."""

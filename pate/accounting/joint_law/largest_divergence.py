@@ -30,7 +30,7 @@ _HALVINGS, _MOST_SPANS = 10, 300
 _CLOSE = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
 _ROUNDS = 8  # of adding types to the programs, at most
-_UP = 1e-12  # for rounding
+_UP = 1e-12  # for the rounding of values: differences of terms that are at most an order times a log
 
 
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
@@ -120,8 +120,8 @@ class _Programs:
         bound = max(first.bound, second.bound) + self._missed(span)
         if not bound <= _CLOSE * self.attained:
             start, end = span.corners
-            of_first = max(first.bound, self._bound_at(end, first.multipliers))
-            of_second = max(second.bound, self._bound_at(start, second.multipliers))
+            of_first = max(first.bound, first.multipliers.bound(self._program(self._types, end)))
+            of_second = max(second.bound, second.multipliers.bound(self._program(self._types, start)))
             bound = min(bound if bound < math.inf else math.inf, of_first, of_second)
         return bound
 
@@ -132,10 +132,6 @@ class _Programs:
         least, most = second.of_sides[3:] - first.of_sides[3:]
         bent = (second.of_even - first.of_even) + (most - least) * self._types.moved_fails
         return max(float((bent * self._types.moved * width).max()), 0.0) / 4
-
-    def _bound_at(self, corner: _Corner, multipliers: Multipliers) -> float:
-        left = multipliers.left(self._program(self._types, corner))
-        return float(np.where(np.isfinite(left), left, np.inf).max())
 
     def _solve(self, corners: list[_Corner]) -> None:
         """Finds the solutions of all corners; types are added where they would lower a bound much."""
@@ -151,8 +147,8 @@ class _Programs:
     def _keep(self, corner: _Corner, found: Multipliers) -> set[int]:
         """Keeps the solution that these multipliers give if it is the best, and returns what the program left out."""
         found.of_sides[3:] *= [corner.low > -math.inf, corner.high < math.inf]
-        left = found.left(self._program(self._types, corner))
-        bound = float(np.where(np.isfinite(left), left, np.inf).max())
+        program = self._program(self._types, corner)
+        left, bound = found.left(program), found.bound(program)
         if corner not in self._solutions or bound < self._solutions[corner].bound:
             self._solutions[corner] = _Solution(found, bound)
         if math.isfinite(corner.high - corner.low):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _PENALTY = 20.0  # the largest multiplier, in units of the largest value
+_ROUNDING = 2.0**-46  # of values and rows, which are differences of numbers of about their largest entry, or of 1
 
 
 class LinearProgram(NamedTuple):
@@ -33,9 +34,16 @@ class Multipliers(NamedTuple):
     """The program's value; 0 where the solver failed."""
 
     def left(self, program: LinearProgram) -> Array:
-        """What each type's value is beyond the rows, `[K]`. Its maximum is at least the program's value."""
+        """What each type's value is beyond the rows, `[K]`. Its maximum is the bound, but for rounding."""
         values, even, sides = program
         return np.asarray(values - self.of_even * even - self.of_sides @ sides)
+
+    def bound(self, program: LinearProgram) -> float:
+        """At least the program's value, rounded up; infinity where double precision cannot say it."""
+        values, even, sides = (np.abs(part).max(axis=-1) for part in program)
+        left = self.left(program)
+        bound = float(np.where(np.isfinite(left), left, np.inf).max())
+        return bound + _ROUNDING * float(values + abs(self.of_even) * (1 + even) + self.of_sides @ (1 + sides))
 
 
 def multipliers(programs: list[LinearProgram]) -> list[Multipliers]:

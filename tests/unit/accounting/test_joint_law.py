@@ -7,6 +7,7 @@ import math
 import pytest
 
 from pate.accounting import (
+    Accountant,
     ApproximateEvent,
     AutoAccountant,
     BoundedRangeEvent,
@@ -63,6 +64,18 @@ def test_delta_goes_with_epsilon(event: Event) -> None:
     spent = JointLawAccountant().compose(event)
     assert spent.get_delta(spent.get_epsilon(DELTA)) == pytest.approx(DELTA, rel=0.1)
     assert spent.get_delta(1e-3) <= RdpAccountant().compose(event).get_delta(1e-3)
+
+
+@pytest.mark.parametrize("kind", [JointLawAccountant, AutoAccountant])
+def test_a_delta_of_little_more_than_failures_is_found(kind: type[Accountant]) -> None:
+    release = StableTopK(selection_scale=40.0, test_std=60.0)
+    spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
+    known = RdpAccountant().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
+    for epsilon in (4.0, 4.5, 5.0, 5.5, 50.0):
+        delta = spent.get_delta(epsilon)
+        assert spent.failure_prob <= delta <= known.get_delta(epsilon) < 1.001 * spent.failure_prob
+        if delta > spent.failure_prob:
+            assert spent.get_epsilon(delta) <= epsilon
 
 
 def test_calibration_needs_less_noise() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import mpmath
+import numpy as np
 import pytest
 
 from pate.accounting import (
@@ -30,6 +33,7 @@ from pate.accounting import (
 from pate.accounting.filters.privacy_filter import Spent
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.session_event import by_accesses
+from pate.accounting.session_rdp import hit_cost
 from pate.accounting.target_charging import tight_boundary
 from pate.validation import InvalidValue
 
@@ -115,3 +119,23 @@ def test_what_is_no_session_is_refused(changes: dict[str, Any], message: str) ->
     values = {name: getattr(SESSION, name) for name in SESSION.__dataclass_fields__}
     with pytest.raises(InvalidValue, match=message):
         BoundarySessionEvent(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("order", "call_epsilon"),
+    [(323_960.43135932373, 3.113915523281301e-10), (20_000.0, 5e-9), (400.0, 1e-7), (3.0, 0.02)],
+)
+def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsilon: float) -> None:
+    event = replace(SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False)
+    with mpmath.workdps(60):
+        a, b = mpmath.mpf(order), mpmath.exp(-mpmath.mpf(call_epsilon)) / 2
+
+        def weighed(one: Any, other: Any) -> Any:
+            return one**a * other ** (1 - a)
+
+        likelier, likeliest, half = 1 + b, mpmath.mpf("1.5"), mpmath.mpf("0.5")
+        rises = 2 - (weighed(likelier, likeliest) - weighed(1 - b, half)) / weighed(b, half)
+        falls = 2 - (weighed(likeliest, likelier) - weighed(half, 1 - b)) / weighed(half, b)
+        exact = max(rises, falls)
+        found = hit_cost(event, np.array([order]))[0]
+        assert exact <= found <= exact * 1.2 + order * 1e-13
