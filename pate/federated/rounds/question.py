@@ -112,7 +112,7 @@ class Question:
         """Raises for what no such teachers can have as their sum: more than a teacher's worth each."""
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
-            good = bool((total >= 0).all()) and int(total.sum()) <= num_teachers
+            good = bool((total >= 0).all()) and sum(total.tolist()) <= num_teachers  # where nothing overflows
         else:
             good = math.sqrt(float((total.astype(np.float64) ** 2).sum())) <= num_teachers * self.reach * (1 + 1e-9)
         if not good:

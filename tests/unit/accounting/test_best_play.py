@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import cache
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -106,3 +108,38 @@ def test_counters_share_delta() -> None:
     options = {"target_hits": 2, "target_delta": 1e-5}
     one, three = (best_session_price(not_prior(0.2), num_counters=k, **options).epsilon for k in (1, 3))
     assert one < three < accesses_price(not_prior(0.2), num_counters=3, **options).epsilon
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
+def test_deltas_are_rounded_up(epsilon: float, share: float) -> None:
+    """Against the same recursion in 40 digits, at few accesses of few hits."""
+    target = QTarget(epsilon, share / (math.exp(epsilon) + 1))
+    for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
+        exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
+        found = best_play_delta(target, target_hits=2, num_accesses=5, target_epsilon=at)
+        assert exact <= found <= exact * (1 + 1e-9) + 1e-11 * epsilon
+
+
+def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float) -> mpmath.mpf:
+    with mpmath.workdps(40):
+        epsilon, least = mpmath.mpf(target.epsilon), mpmath.mpf(target.hit_prob)
+        growth, rare = mpmath.exp(epsilon), 1 / (mpmath.exp(epsilon) + 1)
+        most = min(growth * least, 1 - (1 - least) / growth)
+        one = mpmath.mpf(1)
+        corners = [(one, one), (least, least), (least, most), (most, least), (rare, growth * rare), (growth * rare, rare)]
+
+        def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
+            return growth * (growth * first - second) / (growth**2 - 1), (growth * second - first) / (growth**2 - 1)
+
+        moves = [split(*hit) + split(1 - hit[0], 1 - hit[1]) for hit in corners]
+
+        @cache
+        def value(accesses: int, hits: int, steps: int) -> mpmath.mpf:
+            stop = max(mpmath.mpf(0), 1 - mpmath.exp(target_epsilon - steps * epsilon))
+            if accesses == 0 or hits == 0:
+                return stop
+            later = [value(accesses - 1, left, steps + step) for left in (hits - 1, hits) for step in (1, -1)]
+            return max(stop, *(sum(map(operator.mul, move, later)) for move in moves))
+
+        return value(num_accesses, target_hits, 0)

@@ -97,6 +97,15 @@ def test_answers_are_added_up_and_no_holder_is_worth_more_than_its_teachers(kind
         assert found.refused[name].startswith(f"holder={name}: sum: expected one of 3 teachers, each within its clip")
 
 
+def test_lengths_whose_sum_overflows_are_refused() -> None:
+    asked = question(LENGTHS)
+    total = np.zeros(asked.shape, dtype=np.int64)
+    total[:4] = 2**62  # which add up to 0 in 64 bits
+    found = gathered(ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "3", total)])
+    assert found.holders == ("1", "2")
+    assert found.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
+
+
 def without_array(data: bytes, **arrays: Any) -> bytes:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         there = {name: file[name] for name in file.files}
