@@ -9,12 +9,11 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from rich.console import Console
-from rich.text import Text
 
 from pate.aggregators import Aggregator
 from pate.cli.app import run_app
 from pate.cli.heading import BESIDE, given_settings
+from pate.cli.lines import PRIVATE, print_lines
 from pate.cli.progress import ConsoleMonitor
 from pate.cli.rounds import release_in_rounds
 from pate.config import CONFIG_FOLDER, build, build_aggregator
@@ -67,6 +66,7 @@ def release(config: DictConfig) -> None:
 def _release_in_rounds(config: DictConfig, aggregator: Aggregator) -> None:
     rule = "nothing beside roll=: holders are asked for sums, round after round"
     require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
+    require(config.sum is None, "sum", config.sum, rule)
     settings = _settings(config)
     output_dir = Path(config.output_dir or _default_folder(settings, config))
     if (made := release_in_rounds(config, _plan(config, settings, aggregator), output_dir)) is not None:
@@ -82,14 +82,11 @@ def _write_sum(config: DictConfig) -> None:
     rule = "another name than those of the votes"
     require(all(path.absolute() != each.absolute() for each in paths), "sum", path, rule)
     file = SummedVotes.read(paths).write(path)
-    console = Console(highlight=False)
-    lines = (
+    print_lines(
         f"{path}: the votes of {len(file.heads)} holders, {file.num_teachers} teachers, added up "
         f"({path.stat().st_size:,} bytes)",
-        "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel",
+        PRIVATE,
     )
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
 
 
 def read_votes(config: DictConfig) -> tuple[GatheredVotes | SummedVotes | ForeignVotes, Cohort]:
@@ -182,18 +179,15 @@ def _default_folder(settings: dict[str, Any], config: DictConfig) -> str:
 
 def _print(terms: Terms, places: Places | None, output_dir: Path) -> None:
     privacy, summary = terms.privacy, terms.release
-    console = Console(highlight=False)
     count = 0 if places is None else places.num_holders
     holders = f"{count} holder{'' if count == 1 else 's'}, " if count else ""
-    lines = (
+    print_lines(
         f"{output_dir / 'release'}: {summary.num_answered} of {summary.num_queries} queries answered, "
         f"{terms.num_labels} labels, by {holders}{terms.num_teachers} teachers",
         f"epsilon {format_epsilon(privacy.epsilon)} at delta {format_delta(privacy.delta)}, {privacy.adjacency}: "
         f"{privacy.unit}; release/privacy_card.md says whom that covers",
         f"next: pate-student release={output_dir} queries=FILE; the vote files stay private, or are deleted",
     )
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.console import Console
-from rich.text import Text
 
+from pate.cli.lines import PRIVATE, print_lines
 from pate.cli.progress import ConsoleMonitor
 from pate.federated import Roll
 from pate.federated.answer import queries_file
@@ -74,23 +73,17 @@ def answer_in_rounds(plan: HolderPlan, question: Question, output: Path, output_
     make_folder(output.parent)
     with replacing(output) as file:
         file.write(answer)
-    _print(
+    print_lines(
         f"{output}: the sum over {plan.num_teachers} teachers of holder {plan.holder} ({len(answer):,} bytes)",
-        "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel",
+        PRIVATE,
         f"{output_dir}: teachers and partition, which stay here, for the next question",
     )
 
 
 def _say_awaited(awaited: AnswersAwaited, roll: Roll) -> None:
     shown = ", ".join(awaited.missing[:_SHOWN]) + (", …" if len(awaited.missing) > _SHOWN else "")
-    _print(
+    print_lines(
         f"{awaited.question}: send it to the holders; each runs pate-vote question=FILE output=HOLDER.npz",
         f"{awaited.answers}: put their answers there, then the same command goes on; {len(awaited.missing)} of "
         f"{len(roll.holders)} are missing: {shown}",
     )
-
-
-def _print(*lines: str) -> None:
-    console = Console(highlight=False)
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.cli.featured import featured
+from pate.cli.lines import print_lines
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build
 from pate.config.published import with_student
@@ -45,7 +44,7 @@ def train_student(config: DictConfig) -> None:
     model = train_on_release(plan, release, output, monitor)
     where = output or folder_of(release)
     said = f"{where}: a {model.kind} student; pate-predict release={where} data=FILE output=FILE says what it predicts"
-    Console(highlight=False).print(Text(said), soft_wrap=True)
+    print_lines(said)
 
 
 def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:

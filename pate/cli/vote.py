@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.cli.featured import featured, has_none
+from pate.cli.lines import PRIVATE, print_lines
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.rounds import answer_in_rounds, queries_of, read_question
 from pate.config import build
@@ -93,17 +92,15 @@ def _settings(config: DictConfig) -> dict[str, Any]:
 
 
 def _print(file: VoteFile, num_records: int, output_dir: Path) -> None:
-    head, console = file.manifest, Console(highlight=False)
+    head = file.manifest
     teachers = "1 teacher" if head.num_teachers == 1 else f"{head.num_teachers} teachers"
     size = file.path.stat().st_size
-    lines = (
+    print_lines(
         f"{file.path}: votes of holder {head.holder}, {teachers} of {num_records} records, on {head.num_queries} "
         f"queries and {head.num_labels} labels ({size:,} bytes)",
-        "private: no epsilon covers it. It has mode 0600; send it to the aggregator alone, over an encrypted channel",
+        PRIVATE,
         f"{output_dir}: teachers and partition, which stay here",
     )
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
 
 
 if __name__ == "__main__":

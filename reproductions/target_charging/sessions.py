@@ -12,7 +12,7 @@ from pate.accounting import BoundedRangeEvent, RdpAccountant
 from pate.accounting.pure_composition import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
     QTarget,
-    accesses_price,
+    best_session_price,
     boundary,
     min_accesses,
     not_prior,
@@ -65,7 +65,7 @@ def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
         (
             hits,
             coarse_epsilon(target, hits),
-            accesses_price(target, target_hits=hits, target_delta=TARGET_DELTA).epsilon,
+            best_session_price(target, target_hits=hits, target_delta=TARGET_DELTA, by_play=False).epsilon,
         )
         for hits in (1, 5, 10, 20, 40)
     ]

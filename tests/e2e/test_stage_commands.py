@@ -275,6 +275,8 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz"
     )
     assert "mailbox=None: expected a folder" in refused("release", "roll={north: 12}", "aggregator=centered_votes")
+    both = refused("release", "roll={north: 12}", f"sum={tmp_path}/sum.npz", "aggregator=centered_votes")
+    assert "sum.npz: expected nothing beside roll=" in both
 
 
 def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pate.accounting.target_charging.best_play import best_play_delta
 from pate.accounting.target_charging.hit_tail import min_accesses, overrun_probability
-from pate.accounting.target_charging.price import SessionPrice, accesses_price, best_session_price
+from pate.accounting.target_charging.price import SessionPrice, best_session_price
 from pate.accounting.target_charging.session import TargetCharging
 from pate.accounting.target_charging.target_optimality import boundary_distribution, exact_hit_prob
 from pate.accounting.target_charging.targets import (
@@ -20,7 +20,6 @@ __all__ = [
     "QTarget",
     "SessionPrice",
     "TargetCharging",
-    "accesses_price",
     "best_play_delta",
     "best_session_price",
     "between_thresholds",

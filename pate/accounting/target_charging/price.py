@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,9 +53,12 @@ def best_session_price(
     target_delta: float,
     num_counters: int = 1,
     failure_prob: float = 0.0,
+    by_play: bool = True,
 ) -> SessionPrice:
-    """The epsilon of the best play against a session, or that of the accesses it may make, if playing takes too long.
+    """The smallest epsilon over up to 64 splits of delta, by optimal composition of pure DP; or that of the best play.
 
+    Every split gives a valid bound; an overrun takes between a thousandth of delta and nearly all of it.
+    Optimal composition is never above the Renyi bound, which is used for more than 50,000 accesses only.
     The best play is within a relative 1e-3 of the truth for q-target calls (docs/proofs/target_charging.md). It is
     found where hits are few, below some dozens.
 
@@ -66,42 +69,7 @@ def best_session_price(
         num_counters: how many targets are counted apart; the session ends with the one hit least, and delta is shared
             equally among them.
         failure_prob: the sum of the deltas of the calls, >= 0.
-
-    Raises:
-        InvalidValue: the deltas of the calls leave nothing of `target_delta`.
-    """
-    price = accesses_price(
-        target,
-        target_hits=target_hits,
-        target_delta=target_delta,
-        num_counters=num_counters,
-        failure_prob=failure_prob,
-    )
-    left = target_delta / num_counters - failure_prob
-    played = best_play_epsilon(target, target_hits=target_hits, target_delta=left, at_most=price.epsilon)
-    return replace(price, epsilon=min(price.epsilon, played))
-
-
-def accesses_price(
-    target: QTarget,
-    *,
-    target_hits: int,
-    target_delta: float,
-    num_counters: int = 1,
-    failure_prob: float = 0.0,
-) -> SessionPrice:
-    """The smallest epsilon over up to 64 splits of delta, by optimal composition of pure DP.
-
-    Every split gives a valid bound; an overrun takes between a thousandth of delta and nearly all of it.
-    Optimal composition is never above the Renyi bound, which is used for more than 50,000 accesses only.
-
-    Args:
-        target: of every call, or one that covers all of them.
-        target_hits: tau, hits after which the session halts, >= 1.
-        target_delta: of the whole session.
-        num_counters: how many targets are counted apart; the session ends with the one hit least, and delta is shared
-            equally among them.
-        failure_prob: the sum of the deltas of the calls, >= 0.
+        by_play: whether the best play is looked for. False where accesses are composed in any case.
 
     Raises:
         InvalidValue: the deltas of the calls leave nothing of `target_delta`.
@@ -112,17 +80,25 @@ def accesses_price(
     left -= require_non_negative("failure_prob", failure_prob)
     if left <= 0:
         raise InvalidValue(f"failure_prob={failure_prob}: expected less than target_delta / num_counters")
+    epsilon, num_accesses, overrun = _best_split(target, hits, left)
+    if by_play:
+        epsilon = min(epsilon, best_play_epsilon(target, target_hits=hits, target_delta=left, at_most=epsilon))
+    return SessionPrice(epsilon, target_delta, num_accesses, overrun)
+
+
+def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
+    """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
     few, many = (
-        min_accesses(target_hits=hits, hit_prob=target.hit_prob, overrun_prob=share * left)
+        min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=share * target_delta)
         for share in (_LARGEST_SHARE, _SMALLEST_SHARE)
     )
-    prices = []
+    found = []
     splits = min(max(_WORK // many, _FEWEST_SPLITS), _MOST_SPLITS)
     for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
-        overrun = overrun_probability(num_accesses, target_hits=hits, hit_prob=target.hit_prob)
-        epsilon = _composed(target.epsilon, count=num_accesses, target_delta=left - overrun)
-        prices.append(SessionPrice(epsilon, target_delta, num_accesses, overrun))
-    return min(prices, key=lambda price: price.epsilon)
+        overrun = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=target.hit_prob)
+        epsilon = _composed(target.epsilon, count=num_accesses, target_delta=target_delta - overrun)
+        found.append((epsilon, num_accesses, overrun))
+    return min(found)
 
 
 def _composed(epsilon: float, *, count: int, target_delta: float) -> float:

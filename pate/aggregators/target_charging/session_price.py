@@ -15,7 +15,7 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
 )
-from pate.accounting.target_charging import QTarget, accesses_price, overrun_probability
+from pate.accounting.target_charging import QTarget, best_session_price, overrun_probability
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
 
 _LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
@@ -86,7 +86,9 @@ def _accesses(
     """How many accesses are composed, and the probability that there are more."""
     if overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob) >= session_delta:
         return num_calls, 0.0
-    price = accesses_price(target, target_hits=target_hits, target_delta=session_delta, failure_prob=failure_prob)
+    price = best_session_price(
+        target, target_hits=target_hits, target_delta=session_delta, failure_prob=failure_prob, by_play=False
+    )
     return (num_calls, 0.0) if price.num_accesses >= num_calls else (price.num_accesses, price.overrun_prob)
 
 

@@ -45,6 +45,8 @@ def rounds_app(
 
     def main(grid: Grid, context: Context) -> None:
         made = release(context) if callable(release) else release
+        if secure:
+            Limbs.terms_of(made.roll, shares)  # refuses a roll that no secure sum has room for, before anybody learns
         wait = {"seconds": seconds, "connect_seconds": connect_seconds}
 
         def plain(question: Question) -> Gathered:

@@ -56,7 +56,7 @@ class HoldersFile(Protocol):
 
 def require_together(files: Sequence[HoldersFile]) -> None:
     """Raises unless all files answer the same questions and no holder is there twice; says no digest."""
-    for file in files[1:]:
+    for file in files:
         _require_same(file, files[0])
     seen: dict[str, Path] = {}
     for file in files:
@@ -73,10 +73,11 @@ def in_order(holder: str) -> tuple[bool, int, str]:
 
 
 def _require_same(file: HoldersFile, first: HoldersFile) -> None:
-    for name, rule in _SAME.items():
-        same = getattr(file.manifest, name) == getattr(first.manifest, name)
-        shown = "others" if name == "queries" else getattr(file.manifest, name)
-        require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
+    for head in file.heads:
+        for name, rule in _SAME.items():
+            same = getattr(head, name) == getattr(first.manifest, name)
+            shown = "others" if name == "queries" else getattr(head, name)
+            require(same, f"votes={file.path}, {name}", shown, rule.format(first=first.path))
     same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
     require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
     for place, (found, wanted) in enumerate(zip(file.label_names, first.label_names, strict=True)):

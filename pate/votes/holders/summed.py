@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,56 +11,24 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue
 from pate.votes.holders.gathered import GatheredVotes
-from pate.votes.holders.manifest import VoteManifest
-from pate.votes.holders.same_questions import in_order, require_together
+from pate.votes.holders.holder_votes import HolderVotes
 from pate.votes.holders.sum_file import SumFile, is_sum_file
 from pate.votes.holders.vote_file import VoteFile
-from pate.votes.source import Array, Bits, VoteSource
+from pate.votes.source import Array, Bits
 
 _RULE = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
 
 
-class SummedVotes(VoteSource):
-    """See `VoteSource`. Sums of sums are sums: whichever way files were added up, the counts are the same.
-
-    Args:
-        files: of vote files and sums, such that no holder is in two of them.
-
-    Raises:
-        InvalidValue: no file, or files that do not go together.
-    """
+class SummedVotes(HolderVotes[VoteFile | SumFile]):
+    """See `HolderVotes`: of vote files and sums. Whichever way files were added up, the counts are the same."""
 
     gives_bits = False
-
-    def __init__(self, files: Sequence[VoteFile | SumFile]) -> None:
-        if not files:
-            raise InvalidValue("votes=[]: expected at least one file")
-        self.files = tuple(sorted(files, key=lambda file: in_order(file.heads[0].holder)))
-        require_together(self.files)
-        first = self.files[0]
-        self.heads: tuple[VoteManifest, ...] = tuple(
-            sorted((head for file in self.files for head in file.heads), key=lambda head: in_order(head.holder))
-        )
-        self.num_teachers = sum(head.num_teachers for head in self.heads)
-        self.num_groups = sum(head.num_groups for head in self.heads)
-        self.num_queries, self.num_labels = first.manifest.num_queries, first.manifest.num_labels
-        self.records_per_teacher = self.num_groups / self.num_teachers
-        self.record_ids, self.label_names = first.record_ids, first.label_names
-        self.teachers_per_holder = max(head.num_teachers for head in self.heads)
+    digest_begins = b"sums of holders"
 
     @classmethod
     def read(cls, paths: Sequence[Path]) -> SummedVotes:
         """Of files by their names; raises `DamagedFile` for one that is none."""
         return cls([SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths])
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all files: what a release that was begun is continued with. Covered by no epsilon."""
-        digest = hashlib.sha256(b"sums of holders")
-        for file in self.files:
-            with file.path.open("rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
-        return digest.hexdigest()
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """See `VoteSource.counts`; a limit has to be that of the votes as they were cast."""

@@ -13,7 +13,6 @@ import pytest
 from pate.accounting.pure_composition import pure_dp_composition_delta
 from pate.accounting.target_charging import (
     QTarget,
-    accesses_price,
     best_play_delta,
     best_session_price,
     not_prior,
@@ -90,7 +89,7 @@ def test_without_a_limit_it_is_optimal_composition(target: QTarget) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget, target_hits: int) -> None:
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
-    counted = accesses_price(target, target_hits=target_hits, target_delta=1e-5)
+    counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
     assert played_out.epsilon < counted.epsilon
     assert (played_out.num_accesses, played_out.overrun_prob) == (counted.num_accesses, counted.overrun_prob)
     beyond = best_play_delta(
@@ -101,13 +100,13 @@ def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget,
 
 def test_many_hits_are_priced_by_their_accesses() -> None:
     price = best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6)
-    assert price == accesses_price(not_prior(0.1), target_hits=300, target_delta=1e-6)
+    assert price == best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6, by_play=False)
 
 
 def test_counters_share_delta() -> None:
     options = {"target_hits": 2, "target_delta": 1e-5}
     one, three = (best_session_price(not_prior(0.2), num_counters=k, **options).epsilon for k in (1, 3))
-    assert one < three < accesses_price(not_prior(0.2), num_counters=3, **options).epsilon
+    assert one < three < best_session_price(not_prior(0.2), num_counters=3, **options, by_play=False).epsilon
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
@@ -127,7 +126,14 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
         growth, rare = mpmath.exp(epsilon), 1 / (mpmath.exp(epsilon) + 1)
         most = min(growth * least, 1 - (1 - least) / growth)
         one = mpmath.mpf(1)
-        corners = [(one, one), (least, least), (least, most), (most, least), (rare, growth * rare), (growth * rare, rare)]
+        corners = [
+            (one, one),
+            (least, least),
+            (least, most),
+            (most, least),
+            (rare, growth * rare),
+            (growth * rare, rare),
+        ]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
             return growth * (growth * first - second) / (growth**2 - 1), (growth * second - first) / (growth**2 - 1)

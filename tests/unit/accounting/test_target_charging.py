@@ -14,7 +14,6 @@ from pate.accounting import RdpAccountant, event_from_json, event_to_json
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,
-    accesses_price,
     best_session_price,
     between_thresholds,
     boundary,
@@ -88,7 +87,7 @@ def test_a_price_beats_an_even_split_of_delta_and_its_own_event_under_renyi() ->
     even = min_accesses(target_hits=10, hit_prob=0.4, overrun_prob=5e-7)
     renyi = RdpAccountant().compose(opened.event).get_epsilon(1e-6)
     assert 0 < opened.price.overrun_prob < 1e-6
-    counted = accesses_price(opened.target, target_hits=10, target_delta=1e-6).epsilon
+    counted = best_session_price(opened.target, target_hits=10, target_delta=1e-6, by_play=False).epsilon
     assert opened.price.epsilon < counted < renyi < even * 0.1
     assert renyi < 1.15 * counted
 

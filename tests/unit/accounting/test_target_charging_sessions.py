@@ -24,7 +24,6 @@ from pate.accounting.failure_probability import failure_probability
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,
-    accesses_price,
     best_session_price,
     boundary,
     min_accesses,
@@ -56,7 +55,9 @@ def test_sessions_stand_beside_other_events_in_one_ledger(accountant: Any, num_c
 
 def test_the_exact_accountant_prices_a_lone_session_as_its_accesses() -> None:
     opened = session(5, failure_prob=1e-7)
-    counted = accesses_price(opened.target, target_hits=5, target_delta=1e-6, failure_prob=1e-7).epsilon
+    counted = best_session_price(
+        opened.target, target_hits=5, target_delta=1e-6, failure_prob=1e-7, by_play=False
+    ).epsilon
     assert ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
     assert opened.price.epsilon < counted
 

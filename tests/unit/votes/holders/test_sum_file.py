@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,22 @@ def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
         with pytest.raises(InvalidValue, match="expected"):
             read()
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [({"queries": "1" * 64}, "queries=others"), ({"vote_clip": None}, "vote_clip=None: expected the vote_clip of")],
+)
+def test_a_sum_whose_holders_say_different_things_is_refused(
+    said: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    files = [VoteFile.open(vote_file(tmp_path, holder)) for holder in "12"]
+    first, second = (replace(file.manifest, vote_clip=1) for file in files)
+    heads = (first, replace(second, **said))
+    names = {"record_ids": files[0].record_ids, "label_names": files[0].label_names}
+    SumFile.write(tmp_path / "sum.npz", heads, np.ones((QUERIES, LABELS), np.int64), **names)
+    with pytest.raises(InvalidValue, match=message):
+        SummedVotes.read([tmp_path / "sum.npz"])
 
 
 def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
