@@ -24,6 +24,7 @@ from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.pld.accountant import PldAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
+from pate.accounting.session_event import by_accesses
 
 _STEPS: tuple[type[Event], ...] = (
     NoOpEvent,
@@ -136,7 +137,7 @@ class AutoAccountant(Accountant):
         """That of loss distributions or optimal composition, where one of them knows every event and is affordable."""
         different, steps = set[Event](), 0
         for event, count in self._composed:
-            for leaf, times in leaves(event, count=count):
+            for leaf, times in leaves(by_accesses(event), count=count):
                 if times > 0 and not isinstance(leaf, GaussianEvent):
                     different.add(leaf)
                     steps += times

@@ -38,7 +38,8 @@ class NotPriorTopK(TargetChargedAggregator):
     `StableTopK` would. The first queries, which no prior exists for, are released so without a check.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
-        * A check is one bit, (sens / prior_scale)-DP with no failure, charged by the `not_prior` target.
+        * A check is one bit, (sens / prior_scale)-DP with no failure, a `not_prior` target. The session is charged for
+          what `target_hits` hits can give away, or for the accesses that they allow.
         * At most `first_queries + target_hits` queries go through stable top-k, which are composed beside the session,
           failures included.
         * The prior may be anything public, and anything computed from the release so far.
@@ -124,16 +125,18 @@ class NotPriorTopK(TargetChargedAggregator):
         """The session of checks, then the releases that its hits can lead to."""
         first = min(require_count("num_queries", num_queries, minimum=0), self.first_queries)
         num_checks = num_queries - first
+        num_releases = first + min(num_checks, self.target_hits)
+        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
+        releases = self.release_step.event_for(num_queries=num_releases, **shape)
         session = session_event(
             not_prior,
             bit_epsilon(self.agreement(num_teachers=num_teachers), self.adjacency.gap_sensitivity),
             target_hits=self.target_hits,
             num_calls=num_checks,
             session_delta=self.session_delta,
+            beside=releases,
         )
-        num_releases = first + min(num_checks, self.target_hits)
-        shape = {"num_labels": num_labels, "num_teachers": num_teachers}
-        return ComposedEvent((session, self.release_step.event_for(num_queries=num_releases, **shape)))
+        return ComposedEvent((session, releases))
 
     def plain_event(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """Every query released by stable top-k."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import lru_cache
 
 from pate.accounting import (
     ApproximateEvent,
     BoundarySessionEvent,
+    ComposedEvent,
     Event,
     NoOpEvent,
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
+    SessionEvent,
 )
 from pate.accounting.target_charging import QTarget, best_session_price, overrun_probability
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
@@ -31,11 +34,12 @@ def session_event(
     session_delta: float,
     failure_prob: float = 0.0,
     bounded_range: bool | None = None,
+    beside: Event | None = None,
 ) -> Event:
     """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
 
     Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
-    Calls in the boundary wrapper are a `BoundarySessionEvent` where that costs less.
+    The event is a `SessionEvent` where that costs less; both prices hold (docs/proofs/hits.md).
 
     Args:
         target_of: the target of a call by its epsilon (`not_prior`, `tight_boundary`).
@@ -46,6 +50,7 @@ def session_event(
         failure_prob: the deltas of all calls together; a part of `session_delta`.
         bounded_range: of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon.
             None for other targets.
+        beside: the releases that are composed with the session, in any order; which price is smaller depends on them.
 
     Raises:
         InvalidValue: the deltas of the calls reach `session_delta`.
@@ -64,20 +69,24 @@ def session_event(
     target = target_of(epsilon)
     count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
     counted = _composed(target.epsilon, count, overrun + failure_prob)
-    if bounded_range is None:
-        return counted
-    session = BoundarySessionEvent(
-        epsilon=target.epsilon,
-        hit_prob=target.hit_prob,
-        target_hits=target_hits,
-        num_calls=num_calls,
-        accesses=_composed(target.epsilon, count, overrun),
-        call_epsilon=epsilon,
-        bounded_range=bounded_range,
-    )
+    accesses = _composed(target.epsilon, count, overrun)
+    session = SessionEvent(target.epsilon, target.hit_prob, target_hits, num_calls, accesses)
+    if bounded_range is not None:
+        of_session = {each.name: getattr(session, each.name) for each in fields(session)}
+        session = BoundarySessionEvent(**of_session, call_epsilon=epsilon, bounded_range=bounded_range)
     by_hits = ApproximateEvent(session, failure_prob)
-    price = RdpAccountant().compose(by_hits).get_epsilon(session_delta)
-    return by_hits if price < PureDpAccountant().compose(counted).get_epsilon(session_delta) else counted
+    return by_hits if _hits_cost_less(by_hits, counted, beside, session_delta) else counted
+
+
+def _hits_cost_less(by_hits: Event, counted: Event, beside: Event | None, delta: float) -> bool:
+    """Accesses alone are composed optimally, as few accountants are asked for them then; else Renyi curves add up."""
+    if beside is None:
+        price = PureDpAccountant().compose(counted).get_epsilon(delta)
+        return RdpAccountant().compose(by_hits).get_epsilon(delta) < price
+    first, second = (RdpAccountant().compose(ComposedEvent((session, beside))) for session in (by_hits, counted))
+    if second.failure_prob >= delta:
+        return first.failure_prob < delta
+    return first.get_epsilon(delta) < second.get_epsilon(delta)
 
 
 def _accesses(
