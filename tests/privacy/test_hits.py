@@ -28,7 +28,9 @@ ORDERS = 1 + np.geomspace(0.05, 60, 25)
 SIZES = ((1, 1), (5, 1), (40, 1), (40, 3), (300, 3))  # calls and hits
 
 
-def largest_moments(laws: Laws, num_calls: int, target_hits: int, orders: Array = ORDERS) -> Array:
+def largest_moments(
+    laws: Laws, num_calls: int, target_hits: int, orders: Array = ORDERS, after_hit: Array | float = 1.0
+) -> Array:
     """Of all adaptive plays, exactly: every call may be of any pair, whatever came before. `[A]`, of logarithms.
 
     Args:
@@ -36,6 +38,7 @@ def largest_moments(laws: Laws, num_calls: int, target_hits: int, orders: Array 
         num_calls: at most so many.
         target_hits: the hit of that number is the last outcome.
         orders: `[A]`.
+        after_hit: `[A]`, the largest moment of what a hit leads to, the last one too.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = np.log(laws[0])[:, :, None], np.log(laws[1])[:, :, None]
@@ -47,7 +50,7 @@ def largest_moments(laws: Laws, num_calls: int, target_hits: int, orders: Array 
     for _ in range(num_calls):
         best = [left[0] * 1.0]
         for hits in range(1, target_hits + 1):
-            plays = missed * left[hits] + hit * left[hits - 1]
+            plays = missed * left[hits] + hit * after_hit * left[hits - 1]
             best.append(np.maximum(plays.max(axis=0), left[hits]))  # or no call at all
         left = np.array(best)
         left, scale = left / left[-1], scale + np.log(left[-1])
@@ -132,3 +135,25 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
     assert (exact <= price * (1 + 1e-9)).all()
     if size == (300, 3):
         assert (exact[-6:] > 0.7 * price[-6:]).all()  # Laplace noise is no randomized response
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(adjacency: Adjacency) -> None:
+    """As of `NotPriorTopK`: a check that fails is followed by a release of the query, after the last hit too."""
+    calls, hits, orders = 300, 3, ORDERS[:12]
+    aggregator = NotPriorTopK(
+        prior_scale=30.0, selection_scale=20.0, table_order=3.0, table_budget=0.3, adjacency=adjacency
+    )
+    aggregator = replace(aggregator, first_queries=0, target_hits=hits, session_delta=1e-6)
+    event = aggregator.event_for(num_queries=calls, num_labels=5, num_teachers=40)
+    session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
+    price = RdpAccountant().compose(event).curve(orders) * (orders - 1)
+    release = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
+    each = RdpAccountant().compose(release).curve(orders) * (orders - 1)
+    kept, sens = aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity
+    rows = np.stack([kept, 1 - kept], axis=1)
+    laws = np.concatenate([rows[sens:], rows[:-sens]]), np.concatenate([rows[:-sens], rows[sens:]])
+    exact = largest_moments(laws, calls, hits, orders, np.exp(each))
+    assert (session.target_hits, session.num_calls) == (hits, calls)
+    assert (exact <= price * (1 + 1e-9)).all()
+    assert (exact > price - each).any()

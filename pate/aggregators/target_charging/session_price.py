@@ -51,6 +51,7 @@ def session_event(
         bounded_range: of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon.
             None for other targets.
         beside: the releases that are composed with the session, in any order; which price is smaller depends on them.
+            A session alone of calls that are not in the boundary wrapper is composed as its accesses.
 
     Raises:
         InvalidValue: the deltas of the calls reach `session_delta`.
@@ -69,13 +70,21 @@ def session_event(
     target = target_of(epsilon)
     count, overrun = _accesses(target, target_hits, num_calls, session_delta, failure_prob)
     counted = _composed(target.epsilon, count, overrun + failure_prob)
-    accesses = _composed(target.epsilon, count, overrun)
-    session = SessionEvent(target.epsilon, target.hit_prob, target_hits, num_calls, accesses)
-    if bounded_range is not None:
-        of_session = {each.name: getattr(session, each.name) for each in fields(session)}
-        session = BoundarySessionEvent(**of_session, call_epsilon=epsilon, bounded_range=bounded_range)
-    by_hits = ApproximateEvent(session, failure_prob)
+    if bounded_range is None and beside is None:
+        return counted
+    session = SessionEvent(
+        target.epsilon, target.hit_prob, target_hits, num_calls, _composed(target.epsilon, count, overrun)
+    )
+    by_hits = ApproximateEvent(_of_calls(session, epsilon, bounded_range), failure_prob)
     return by_hits if _hits_cost_less(by_hits, counted, beside, session_delta) else counted
+
+
+def _of_calls(session: SessionEvent, call_epsilon: float, bounded_range: bool | None) -> SessionEvent:
+    """The session, priced by its calls' own laws where they are in the boundary wrapper."""
+    if bounded_range is None:
+        return session
+    known = {each.name: getattr(session, each.name) for each in fields(session)}
+    return BoundarySessionEvent(**known, call_epsilon=call_epsilon, bounded_range=bounded_range)
 
 
 def _hits_cost_less(by_hits: Event, counted: Event, beside: Event | None, delta: float) -> bool:

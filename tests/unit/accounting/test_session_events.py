@@ -34,7 +34,7 @@ from pate.accounting.filters.privacy_filter import Spent
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.session_event import by_accesses
 from pate.accounting.session_rdp import hit_cost
-from pate.accounting.target_charging import tight_boundary
+from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.validation import InvalidValue
 
 DELTA = 1e-6
@@ -139,3 +139,11 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
         exact = max(rises, falls)
         found = hit_cost(event, np.array([order]))[0]
         assert exact <= found <= exact * 1.2 + order * 1e-13
+
+
+def test_auto_asks_for_accesses_beside_other_events() -> None:
+    """A session of many hits in few calls, whose accesses compose optimally with the rest."""
+    target = not_prior(0.3)
+    accesses = SelfComposedEvent(PureDpEvent(target.epsilon), 10)
+    event = ComposedEvent((SessionEvent(target.epsilon, target.hit_prob, 10, 10, accesses), PureDpEvent(0.5)))
+    assert epsilon(AutoAccountant, event) == epsilon(ExactAccountant, event) < epsilon(RdpAccountant, event)

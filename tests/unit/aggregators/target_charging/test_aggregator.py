@@ -10,13 +10,17 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import (
+    Accountant,
     ApproximateEvent,
     AutoAccountant,
+    ComposedEvent,
+    ExactAccountant,
     Ledger,
     NoOpEvent,
     PureDpEvent,
     RdpAccountant,
     SelfComposedEvent,
+    SessionEvent,
 )
 from pate.accounting.events import leaves
 from pate.accounting.failure_probability import failure_probability
@@ -125,6 +129,28 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
     assert many == more
     assert 0 < failure_probability(many) < 1e-6
     assert next(leaves(many))[1] < 100
+
+
+@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant, AutoAccountant])
+def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(accountant: type[Accountant]) -> None:
+    checks = NotPriorTopK(
+        prior_scale=20.0, selection_scale=40.0, table_order=4.0, table_budget=0.004, target_hits=10, failure_prob=1e-10
+    )
+    event = checks.event_for(num_queries=600, num_labels=40, num_teachers=400)
+    session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
+    releases = checks.release_step.event_for(num_queries=60, num_labels=40, num_teachers=400)
+    by_hits, by_accesses = (
+        accountant().compose(each).get_epsilon(1e-6) for each in (event, ComposedEvent((session.accesses, releases)))
+    )
+    assert by_hits < 0.97 * by_accesses
+
+
+def test_failures_above_the_session_s_delta_leave_an_event() -> None:
+    checks = NotPriorTopK(
+        prior_scale=20.0, selection_scale=40.0, table_order=4.0, table_budget=0.004, target_hits=10, failure_prob=1e-7
+    )
+    event = checks.event_for(num_queries=600, num_labels=40, num_teachers=400)
+    assert failure_probability(event) > checks.session_delta
 
 
 def test_more_calls_never_cost_less() -> None:
