@@ -29,7 +29,9 @@ def release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -
     Returns:
         The terms and who took part; None where answers are awaited, which is said.
     """
-    roll = Roll({str(name): int(count) for name, count in config.roll.items()}, config.max_absent)
+    rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
+    require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
+    roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
     if config.mailbox is None or plan.queries is None:
         rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
         raise InvalidValue(f"mailbox={config.mailbox}: expected {rule}")

@@ -41,6 +41,8 @@ def vote(config: DictConfig) -> None:
     if config.question is not None:
         rule = "the folder of this place's teachers, the same for all questions of a release"
         require(config.output_dir is not None, "output_dir", config.output_dir, rule)
+        for name in ("queries", "num_queries"):
+            require(config[name] is None, name, config[name], "nothing beside question=, whose opening brought samples")
         folder = Path(config.output_dir)
         question = read_question(Path(config.question))
         plan = _plan(config, folder, monitor, queries_of(question, folder))

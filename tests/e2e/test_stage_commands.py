@@ -275,6 +275,12 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", "question=q.npz"
     )
     assert "mailbox=None: expected a folder" in refused("release", "roll={north: 12}", "aggregator=centered_votes")
+    for roll, said in (("[north]", "roll=['north']: expected each holder"), ("{north: 12.5}", "holders[north]=12.5")):
+        assert said in refused("release", f"roll={roll}", "aggregator=centered_votes", f"mailbox={mail}")
+    told_twice = (f"queries={files}/public.npz", "question=q.npz", f"output_dir={tmp_path}/north")
+    assert "public.npz: expected nothing beside question=" in refused(
+        "vote", "holder=north", "data=arrays", f"output={tmp_path}/north.npz", *told_twice
+    )
     both = refused("release", "roll={north: 12}", f"sum={tmp_path}/sum.npz", "aggregator=centered_votes")
     assert "sum.npz: expected nothing beside roll=" in both
 
