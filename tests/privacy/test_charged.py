@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, PureDpEvent, RdpAccountant
+from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
 from pate.accounting.events import leaves
 from pate.accounting.failure_probability import failure_probability
+from pate.accounting.session_event import by_accesses
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging.not_prior_top_k import margins
@@ -170,7 +171,7 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(adjacency:
     epsilon = bit_epsilon(kept, sens)
     assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
-    assert [leaf.epsilon for leaf, _ in leaves(event) if isinstance(leaf, PureDpEvent)] == [epsilon]
+    assert [leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)] == [epsilon]
     target, worst = not_prior(epsilon), math.inf
     for move in range(1, sens + 1):
         for one, two in zip(kept[move:], kept[:-move], strict=True):
@@ -192,13 +193,17 @@ def session_distribution(
     return distribution
 
 
+@pytest.mark.parametrize("counted", [False, True], ids=["by hits", "by accesses"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency) -> None:
+def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, counted: bool) -> None:
     """40 queries with the same votes, one hit: the sum over all transcripts, for any margin and release."""
     aggregator, num_queries = prior_check(adjacency, 6.0), 40
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
+    assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
+    if counted:
+        event = by_accesses(event)
+        assert next(count for leaf, count in leaves(event) if isinstance(leaf, PureDpEvent)) < num_queries
     assert 0 < failure_probability(event) < 0.05
-    assert next(count for leaf, count in leaves(event) if type(leaf).__name__ == "PureDpEvent") < num_queries
     claimed = {epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)}
     kept = aggregator.agreement(num_teachers=6)
     first, second = (side[::53] for side in neighbors(3, 6, adjacency))
