@@ -18,4 +18,4 @@ def _told(kind: type[BaseException], error: BaseException, traceback: TracebackT
 sys.excepthook = _told
 
 KEPT_THRESHOLD = gc.get_threshold()
-gc.set_threshold(50_000, *KEPT_THRESHOLD[1:])  # what is loaded stays; `run_app` restores it for the command's work
+gc.set_threshold(1_000_000, *KEPT_THRESHOLD[1:])  # what is loaded stays; `run_app` restores it for the command's work

@@ -169,7 +169,9 @@ def _unheard(
     known = _known(config_name)
 
     def run(config: DictConfig) -> Any:
-        gc.set_threshold(*KEPT_THRESHOLD)
+        if gc.get_threshold() != KEPT_THRESHOLD:
+            gc.freeze()  # what was loaded by now stays, and is looked through no more
+            gc.set_threshold(*KEPT_THRESHOLD)
         try:
             require_known_keys(config, known)
             return task(config)
