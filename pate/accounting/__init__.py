@@ -1,45 +1,48 @@
 """The price of privacy: events as values, accountants, conversions, calibration, ledger; numpy and scipy only."""
 
-from pate.accounting.accountant import Accountant
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.auto import AutoAccountant
-from pate.accounting.calibration import calibrate
-from pate.accounting.conversion import (
-    gaussian_delta,
-    gaussian_epsilon,
-    zcdp_to_delta,
-    zcdp_to_epsilon,
-    zcdp_to_epsilon_classic,
-)
-from pate.accounting.events import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    NoisyMaxGaussianEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
-    OpposedMaximaEvent,
-    PureDpEvent,
-    SelfComposedEvent,
-    SmoothSensitivityEvent,
-    WinnerEvent,
-    ZCdpEvent,
-)
-from pate.accounting.exact.accountant import ExactAccountant
-from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
-from pate.accounting.joint_law.accountant import JointLawAccountant
-from pate.accounting.joint_law.event import SelectThenTestEvent
-from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
-from pate.accounting.pld.accountant import PldAccountant
-from pate.accounting.pure_dp import PureDpAccountant
-from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
-from pate.accounting.sampled_gaussian import SampledGaussianEvent
-from pate.accounting.serialization import event_from_json, event_to_json
-from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
-from pate.accounting.zcdp import ZCdpAccountant
+from pate.files.lazy_names import lazy_names
+
+with lazy_names(globals()):
+    from pate.accounting.accountant import Accountant
+    from pate.accounting.adjacency import Adjacency
+    from pate.accounting.auto import AutoAccountant
+    from pate.accounting.calibration import calibrate
+    from pate.accounting.conversion import (
+        gaussian_delta,
+        gaussian_epsilon,
+        zcdp_to_delta,
+        zcdp_to_epsilon,
+        zcdp_to_epsilon_classic,
+    )
+    from pate.accounting.events import (
+        ApproximateEvent,
+        BoundedRangeEvent,
+        ComposedEvent,
+        Event,
+        GaussianEvent,
+        NoisyMaxGaussianEvent,
+        NonPrivateEvent,
+        NoOpEvent,
+        OneBitEvent,
+        OpposedMaximaEvent,
+        PureDpEvent,
+        SelfComposedEvent,
+        SmoothSensitivityEvent,
+        WinnerEvent,
+        ZCdpEvent,
+    )
+    from pate.accounting.exact.accountant import ExactAccountant
+    from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
+    from pate.accounting.joint_law.accountant import JointLawAccountant
+    from pate.accounting.joint_law.event import SelectThenTestEvent
+    from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
+    from pate.accounting.pld.accountant import PldAccountant
+    from pate.accounting.pure_dp import PureDpAccountant
+    from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
+    from pate.accounting.sampled_gaussian import SampledGaussianEvent
+    from pate.accounting.serialization import event_from_json, event_to_json
+    from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
+    from pate.accounting.zcdp import ZCdpAccountant
 
 __all__ = [
     "DEFAULT_ORDERS",

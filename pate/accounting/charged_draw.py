@@ -6,14 +6,15 @@ import hashlib
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger
-from pate.accounting.ledger.ledger import require_ledger
+
+if TYPE_CHECKING:
+    from pate.accounting.ledger import Ledger
 
 
 def noise_name(rng: np.random.Generator) -> str:
@@ -66,6 +67,8 @@ def charge_draw(
         key: digests all that the release is a function of beside its noise, and the salt that it is given.
     """
     if ledger is not None:
+        from pate.accounting.ledger.ledger import require_ledger
+
         noise = noise_name(rng)
         name = key(key_salt(rng)) if noise else uuid.uuid4().hex
         require_ledger(ledger).charge(event, adjacency=adjacency, key=name, description=description, noise=noise)

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Ledger, NonPrivateEvent, calibrate
+from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, calibrate
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
 from pate.aggregators.expected.useless import without_warning
@@ -18,10 +18,13 @@ from pate.aggregators.release import Release
 from pate.aggregators.release_context import ReleaseContext
 from pate.files.fingerprint import full_text
 from pate.files.kept_arrays import KeptArrays
-from pate.mechanisms.stable.stability_test import StabilityTest
 from pate.validation import require, require_count
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
+
+if TYPE_CHECKING:
+    from pate.accounting import Ledger
+    from pate.mechanisms.stable.stability_test import StabilityTest
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a

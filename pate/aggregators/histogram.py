@@ -6,16 +6,19 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, Ledger
+from pate.accounting import Event
 from pate.aggregators.aggregator import Aggregator, InputForm
 from pate.aggregators.expected.useless import warn_if_useless
 from pate.aggregators.release import Release
 from pate.validation import require_count, require_entries, require_generator, require_histogram
+
+if TYPE_CHECKING:
+    from pate.accounting import Ledger
 
 Bits = NDArray[np.bool_]
 

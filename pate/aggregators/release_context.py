@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Ledger
 from pate.files.kept_arrays import KeptArrays
+
+if TYPE_CHECKING:
+    from pate.accounting import Ledger
 
 Bits = NDArray[np.bool_]
 

@@ -6,40 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra import compose
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from rich.console import Console
 
+from pate import aggregators, pricing
 from pate.accounting import Accountant
-from pate.aggregators import Aggregator, TargetChargedAggregator
 from pate.cli.app import run_app
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
 from pate.files.atomic import make_folder
 from pate.files.strict_json import to_json_line
-from pate.pricing import (
-    Budget,
-    HitPlan,
-    PricedRelease,
-    Quote,
-    ReleaseShape,
-    SettingNames,
-    accounts_left,
-    certify_stability_test,
-    cheapest_accountant,
-    lower_bound_of,
-    plan_hits,
-    plan_release,
-    quote_release,
-    require_useful,
-    suggest,
-)
 from pate.validation import InvalidValue, require, require_choice
-from pate.verification import LowerBound
-from pate.votes.vote_files import ImportedVotes, read_sets
+
+if TYPE_CHECKING:
+    from pate.verification import LowerBound
 
 
 def main() -> None:
@@ -58,47 +42,49 @@ def account(config: DictConfig) -> None:
         print_quote(quote)
 
 
-def _quote(config: DictConfig) -> Quote:
+def _quote(config: DictConfig) -> pricing.Quote:
     allowed = list(config.allowed_targets)
     aggregator = build_aggregator(config.aggregator, adjacency=config.adjacency, allowed_targets=allowed)
-    budget = Budget(
+    budget = pricing.Budget(
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
         max_epsilon=config.max_epsilon,
         accountant=partial(build, config.accountant, "accountant", allowed_targets=allowed),
     )
-    shape = ReleaseShape(num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers)
+    shape = pricing.ReleaseShape(
+        num_queries=config.num_queries, num_labels=config.num_labels, num_teachers=config.num_teachers
+    )
     _require_sensible_files(config, aggregator)
-    suggestion = suggest(aggregator, shape, budget, num_private=config.num_private) if config.suggest else None
+    suggestion = pricing.suggest(aggregator, shape, budget, num_private=config.num_private) if config.suggest else None
     if suggestion is not None:
         shape = replace(shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries)
-    release = plan_release(aggregator, shape, budget, more_queries=True)
-    doubts = require_useful(
+    release = pricing.plan_release(aggregator, shape, budget, more_queries=True)
+    doubts = pricing.require_useful(
         aggregator,
         release,
         budget,
-        names=SettingNames(),
+        names=pricing.SettingNames(),
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
     )
     known = _accountants(members("accountant"), allowed)
     others = {name: known[name] for name in _others(config)}
     return replace(
-        quote_release(replace(release, doubts=doubts), budget, others=others),
+        pricing.quote_release(replace(release, doubts=doubts), budget, others=others),
         table=_written_table(config, release, budget),
         hits=_hits(config, release, budget),
-        accounts=() if config.ledger is None else accounts_left(config.ledger, release, budget),
-        cheapest=cheapest_accountant(release, budget, known),
+        accounts=() if config.ledger is None else pricing.accounts_left(config.ledger, release, budget),
+        cheapest=pricing.cheapest_accountant(release, budget, known),
         suggestion=suggestion,
         at_least=_at_least(config, release, budget),
     )
 
 
-def _at_least(config: DictConfig, release: PricedRelease, budget: Budget) -> LowerBound | None:
+def _at_least(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> LowerBound | None:
     """What neighbors show that epsilon is at least, where that is asked for."""
     if not config.lower_bound or release.shape.num_queries == 0:
         return None
-    return lower_bound_of(release.aggregator, release.shape, budget.target_delta)
+    return pricing.lower_bound_of(release.aggregator, release.shape, budget.target_delta)
 
 
 def _accountants(names: tuple[str, ...], allowed: list[str]) -> dict[str, Callable[[], Accountant]]:
@@ -114,36 +100,39 @@ def _accountant(name: str, allowed: list[str]) -> Accountant:
     return made
 
 
-def _require_sensible_files(config: DictConfig, aggregator: Aggregator) -> None:
+def _require_sensible_files(config: DictConfig, aggregator: aggregators.Aggregator) -> None:
     """Refuses what no file can be for, before anything is priced."""
     name = type(aggregator).__name__
     if config.write_table is not None:
         require(not Path(config.write_table).is_dir(), "write_table", config.write_table, "a file, not a folder")
-    charged = isinstance(aggregator, TargetChargedAggregator)
-    require(charged or config.votes is None, "votes", config.votes, f"none for {name}, which pays for every query")
+    if config.votes is not None:
+        charged = isinstance(aggregator, aggregators.TargetChargedAggregator)
+        require(charged, "votes", config.votes, f"none for {name}, which pays for every query")
 
 
-def _written_table(config: DictConfig, release: PricedRelease, budget: Budget) -> dict[str, Any] | None:
+def _written_table(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> dict[str, Any] | None:
     """Writes the stability test where that is asked for, and says what it costs."""
     if config.write_table is None:
         return None
     test = release.aggregator.stability_test(num_teachers=release.shape.num_teachers)
     rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
     require(test is not None, "write_table", config.write_table, rule)
-    table = certify_stability_test(release, budget)
+    table = pricing.certify_stability_test(release, budget)
     make_folder(Path(config.write_table).absolute().parent)
     table.save(config.write_table)
     return {"path": config.write_table, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
-def _hits(config: DictConfig, release: PricedRelease, budget: Budget) -> HitPlan | None:
+def _hits(config: DictConfig, release: pricing.PricedRelease, budget: pricing.Budget) -> pricing.HitPlan | None:
     """What to expect of a session of charged calls on the votes of a file."""
-    if config.votes is None or not isinstance(release.aggregator, TargetChargedAggregator):
+    if config.votes is None or not isinstance(release.aggregator, aggregators.TargetChargedAggregator):
         return None
+    from pate.votes.vote_files import ImportedVotes, read_sets
+
     votes = ImportedVotes.read(config.votes, num_teachers=release.shape.num_teachers)
     found = votes.counts.shape[1]
     require(found == release.shape.num_labels, "num_labels", release.shape.num_labels, f"{found}, as in {config.votes}")
-    return plan_hits(
+    return pricing.plan_hits(
         release.aggregator,
         votes.counts,
         num_teachers=release.shape.num_teachers,

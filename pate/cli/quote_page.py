@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pate.aggregators import ExpectedRelease
-from pate.pricing import AccountantPrice, AccountLeft, Quote, Suggestion
 from pate.report.privacy_coverage import PAPER_LABEL
 from pate.report.rounding import format_delta, round_up
+
+if TYPE_CHECKING:
+    from pate.aggregators import ExpectedRelease
+    from pate.pricing import AccountantPrice, AccountLeft, Quote, Suggestion
 
 _UNITS = {
     "replace_one": "one private record changes",

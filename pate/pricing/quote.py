@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pate import aggregators, mechanisms
 from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, NoisyMaxGaussianEvent, RdpAccountant
 from pate.accounting.failure_probability import failure_probability
 from pate.accounting.rdp import count_leaves
-from pate.aggregators import Aggregator, StableTopK
 from pate.files.strict_json import plain
-from pate.mechanisms import CertifiedTable
-from pate.pricing.account_left import AccountLeft
 from pate.pricing.budget import Budget
 from pate.pricing.expected_release import Expectation, expectation
-from pate.pricing.hit_plan import HitPlan
 from pate.pricing.priced_release import PricedRelease
-from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
-from pate.verification.tightness import LowerBound
+
+if TYPE_CHECKING:
+    from pate.pricing.account_left import AccountLeft
+    from pate.pricing.hit_plan import HitPlan
+    from pate.pricing.suggestion import Suggestion
+    from pate.verification.tightness import LowerBound
 
 _BY_STEPS = ("exact", "auto")
 _BY_LOSS = ("pld",)
@@ -221,17 +222,20 @@ def _gaps(release: PricedRelease) -> dict[str, Any]:
     """The gaps at which a set passes the test, or is chosen and passes; None where T teachers cannot."""
     aggregator, shape = release.aggregator, release.shape
     test = aggregator.stability_test(num_teachers=shape.num_teachers)
-    gaps = {} if test is None else {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
-    if isinstance(aggregator, StableTopK):
+    if test is None:
+        return {}
+    gaps = {"gap_at_50": test.gap_to_pass(0.5), "gap_at_95": test.gap_to_pass(0.95)}
+    if isinstance(aggregator, aggregators.StableTopK):
         size = {"num_labels": shape.num_labels, "num_teachers": shape.num_teachers}
         gaps["lone_gap_at_50"] = aggregator.steps(**size).gap_to_release(0.5)
     return gaps
 
 
-def _public_parameters(aggregator: Aggregator) -> dict[str, Any]:
+def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, Any]:
     """The aggregator's class and public parameters; with a target, the noise that was solved for is among them."""
     plain = (str, int, float, bool)
     fields = {name: value for name, value in vars(aggregator).items() if isinstance(value, plain)}
-    if isinstance(ready := getattr(aggregator, "table", None), CertifiedTable):
+    ready = getattr(aggregator, "table", None)
+    if ready is not None and isinstance(ready, mechanisms.CertifiedTable):
         fields |= {"table_order": ready.order, "table_rdp": ready.rdp, "table_sha256": ready.digest}
     return {"name": type(aggregator).__name__} | {name: value for name, value in fields.items() if name != "adjacency"}

@@ -1,22 +1,25 @@
 """The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
 
-from pate.verification.claim import Claim
-from pate.verification.composition import compose
-from pate.verification.densities import verify_densities
-from pate.verification.divergences import (
-    hockey_stick,
-    largest_delta,
-    largest_log_ratio,
-    largest_range,
-    largest_renyi,
-    renyi,
-    trimmed,
-)
-from pate.verification.exact import verify, verify_distributions
+from pate.files.lazy_names import lazy_names
 from pate.verification.neighbors import Neighbors, all_histograms, neighbors
-from pate.verification.samples import SampleVerdict, verify_samples
-from pate.verification.tightness import LowerBound, lower_bound
-from pate.verification.verdict import PriceRefuted, Verdict, WorstPair
+
+with lazy_names(globals()):
+    from pate.verification.claim import Claim
+    from pate.verification.composition import compose
+    from pate.verification.densities import verify_densities
+    from pate.verification.divergences import (
+        hockey_stick,
+        largest_delta,
+        largest_log_ratio,
+        largest_range,
+        largest_renyi,
+        renyi,
+        trimmed,
+    )
+    from pate.verification.exact import verify, verify_distributions
+    from pate.verification.samples import SampleVerdict, verify_samples
+    from pate.verification.tightness import LowerBound, lower_bound
+    from pate.verification.verdict import PriceRefuted, Verdict, WorstPair
 
 __all__ = [
     "Claim",

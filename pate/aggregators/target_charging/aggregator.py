@@ -7,12 +7,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Accountant, AutoAccountant, Event, Ledger
+from pate.accounting import Accountant, AutoAccountant, Event
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
@@ -23,6 +23,9 @@ from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource
+
+if TYPE_CHECKING:
+    from pate.accounting import Ledger
 
 _WORDS_AHEAD = 1  # 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own
 """With 256 bits of each number drawn beforehand, a session asks for more with a probability below 2**-180."""
