@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -24,34 +25,43 @@ _NUM_TEACHERS = 400
 Field = tuple[str, Any, Any]
 
 
+def store_command(name: str, command: type) -> None:
+    """Stores the schema of a command under `schema`."""
+    _store("schema", name, partial(_structured, command))
+
+
 def store_schemas(groups: Iterable[str], folders: Iterable[Path], trusted: tuple[str, ...]) -> None:
     """Stores, for each member of some groups, the schema of its class under `schema/GROUP` and its own name.
 
-    A member has no schema if its class has no trusted prefix, is none of the group's, is no dataclass or cannot be
-    loaded. Such a member is composed unchecked, and building it says what is wrong.
+    The schema is without keys, and open to all, if its class has no trusted prefix, is none of the group's, is no
+    dataclass or cannot be loaded. Such a member is composed unchecked, and building it says what is wrong.
     """
-    searched, store = tuple(folders), ConfigStore.instance()
+    searched = tuple(folders)
     for group in groups:
-        for name in sorted({path.stem for folder in searched for path in (folder / group).glob("*.yaml")}):
-            target = target_of(group, name, searched)
-            if target is not None and is_within(target, trusted):
-                later = _SchemaLater(f"{name}.yaml", group, target)
-                store.repo.setdefault("schema", {}).setdefault(group, {})[later.name] = later
+        for name in {path.stem for folder in searched for path in (folder / group).glob("*.yaml")}:
+            _store(f"schema/{group}", name, partial(_schema, group, name, searched, trusted))
+
+
+def _store(group: str, name: str, make: Callable[[], DictConfig]) -> None:
+    place = ConfigStore.instance().repo
+    for part in group.split("/"):
+        place = place.setdefault(part, {})
+    place[f"{name}.yaml"] = _SchemaLater(f"{name}.yaml", group, make)
 
 
 class _SchemaLater(ConfigNode):
-    """The schema of a member, made when it is composed: its class is loaded only where the member is chosen."""
+    """A schema that is made when it is composed: a class is loaded only where the member is chosen."""
 
-    def __init__(self, name: str, group: str, target: str) -> None:
-        self.name, self.group, self.package, self.provider = name, f"schema/{group}", None, None
-        self._of: tuple[str, str] = group, target
+    def __init__(self, name: str, group: str, make: Callable[[], DictConfig]) -> None:
+        self.name, self.group, self.package, self.provider = name, group, None, None
+        self._make = make
         self._made: DictConfig | None = None
 
     @property
     def node(self) -> DictConfig:
-        """The schema; without keys, and open to all, where the class has none."""
+        """The schema."""
         if self._made is None:
-            self._made = _schema(*self._of)
+            self._made = self._make()
         return self._made
 
     @node.setter
@@ -59,12 +69,18 @@ class _SchemaLater(ConfigNode):
         self._made = copied
 
 
-def _schema(group: str, target: str) -> DictConfig:
-    if (cls := _dataclass(target, group)) is None:
+def _schema(group: str, name: str, folders: tuple[Path, ...], trusted: tuple[str, ...]) -> DictConfig:
+    target = target_of(group, name, folders)
+    cls = _dataclass(target, group) if target is not None and is_within(target, trusted) else None
+    if cls is None:
         return OmegaConf.create({})
     extra = [_number_of(cls)] if group == "teacher" else []
-    schema: DictConfig = OmegaConf.structured(schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra))
-    return schema
+    return _structured(schema_of(cls, without=_SET_ELSEWHERE.get(group, ()), extra=extra))
+
+
+def _structured(cls: type) -> DictConfig:
+    made: DictConfig = OmegaConf.structured(cls)
+    return made
 
 
 def target_of(group: str, name: str, folders: tuple[Path, ...]) -> str | None:

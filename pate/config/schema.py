@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, OmegaConf
 
 from pate.config.choices import choices
-from pate.config.class_schema import store_schemas
+from pate.config.class_schema import store_command, store_schemas
 from pate.config.classes import TRUSTED_PREFIXES
 from pate.config.location import CONFIG_FOLDER
 from pate.config.overlay import allowed_prefixes, own_folders
@@ -250,7 +249,7 @@ def register_configs(*, training: bool = True, words: Sequence[str] = ()) -> Non
     OmegaConf.register_new_resolver("choices", choices, replace=True)  # for --help
     OmegaConf.register_new_resolver("one", _one, replace=True)
     for name, command in COMMANDS.items():
-        ConfigStore.instance().store(group="schema", name=name, node=command)
+        store_command(name, command)
     folders = (CONFIG_FOLDER, *own_folders(words))
     trusted = (*TRUSTED_PREFIXES, *allowed_prefixes(words))
     store_schemas((*GROUPS, _OF_A_COMPARISON) if training else GROUPS[:1], folders, trusted)
