@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pate.accounting.exact.discretized_loss import discretized_loss
 from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, ShiftedMaximum, Span, probabilities
 from pate.accounting.exact.loss_grid import LossGrid, Shift
+from pate.accounting.exact.weighted_sums import WeightedSums, batched
 from pate.accounting.exact.winner_step import WinnerStep
 from pate.accounting.winner.tree import Winner
 
@@ -71,14 +72,15 @@ class _PairsStep:
         self._pad = grid.padding(max(root.up, -root.down))
         self._shifts: dict[Box, tuple[Shift, Shift]] = {}
         self._cover: list[Box] = []
+        self._together: list[WeightedSums] = []
         self._splits = self._uses_left = 0
 
     def __call__(self, values: Array) -> Array:
         padded = self._grid.padded(values, self._pad)
         best = np.zeros_like(values)
         if self._uses_left > 0:
-            for box in self._cover:
-                np.maximum(best, self._expect(padded, box), out=best)
+            for some in self._together:
+                np.maximum(best, some.largest(padded), out=best)
             self._uses_left -= 1
         else:
             best = self._split(padded)
@@ -93,17 +95,20 @@ class _PairsStep:
             if not box.halves:
                 np.maximum(attained, self._expect(padded, box), out=attained)
         best, cover, pending = attained.copy(), [], [self._root]
+        enough = attained * (1 + _SLACK) + self._slack
         while pending:
             box = pending.pop()
             bound = self._expect(padded, box)
-            if box.halves and (bound > attained * (1 + _SLACK) + self._slack).any():
+            if box.halves and (bound > enough).any():
                 pending.extend(box.halves)
                 continue
             if not box.halves:
-                np.maximum(attained, bound, out=attained)
+                enough = np.maximum(attained, bound, out=attained) * (1 + _SLACK) + self._slack
             np.maximum(best, bound, out=best)
             cover.append(box)
         self._cover = cover
+        moves = [self._shifts[box] for box in cover]
+        self._together = [WeightedSums(self._grid, self._pad, some) for some in batched(moves)]
         return best
 
     def _expect(self, padded: Array, box: Box) -> Array:
