@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,8 @@ def main() -> None:
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json"))
-    with Console(stderr=True).status("pricing"):  # shown on a terminal only
+    console = Console(stderr=True)
+    with console.status("pricing") if console.is_terminal else nullcontext():
         quote = _quote(config)
     if config.format == "json":
         print(to_json_line(quote.to_json()))  # noqa: T201 - the command's product

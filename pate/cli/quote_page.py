@@ -27,7 +27,7 @@ _LONGEST = 16
 
 def print_quote(quote: Quote, console: Console | None = None) -> None:
     """Prints the price, how it comes about, and what passes; epsilons are rounded up."""
-    console = console or Console()
+    console = console or Console(emoji=False)
     console.print(_headline(quote), soft_wrap=True)
     sections = {"release": _release_rows(quote), "price": _price_rows(quote), "mechanism": _parameter_rows(quote)}
     sections |= {"what passes": _gap_rows(quote), "what to expect": _expected_rows(quote)}

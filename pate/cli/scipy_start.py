@@ -1,20 +1,21 @@
-"""SciPy, loaded without numpy's tools for developers: it copies all names of numpy, and so would load these."""
+"""SciPy, loaded without what numpy loads when it is asked for: SciPy copies all names of numpy, and so would ask."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-_TOOLS = {"f2py", "testing"}  # they take about as long to load as numpy
-
 
 def load_scipy() -> None:
-    """Loads `scipy.special`. The tools are loaded later by whoever reads `numpy.testing` or imports them."""
+    """Loads `scipy.special`. Modules such as `numpy.f2py` and `numpy.testing` are loaded later by whoever reads them.
+
+    They take a third of the time that numpy and SciPy take together.
+    """
     numpy: Any = import_module("numpy")
-    names, listed = numpy.__all__, numpy.__dir__
-    numpy.__all__ = [name for name in names if name not in _TOOLS]
-    numpy.__dir__ = lambda: [name for name in listed() if name not in _TOOLS]
+    listed, names = numpy.__dir__, numpy.__all__
+    loaded = [name for name in names if name in vars(numpy)]
+    numpy.__dir__, numpy.__all__ = (lambda: loaded), loaded
     try:
         import_module("scipy.special")
     finally:
-        numpy.__all__, numpy.__dir__ = names, listed
+        numpy.__dir__, numpy.__all__ = listed, names

@@ -26,10 +26,12 @@ def picture_way(words: Sequence[str], command: str) -> tuple[str, ...]:
     >>> picture_way(["data=celeba", "teacher=cnn"], "train")
     ()
     """
+    if command not in ("train", "compare"):
+        return ()
     said = given_words(words)
     roots = {key.partition(".")[0] for key in said}
     named = {"teacher", "teacher._target_", "features", "features._target_", "experiment"} & said.keys()
-    if command not in ("train", "compare") or said.get("data") not in _DATA or named:
+    if said.get("data") not in _DATA or named:
         return ()
     if command == "compare" or {"teacher", "aggregator"} & roots:
         return (_FEATURES,)

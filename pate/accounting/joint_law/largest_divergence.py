@@ -29,6 +29,7 @@ _FARTHEST, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how 
 _HALVINGS, _MOST_SPANS = 10, 300
 _CLOSE = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
+_MOST_KEPT = 500_000  # types, in all programs
 _ROUNDS = 8  # of adding types to the programs, at most
 _UP = 1e-12  # for the rounding of values: differences of terms that are at most an order times a log
 
@@ -106,6 +107,7 @@ class _Programs:
         count = len(types.moved)
         self._some = list(range(0, count, max(1, count // _SOLVED_FIRST)))
         self._solutions: dict[_Corner, _Solution] = {}
+        self._kept: dict[_Corner, LinearProgram] = {}
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
@@ -120,8 +122,8 @@ class _Programs:
         bound = max(first.bound, second.bound) + self._missed(span)
         if not bound <= _CLOSE * self.attained:
             start, end = span.corners
-            of_first = max(first.bound, first.multipliers.bound(self._program(self._types, end)))
-            of_second = max(second.bound, second.multipliers.bound(self._program(self._types, start)))
+            of_first = max(first.bound, first.multipliers.bound(self._program(end)))
+            of_second = max(second.bound, second.multipliers.bound(self._program(start)))
             bound = min(bound if bound < math.inf else math.inf, of_first, of_second)
         return bound
 
@@ -136,8 +138,8 @@ class _Programs:
     def _solve(self, corners: list[_Corner]) -> None:
         """Finds the solutions of all corners; types are added where they would lower a bound much."""
         for _ in range(_ROUNDS):
-            few = self._types.take(np.array(self._some))
-            found = multipliers([self._program(few, corner) for corner in corners])
+            few = np.array(self._some)
+            found = multipliers([self._program(corner).take(few) for corner in corners])
             missing = [self._keep(corner, multiplier) for corner, multiplier in zip(corners, found, strict=True)]
             corners = [corner for corner, places in zip(corners, missing, strict=True) if places]
             if not corners:
@@ -147,7 +149,7 @@ class _Programs:
     def _keep(self, corner: _Corner, found: Multipliers) -> set[int]:
         """Keeps the solution that these multipliers give if it is the best, and returns what the program left out."""
         found.of_sides[3:] *= [corner.low > -math.inf, corner.high < math.inf]
-        program = self._program(self._types, corner)
+        program = self._program(corner)
         left, bound = found.left(program), found.bound(program)
         if corner not in self._solutions or bound < self._solutions[corner].bound:
             self._solutions[corner] = _Solution(found, bound)
@@ -161,12 +163,22 @@ class _Programs:
     def _share(self, growth: float) -> float:
         return math.exp(-self._types.largest * growth)
 
-    def _program(self, types: CandidateTypes, corner: _Corner) -> LinearProgram:
-        """At one corner: values, "the weights grow by this", the rows of `types` and two on refusals.
+    def _program(self, corner: _Corner) -> LinearProgram:
+        """At one corner, over all types; kept for later questions while there are few."""
+        if (kept := self._kept.get(corner)) is not None:
+            return kept
+        made = self._made(corner)
+        if len(self._kept) * made.values.size < _MOST_KEPT:
+            self._kept[corner] = made
+        return made
+
+    def _made(self, corner: _Corner) -> LinearProgram:
+        """The program: values, "the weights grow by this", the rows of the types and two on refusals.
 
         What a type adds counts refusals by the chord between their two ratios, or by its own ratio where a ratio is
         missing.
         """
+        types = self._types
         share = self._share(corner.growth)
         # 0 and infinity stand for "not limited"
         low, high = np.exp(types.largest * np.array([corner.low, corner.high])).tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +15,29 @@ _PENALTY = 20.0  # the largest multiplier, in units of the largest value
 _ROUNDING = 2.0**-46  # of values and rows, which are differences of numbers of about their largest entry, or of 1
 
 
-class LinearProgram(NamedTuple):
-    """The largest mean of `values` under a distribution over K types that is limited by rows."""
+@dataclass(frozen=True, eq=False)
+class LinearProgram:
+    """The largest mean of `values` under a distribution over K types that is limited by rows.
+
+    Attributes:
+        values: `[K]`
+        even: `[K]`: its mean is 0.
+        sides: `[S, K]`: the mean of each is at most 0.
+    """
 
     values: Array
-    """`[K]`"""
     even: Array
-    """`[K]`: its mean is 0."""
     sides: Array
-    """`[S, K]`: the mean of each is at most 0."""
+
+    def take(self, places: NDArray[np.int64]) -> LinearProgram:
+        """The same over some of the types."""
+        return LinearProgram(self.values[places], self.even[places], self.sides[:, places])
+
+    @cached_property
+    def largest(self) -> tuple[float, float, Array]:
+        """The largest entries, by size, of values and rows."""
+        values, even = (float(np.abs(part).max()) for part in (self.values, self.even))
+        return values, even, np.asarray(np.abs(self.sides).max(axis=1))
 
 
 class Multipliers(NamedTuple):
@@ -35,12 +51,11 @@ class Multipliers(NamedTuple):
 
     def left(self, program: LinearProgram) -> Array:
         """What each type's value is beyond the rows, `[K]`. Its maximum is the bound, but for rounding."""
-        values, even, sides = program
-        return np.asarray(values - self.of_even * even - self.of_sides @ sides)
+        return np.asarray(program.values - self.of_even * program.even - self.of_sides @ program.sides)
 
     def bound(self, program: LinearProgram) -> float:
         """At least the program's value, rounded up; infinity where double precision cannot say it."""
-        values, even, sides = (np.abs(part).max(axis=-1) for part in program)
+        values, even, sides = program.largest
         left = self.left(program)
         bound = float(np.where(np.isfinite(left), left, np.inf).max())
         return bound + _ROUNDING * float(values + abs(self.of_even) * (1 + even) + self.of_sides @ (1 + sides))
@@ -80,8 +95,7 @@ class _Block(NamedTuple):
     def of(cls, program: LinearProgram) -> _Block:
         """Two columns of penalties for the row with mean 0, one for each other row."""
         num_sides, num_types = program.sides.shape
-        of_values, of_even = (float(np.abs(row).max()) for row in (program.values, program.even))
-        of_sides = np.abs(program.sides).max(axis=1)
+        of_values, of_even, of_sides = program.largest
         of_even, of_sides = of_even or 1.0, np.where(of_sides > 0, of_sides, 1.0)
         return cls(
             costs=np.concatenate([-program.values / of_values, np.full(2 + num_sides, _PENALTY)]),
