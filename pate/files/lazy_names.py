@@ -48,7 +48,7 @@ def lazy_names(package: dict[str, Any]) -> Iterator[None]:
         package[name] = getattr(import_module(modules[name]), name)
         return package[name]
 
-    package["__getattr__"] = loaded
+    package |= {"__getattr__": loaded, "__dir__": lambda: sorted({*package, *modules})}
 
 
 class _Absent:

@@ -4,12 +4,9 @@
 this package loads none of it: each name is loaded when first used, torch and matplotlib with those that need them.
 """
 
-from __future__ import annotations
+from pate.files.lazy_names import lazy_names
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
+with lazy_names(globals()):
     from pate.report.card import privacy_card
     from pate.report.console import print_report
     from pate.report.constants import Constant
@@ -23,30 +20,6 @@ if TYPE_CHECKING:
     from pate.report.scores import Baselines, Scores
     from pate.report.tensorboard import RunWriter
     from pate.report.verdict import Verdict
-
-_MODULES = {
-    "Baselines": "scores",
-    "Constant": "constants",
-    "DataSummary": "report",
-    "Heading": "heading",
-    "Privacy": "report",
-    "ReleaseSummary": "report",
-    "Report": "report",
-    "RunFigures": "figures",
-    "RunWriter": "tensorboard",
-    "Scores": "scores",
-    "TeacherSummary": "report",
-    "Verdict": "verdict",
-    "format_delta": "rounding",
-    "format_epsilon": "rounding",
-    "metric_intervals": "intervals",
-    "multilabel_metrics": "metrics",
-    "per_label_metrics": "metrics",
-    "print_report": "console",
-    "privacy_card": "card",
-    "render_html": "html",
-    "round_up": "rounding",
-}
 
 __all__ = [
     "Baselines",
@@ -71,10 +44,3 @@ __all__ = [
     "render_html",
     "round_up",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Loads a name from its module."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -3,23 +3,17 @@
 What needs torch is loaded when it is asked for.
 """
 
-from __future__ import annotations
+from pate.files.lazy_names import lazy_names
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from pate.student.linear import LinearStudent
-from pate.student.logistic import LogisticStudent
-from pate.student.low_rank import LowRankStudent
-from pate.student.model import StudentModel
-from pate.student.student import Student
-
-if TYPE_CHECKING:
+with lazy_names(globals()):
     from pate.student.cnn import CNNStudent
+    from pate.student.linear import LinearStudent
+    from pate.student.logistic import LogisticStudent
+    from pate.student.low_rank import LowRankStudent
     from pate.student.mlp import MLPStudent
+    from pate.student.model import StudentModel
     from pate.student.resnet50 import ResNet50Student
-
-_NEED_TORCH = {"CNNStudent": "cnn", "MLPStudent": "mlp", "ResNet50Student": "resnet50"}
+    from pate.student.student import Student
 
 __all__ = [
     "CNNStudent",
@@ -31,9 +25,3 @@ __all__ = [
     "Student",
     "StudentModel",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NEED_TORCH:
-        return getattr(import_module(f"pate.student.{_NEED_TORCH[name]}"), name)
-    raise AttributeError(f"module 'pate.student' has no attribute '{name}'")

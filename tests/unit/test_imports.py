@@ -11,6 +11,7 @@ import pate
 
 HEAVY = {"torch", "hydra", "omegaconf", "sklearn", "matplotlib", "tensorboard", "rich", "joblib", "dp_accounting"}
 SLOW = {"scipy.stats", "scipy.optimize", "scipy.integrate"}  # half a second and more
+TOOLS = {"numpy.f2py", "numpy.testing"}  # half as long as numpy
 PROBE = "import sys; {statement}; print(*sorted(sys.modules))"
 
 
@@ -23,9 +24,9 @@ def modules_after(statement: str) -> set[str]:
 @pytest.mark.process
 def test_importing_the_core_loads_nothing_heavy() -> None:
     """All of it in one interpreter: what any part loads is among what all parts load."""
-    core = ("pate", "pate.accounting", "pate.mechanisms", "pate.verification", "pate.aggregators", "pate.votes")
-    loaded = modules_after(f"import {', '.join(core)}")
-    assert set(core) <= loaded
+    core = [f"pate.{name}" for name in ("accounting", "mechanisms", "verification", "aggregators", "votes", "pricing")]
+    loaded = modules_after("; ".join(f"from {name} import *" for name in core))
+    assert {*core, "pate.aggregators.centered_votes"} <= loaded
     assert not loaded & (HEAVY | SLOW)
 
 
@@ -91,7 +92,25 @@ def test_a_command_loads_what_it_uses(name: str, word: str) -> None:
     program = [sys.executable, "-c", COMMAND.format(name=name, words=words)]
     loaded = set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
     assert {"hydra", f"pate.cli.{name}"} <= loaded
-    assert not loaded & {"torch", "sklearn", "matplotlib", "tensorboard", "pandas", "joblib", "dp_accounting", *SLOW}
+    assert not loaded & {
+        "torch",
+        "sklearn",
+        "matplotlib",
+        "tensorboard",
+        "pandas",
+        "joblib",
+        "dp_accounting",
+        *SLOW,
+        *TOOLS,
+    }
+
+
+@pytest.mark.process
+def test_a_price_loads_neither_other_aggregators_nor_ledgers() -> None:
+    program = [sys.executable, "-c", COMMAND.format(name="account", words=["", "aggregator=gaussian_votes"])]
+    loaded = set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
+    assert "pate.aggregators.gaussian_votes" in loaded
+    assert not loaded & {"pate.aggregators.stable", "pate.aggregators.centered_votes", "pate.accounting.ledger"}
 
 
 def test_other_names_are_missing_as_in_any_module() -> None:

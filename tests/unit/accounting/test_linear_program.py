@@ -18,7 +18,8 @@ def _program(rng: np.random.Generator, size: float) -> LinearProgram:
 
 def _exact_bound(multiplier: Multipliers, program: LinearProgram) -> Fraction:
     """The largest of all types, in fractions."""
-    values, even, sides = (np.vectorize(Fraction, otypes=[object])(part) for part in program)
+    parts = (program.values, program.even, program.sides)
+    values, even, sides = (np.vectorize(Fraction, otypes=[object])(part) for part in parts)
     of_sides = np.array([Fraction(number) for number in multiplier.of_sides.tolist()])
     return Fraction(max(values - Fraction(multiplier.of_even) * even - of_sides @ sides))
 
