@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,11 @@ class Multipliers(NamedTuple):
 
 
 def multipliers(programs: list[LinearProgram]) -> list[Multipliers]:
-    """Those that make each bound small, zeros where the solver fails. Rows may be missed at a penalty."""
+    """Those that make each bound small, zeros where the solver fails. Rows may be missed at a penalty.
+
+    Args:
+        programs: over as many types each, with as many rows.
+    """
     found = [Multipliers(0.0, np.zeros(len(program.sides)), 0.0) for program in programs]
     blocks = {i: _Block.of(program) for i, program in enumerate(programs)}
     blocks = {i: block for i, block in blocks.items() if 0 < block.of_values < np.inf}
@@ -97,20 +101,12 @@ class _Block(NamedTuple):
         num_sides, num_types = program.sides.shape
         of_values, of_even, of_sides = program.largest
         of_even, of_sides = of_even or 1.0, np.where(of_sides > 0, of_sides, 1.0)
-        return cls(
-            costs=np.concatenate([-program.values / of_values, np.full(2 + num_sides, _PENALTY)]),
-            sides=np.hstack([program.sides / of_sides[:, None], np.zeros((num_sides, 2)), -np.eye(num_sides)]),
-            even=np.hstack(
-                [
-                    np.stack([program.even / of_even, np.ones(num_types)]),
-                    [[1.0, -1.0], [0.0, 0.0]],
-                    np.zeros((2, num_sides)),
-                ]
-            ),
-            of_values=of_values,
-            of_even=of_even,
-            of_sides=of_sides,
-        )
+        sides, even = (np.zeros((rows, num_types + 2 + num_sides)) for rows in (num_sides, 2))
+        sides[:, :num_types], sides[:, num_types + 2 :] = program.sides / of_sides[:, None], -np.eye(num_sides)
+        even[:, :num_types] = program.even / of_even, np.ones(num_types)
+        even[0, num_types : num_types + 2] = 1, -1
+        costs = np.concatenate([-program.values / of_values, np.full(2 + num_sides, _PENALTY)])
+        return cls(costs, sides, even, of_values, of_even, of_sides)
 
     def multipliers(self, x: Array, of_even: float, of_sides: Array) -> Multipliers:
         """From the solution of the block to that of the program."""
@@ -124,13 +120,12 @@ class _Block(NamedTuple):
 def _solve(blocks: list[_Block]) -> list[Multipliers] | None:
     """None where the solver fails."""
     from scipy.optimize import linprog  # loads slowly
-    from scipy.sparse import block_diag
 
     solved = linprog(
         np.concatenate([block.costs for block in blocks]),
-        A_ub=block_diag([block.sides for block in blocks], format="csc"),
+        A_ub=_diagonal([block.sides for block in blocks]),
         b_ub=np.zeros(sum(len(block.sides) for block in blocks)),
-        A_eq=block_diag([block.even for block in blocks], format="csc"),
+        A_eq=_diagonal([block.even for block in blocks]),
         b_eq=np.tile([0.0, 1.0], len(blocks)),
         method="highs-ds",
         options={"presolve": False},
@@ -141,3 +136,16 @@ def _solve(blocks: list[_Block]) -> list[Multipliers] | None:
     parts = np.split(solved.x, ends)
     of_even, of_sides = -solved.eqlin.marginals[::2], np.split(-solved.ineqlin.marginals, len(blocks))
     return [block.multipliers(*part) for block, *part in zip(blocks, parts, of_even.tolist(), of_sides, strict=True)]
+
+
+def _diagonal(blocks: list[Array]) -> Any:
+    """A sparse matrix of blocks of one shape."""
+    from scipy.sparse import csc_matrix
+
+    columns = np.stack(blocks).transpose(0, 2, 1)
+    num_blocks, width, height = columns.shape
+    rows = np.broadcast_to(np.arange(num_blocks * height).reshape(-1, 1, height), columns.shape)
+    starts = np.arange(num_blocks * width + 1) * height
+    made = csc_matrix((columns.ravel(), rows.ravel(), starts), shape=(num_blocks * height, num_blocks * width))
+    made.eliminate_zeros()
+    return made
