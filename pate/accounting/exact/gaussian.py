@@ -7,13 +7,14 @@ times a difference of Mills ratios, which for small mu is an integral of positiv
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfcx, ndtr
 
 from pate.validation import require_non_negative, require_probability
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES = 12
 _SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
 _LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
 _FAR = 50.0  # farther right 1 - x R(x) has too few digits; there its bound 1 / x**2 will do
@@ -70,15 +71,23 @@ def _log_delta(mu: float, place: float) -> float:
     if place < _LEFT:
         return min(math.log(ndtr(-place) - math.exp(log_density) * _mills(place + mu) * (1 - 16 * _ULP)) + 4 * _ULP, 0)
     if mu < _SMALL_MU:
-        x = place + mu * (1 + _NODES) / 2
+        nodes, weights = _rule()
+        x = place + mu * (1 + nodes) / 2
         slopes = np.where(x > _FAR, 1 / np.maximum(x, 1.0) ** 2, 1 - x * _mills(x))
-        log_difference = math.log(mu) + math.log(float(_WEIGHTS @ np.maximum(slopes, 0.0)) / 2)
+        log_difference = math.log(mu) + math.log(float(weights @ np.maximum(slopes, 0.0)) / 2)
         lost = 4 * (1 + min(place + mu, _FAR) ** 2)
     else:
         near = float(_mills(place))
         difference = near - float(_mills(place + mu))
         log_difference, lost = math.log(difference), 16 * near / difference
     return log_density + log_difference + _ULP * (place * place + abs(log_density + log_difference) + lost + 16)
+
+
+@lru_cache
+def _rule() -> tuple[np.ndarray, np.ndarray]:
+    """The nodes and weights of Gauss and Legendre; made when used, as numpy loads them slowly."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
 
 
 def _mills(x: float | np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ X and Y are below 0.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,15 @@ from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_MANY, _FEW = 64, 16  # nodes
 _FARTHEST = 9.0
+
+
+@lru_cache
+def _rule(count: int) -> tuple[Array, Array]:
+    """The nodes and weights of Gauss and Legendre; made when used, as numpy loads them slowly."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return nodes, weights
 
 
 def density(z: Array) -> Array:
@@ -30,14 +37,16 @@ def first_wins(a: Array, b: Array) -> Array:
     """P(X > max(0, Y)), `[N]`, by quadrature; wrong by about 1e-15."""
     low, high = np.maximum(0.0, a - _FARTHEST), np.maximum(a + _FARTHEST, _FARTHEST)
     half = (high - low) / 2
-    x = half[:, None] * _NODES + (high + low)[:, None] / 2
-    return np.asarray(half * ((density(x - a[:, None]) * ndtr(x - b[:, None])) @ _WEIGHTS))
+    nodes, weights = _rule(_MANY)
+    x = half[:, None] * nodes + (high + low)[:, None] / 2
+    return np.asarray(half * ((density(x - a[:, None]) * ndtr(x - b[:, None])) @ weights))
 
 
 def moved_mass(z: Array, shift: float) -> Array:
     """Φ(z) - Φ(z - shift), to its last digits however small the shift: `[N]`."""
-    steps = shift * (1 + _FEW_NODES) / 2
-    return np.asarray(shift / 2 * (density(z[:, None] - steps) @ _FEW_WEIGHTS))
+    nodes, weights = _rule(_FEW)
+    steps = shift * (1 + nodes) / 2
+    return np.asarray(shift / 2 * (density(z[:, None] - steps) @ weights))
 
 
 def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
@@ -45,12 +54,13 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
 
     The sets are: the first count; the first count or the rest; the rest; either count.
     """
-    steps = shift * (1 + _FEW_NODES) / 2
+    nodes, weights = _rule(_FEW)
+    steps = shift * (1 + nodes) / 2
     falls = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
     rises = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
     either = ndtr((a + b) / math.sqrt(2)) * moved_mass((a - b) / math.sqrt(2), math.sqrt(2) * shift)
-    first = shift / 2 * (falls @ _FEW_WEIGHTS) + either
-    rest = shift / 2 * ((rises - falls) @ _FEW_WEIGHTS)
+    first = shift / 2 * (falls @ weights) + either
+    rest = shift / 2 * ((rises - falls) @ weights)
     q_first, q_rest = first_wins(a - shift, b + shift), ndtr(-a + shift) * ndtr(-b - shift)
     masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])
     return masses, np.stack([first, first + rest, rest, -rest])
