@@ -6,7 +6,10 @@ import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Lock
 from typing import Any
+
+_ONE_AT_A_TIME = Lock()
 
 
 @contextmanager
@@ -26,7 +29,6 @@ def lazy_names(package: dict[str, Any]) -> Iterator[None]:
     (False, 6.28, True)
     """
     modules: dict[str, str] = {}
-    real = builtins.__import__
 
     def noted(name: str, importing: Any = None, local: Any = None, names: Any = (), level: int = 0) -> Any:
         if importing is not package:  # another thread, or a module that is loaded meanwhile
@@ -34,11 +36,13 @@ def lazy_names(package: dict[str, Any]) -> Iterator[None]:
         modules.update(dict.fromkeys(names, name))
         return _Absent()
 
-    builtins.__import__ = noted  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        builtins.__import__ = real
+    with _ONE_AT_A_TIME:
+        real = builtins.__import__
+        builtins.__import__ = noted  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            builtins.__import__ = real
     for name in modules:
         del package[name]
 
