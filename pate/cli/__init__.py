@@ -6,8 +6,6 @@ import gc
 import sys
 from types import TracebackType
 
-from pate.cli.scipy_start import load_scipy
-
 
 def _told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     """Says Ctrl-C in one line, also where it comes while a command is still loading what it needs."""
@@ -21,4 +19,3 @@ sys.excepthook = _told
 
 KEPT_THRESHOLD = gc.get_threshold()
 gc.set_threshold(1_000_000, *KEPT_THRESHOLD[1:])  # what is loaded stays; `run_app` restores it for the command's work
-load_scipy()
