@@ -15,7 +15,7 @@ from pate.comparison.students import trained, trained_on_labels
 from pate.files.atomic import make_folder
 from pate.files.fingerprint import digest, full_text
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
-from pate.run.ensemble import Ensemble, deal, num_groups
+from pate.run.ensemble import Ensemble, deal
 from pate.run.plan import require_parts
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness, Streams
@@ -125,7 +125,7 @@ class PATEMethod(Method):
         )
 
     def _shape(self, bench: Bench) -> ReleaseShape:
-        total = self.num_teachers or num_groups(bench.dataset.private)
+        total = self.num_teachers or bench.dataset.private.num_groups
         return ReleaseShape(num_queries=bench.num_queries, num_labels=bench.dataset.num_labels, num_teachers=total)
 
     def _ensemble_name(self, bench: Bench) -> str:
@@ -167,7 +167,7 @@ class PATEContender(Contender):
                 self.priced,
                 self.budget,
                 names=_names(self.method.name),
-                num_groups=num_groups(self.bench.dataset.private),
+                num_groups=self.bench.dataset.private.num_groups,
             )
         except InvalidValue as error:
             return str(error)

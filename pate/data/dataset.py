@@ -60,6 +60,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def num_groups(self) -> int:
+        """In a private split, the units of privacy: as many teachers as there can be."""
+        return len(np.unique(self.group_ids))
+
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns the given rows, in the given order, as a split of their own."""
         return Split(taken(self.inputs, rows), self.labels[rows], self.record_ids[rows], self.group_ids[rows])

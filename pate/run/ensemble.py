@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from pate.aggregators.release import PublicNames
 from pate.data import Dataset, Partition, Split
 from pate.files.atomic import make_folder, write_text
@@ -63,7 +61,7 @@ class Ensemble:
     @cached_property
     def num_groups(self) -> int:
         """The units of privacy in the private split."""
-        return num_groups(self.dataset.private)
+        return self.dataset.private.num_groups
 
     @property
     def queries(self) -> Split:
@@ -133,8 +131,3 @@ def deal(private: Split, num_teachers: int, randomness: Randomness) -> Partition
     if partition.digest != dealt.digest:
         raise damaged(path, _MANIFEST, "the training.secret there deals another", _DEAL_AGAIN)
     return partition
-
-
-def num_groups(private: Split) -> int:
-    """The units of privacy in a private split: as many teachers as there can be."""
-    return len(np.unique(private.group_ids))

@@ -14,7 +14,6 @@ from pate.data import Dataset
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.setting_names import OF_TRAINING
 from pate.report import Heading
-from pate.run.ensemble import num_groups
 from pate.run.holders.unit import Places
 from pate.student import Student
 from pate.teachers import Engine, Voter
@@ -120,7 +119,7 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
         InvalidValue: more queries than public samples; more teachers than private groups; inputs that are not for the
             student; a target that no noise reaches; a budget that pays for no query; what `require_useful` refuses.
     """
-    groups = num_groups(dataset.private)
+    groups = dataset.private.num_groups
     num_teachers = plan.num_teachers or groups
     parts = (plan.aggregator, plan.teacher, plan.student)
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)
@@ -149,7 +148,7 @@ def require_parts(
 ) -> None:
     """Raises `InvalidValue` where parts of a run do not go together; nothing has been trained or spent."""
     aggregator.check_run()
-    groups, pool = num_groups(dataset.private), len(dataset.public)
+    groups, pool = dataset.private.num_groups, len(dataset.public)
     require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
     require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
     teacher.check(dataset.input_shape)

@@ -11,7 +11,10 @@ from pate.validation import InvalidValue, require_count
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
+    from pate.data import Split
     from pate.run.ensemble import Ensemble
+
+_FEWEST_GROUPS = 30
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class KernelTeacher(Voter):
     sum over records would be. With one record per teacher, the record and the teacher are the same unit.
 
     In rounds (`VoteRounds`) p is what a student released before says of each record, and a teacher's votes are the mean
-    over its records of `PublicPCA.with_constant` times (y - p).
+    over its records of `PublicPCA.with_constant` times (y - p), times the root of its number of records over the number
+    that is expected of it by the public pool.
 
     Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.
 
@@ -53,6 +57,7 @@ class KernelTeacher(Voter):
             teacher_of=ensemble.partition.teacher_of,
             num_teachers=ensemble.num_teachers,
             num_groups=ensemble.num_groups,
+            records_per_group=_records_per_group(ensemble.dataset.public),
             public_inputs=ensemble.dataset.public.inputs,
             num_queries=ensemble.num_queries,
             num_directions=self.num_directions,
@@ -62,3 +67,9 @@ class KernelTeacher(Voter):
         """See `Voter.require_reader`."""
         if input_form != "centered":
             raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")
+
+
+def _records_per_group(public: Split) -> float:
+    """The pool's mean; 1 where it has too few groups to tell."""
+    found = public.num_groups
+    return len(public) / found if found >= _FEWEST_GROUPS else 1.0

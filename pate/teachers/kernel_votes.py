@@ -28,6 +28,7 @@ class KernelVotes(VoteSource):
         teacher_of: int64 `[n]`, the teacher of each record.
         num_teachers: N.
         num_groups: private groups, public.
+        records_per_group: about, public.
         public_inputs: float32 `[m, …]`, the whole public pool.
         num_queries: the first ones of the pool are asked.
         num_directions: of the pool; None for `affordable_directions`.
@@ -45,10 +46,11 @@ class KernelVotes(VoteSource):
         num_groups: int,
         public_inputs: NDArray[np.float32],
         num_queries: int,
+        records_per_group: float = 1.0,
         num_directions: int | None = None,
     ) -> None:
         self.inputs, self.labels, self.teacher_of, self.num_directions = inputs, labels, teacher_of, num_directions
-        self.num_teachers, self.num_groups = num_teachers, num_groups
+        self.num_teachers, self.num_groups, self.records_per_group = num_teachers, num_groups, records_per_group
         self.public_inputs, self.num_queries = public_inputs, num_queries
         self.num_labels, self.records_per_teacher = labels.shape[1], num_groups / num_teachers
         self.queries = np.asarray(public_inputs[:num_queries], dtype=np.float32)
@@ -94,7 +96,7 @@ class KernelVotes(VoteSource):
                 num_teachers=self.num_teachers,
                 directions=directions,
                 public_inputs=self.public_inputs[: max(MOST_PUBLIC, self.num_queries)],
-                records_per_teacher=self.records_per_teacher,
+                records_per_teacher=self.records_per_teacher * self.records_per_group,
             ),
         )
         return found

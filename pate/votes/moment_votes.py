@@ -31,9 +31,10 @@ class MomentVotes(RoundVotes):
     """See `RoundVotes`: of teachers whose records are at hand.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
-    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. Of teachers that
-    were trained, the half of p gives way to what the teacher says itself, of its records and of the pool
-    (`PoolAnswers`).
+    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. The mean of n
+    records counts sqrt(n / records_per_teacher) times: where they have nothing to do with each other, votes of all
+    teachers are then about as long, and one clip fits them. Of teachers that were trained each mean counts once, and
+    the half of p gives way to what the teacher says itself, of its records and of the pool (`PoolAnswers`).
 
     Args:
         inputs: float32 `[n, …]`, private; read a few thousand rows at a time.
@@ -83,11 +84,11 @@ class MomentVotes(RoundVotes):
         answers = self._answers
         if answers is not None:
             residuals = (1 - TRUST) * residuals + TRUST * self._labels
-        residuals *= label_scale
         total = np.zeros(weights.shape, dtype=np.int64)
         for size, rows in _alike(self._sizes):
             shape = (-1, size, self.width), (-1, size, self.num_labels)
-            features, left = self._features[rows].reshape(shape[0]), residuals[rows].reshape(shape[1])
+            scale = label_scale * self._weight(size)
+            features, left = self._features[rows].reshape(shape[0]), residuals[rows].reshape(shape[1]) * scale
             if answers is not None:
                 teachers = self._teacher_of[self._order[rows][::size]]
                 total += clipped.of_several(_means(features, left) + answers.votes(teachers, weights) * label_scale)
@@ -98,6 +99,10 @@ class MomentVotes(RoundVotes):
             else:
                 total += clipped.of_several(_means(features, left))
         return total
+
+    def _weight(self, size: int) -> float:
+        """Of the mean over that many records."""
+        return math.sqrt(size / self.records_per_teacher) if self._ask is None else 1.0
 
     @cached_property
     def _answers(self) -> PoolAnswers | None:

@@ -20,7 +20,6 @@ from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method, Trained
 from pate.files.fingerprint import full_text
 from pate.pricing import Budget
-from pate.run.ensemble import num_groups
 from pate.run.randomness import Streams
 from pate.validation import InvalidValue, require, require_positive
 
@@ -99,7 +98,7 @@ class Alternative(Method):
 
     def at(self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None) -> Contender:
         """See `Method.at`."""
-        total = num_groups(bench.dataset.private)
+        total = bench.dataset.private.num_groups
         most = require_positive("target_epsilon", budget.target_epsilon or 0.0)
         if parameters is None:
             noise = calibrate(
@@ -128,7 +127,7 @@ class Training:
     @property
     def num_groups(self) -> int:
         """N."""
-        return num_groups(self.bench.dataset.private)
+        return self.bench.dataset.private.num_groups
 
     @cached_property
     def public_inputs(self) -> NDArray[np.float32]:

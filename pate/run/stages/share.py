@@ -11,7 +11,7 @@ import numpy as np
 
 from pate.data import Dataset, Partition
 from pate.files.atomic import write_text
-from pate.run.ensemble import deal, num_groups
+from pate.run.ensemble import deal
 from pate.run.randomness import Randomness
 from pate.teachers import Voter
 from pate.teachers.isolated import isolated
@@ -91,11 +91,11 @@ class Share:
     @property
     def num_groups(self) -> int:
         """Units of privacy among the records."""
-        return num_groups(self.dataset.private)
+        return self.dataset.private.num_groups
 
 
 def require_groups(dataset: Dataset, num_teachers: int) -> None:
     """Raises where there are fewer units of privacy than teachers."""
     require_count("teacher.num_teachers", num_teachers)
-    groups = num_groups(dataset.private)
+    groups = dataset.private.num_groups
     require(num_teachers <= groups, "num_teachers", num_teachers, f"at most {groups}, the number of private groups")
