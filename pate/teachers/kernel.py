@@ -57,19 +57,19 @@ class KernelTeacher(Voter):
             teacher_of=ensemble.partition.teacher_of,
             num_teachers=ensemble.num_teachers,
             num_groups=ensemble.num_groups,
-            records_per_group=_records_per_group(ensemble.dataset.public),
+            records_per_group=self.records_per_group(ensemble.dataset.public),
             public_inputs=ensemble.dataset.public.inputs,
             num_queries=ensemble.num_queries,
             num_directions=self.num_directions,
         )
 
+    @staticmethod
+    def records_per_group(public: Split) -> float:
+        """The pool's mean; 1 where it has too few groups to tell."""
+        found = public.num_groups
+        return len(public) / found if found >= _FEWEST_GROUPS else 1.0
+
     def require_reader(self, aggregator: str, input_form: str) -> None:
         """See `Voter.require_reader`."""
         if input_form != "centered":
             raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")
-
-
-def _records_per_group(public: Split) -> float:
-    """The pool's mean; 1 where it has too few groups to tell."""
-    found = public.num_groups
-    return len(public) / found if found >= _FEWEST_GROUPS else 1.0

@@ -29,9 +29,18 @@ POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 
 
 def votes_of(
-    inputs: Any, labels: Any, teacher_of: Any, num_teachers: int, directions: int = 3, said: Any = None
+    inputs: Any,
+    labels: Any,
+    teacher_of: Any,
+    num_teachers: int,
+    directions: int = 3,
+    said: Any = None,
+    expected: float = 1.0,
 ) -> MomentVotes:
-    """Of kernel teachers, or of trained ones that say `said`, `[N, D, L]`, beyond what they say of their records."""
+    """Of kernel teachers, or of trained ones that say `said`, `[N, D, L]`, beyond what they say of their records.
+
+    A kernel teacher counts by the root of its number of records over the expected one.
+    """
     pool = PublicPCA.of(POOL, directions)
     asked = pool.with_constant(POOL).astype(np.float32)
     return MomentVotes(
@@ -41,7 +50,7 @@ def votes_of(
         num_teachers=num_teachers,
         directions=pool,
         public_inputs=POOL,
-        records_per_teacher=1.0,
+        records_per_teacher=expected,
         ask=None if said is None else lambda: PoolAnswers(np.asarray(said, dtype=np.float32), asked),
     )
 
@@ -53,8 +62,8 @@ def furthest(parts: Array, adjacency: Adjacency) -> float:
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
-def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip: float) -> None:
+@pytest.mark.parametrize(("clip", "expected"), [(0.05, 1.0), (0.6, 1.0), (40.0, 1.0), (0.6, 1e-6), (40.0, 1e3)])
+def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip: float, expected: float) -> None:
     """All pairs of teachers of one, two, five and 40 records with all labels; the control: 10% less does not hold."""
     rng, scale = np.random.default_rng(1), np.array([3.0, 0.4])
     sums = ClippedMoments(clip, 1, adjacency)
@@ -64,8 +73,8 @@ def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip:
         for labels in product((False, True), repeat=2):
             for _ in range(3):
                 inputs = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
-                alone = votes_of(inputs, [labels] * size, [0] * size, 1)
-                parts.append(alone.total(weights * 9, scale * 40, sums).ravel())
+                alone = votes_of(inputs, [labels] * size, [0] * size, 1, expected=expected)
+                parts.append(alone.total(weights * 9, scale * 40 * max(expected, 1.0), sums).ravel())
                 parts.append(-parts[-1])  # a teacher may say the opposite under another student
     moved = furthest(np.array(parts, dtype=np.float64), adjacency)
     assert 0.9 * sums.l2_sensitivity < moved <= sums.l2_sensitivity

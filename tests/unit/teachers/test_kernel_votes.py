@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pate.data import Split
 from pate.teachers import KernelTeacher
 from pate.teachers import kernel_votes as kernel
 from pate.validation import InvalidValue
@@ -105,3 +106,12 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     (found,) = kernel.kernel_votes(Rows(), LABELS, np.arange(50) % 7, **how)
     assert asked == [20, 20, 10]
     np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)])
+def test_the_pool_says_how_many_records_a_group_has(sizes, expected):
+    """A pool of less than 30 groups says nothing."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    rows = len(groups)
+    public = Split(np.zeros((rows, 2), np.float32), np.zeros((rows, 1), bool), np.arange(rows), groups)
+    assert KernelTeacher.records_per_group(public) == expected
