@@ -29,9 +29,9 @@ class KernelTeacher(Voter):
     its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
     sum over records would be. With one record per teacher, the record and the teacher are the same unit.
 
-    In rounds (`VoteRounds`) p is what a student released before says of each record, and a teacher's votes are the mean
-    over its records of `PublicPCA.with_constant` times (y - p), times the root of its number of records over the number
-    that is expected of it by the public pool.
+    In rounds (`VoteRounds`) p is what a student released before says of each record. A teacher's vote is the mean over
+    its n_t records of `PublicPCA.with_constant` times (y - p). It counts sqrt(n_t / m) times, m being the records that
+    a teacher would have with groups as large as those of the public pool.
 
     Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.
 

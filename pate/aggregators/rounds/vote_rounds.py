@@ -33,10 +33,11 @@ Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
 class VoteRounds:
     """Releases, in rounds, the mean over teachers of features times what the student of that round gets wrong.
 
-    Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records, p the student's probabilities; labels
-    are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones. Votes are clipped to the
-    length that labels drawn by p would give on public inputs, summed, and released with Gaussian noise. The student is
-    `MomentFit` of all rounds so far; the first one knows the prevalence.
+    Rule: a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
+    probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
+    Votes are clipped to the length that labels drawn by p would give on as many unrelated public inputs as a teacher
+    has records, summed, and released with Gaussian noise. The student is `MomentFit` of all rounds so far; the first
+    one knows the prevalence.
 
     Formal guarantees:
         * Each round's clip and student are functions of what was released. Every round has noise of
