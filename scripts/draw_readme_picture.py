@@ -1,10 +1,8 @@
-"""The README's picture and table of a comparison: python scripts/draw_readme_picture.py OUT.svg COMPARISON.csv [NAME…].
-
-Names choose aggregators, as NAME or NAME@T; without any, all of them are drawn. The table goes to standard output.
-"""
+"""The README's picture and table of a comparison. The table goes to standard output."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -124,4 +122,12 @@ def _is_named(key: str, names: tuple[str, ...]) -> bool:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", help="the picture, an .svg file")
+    parser.add_argument("comparison", help="the comparison.csv of pate-compare")
+    parser.add_argument("names", nargs="*", help="of methods, as NAME or NAME@T; all without any")
+    arguments = parser.parse_args()
+    try:
+        main(arguments.output, arguments.comparison, *arguments.names)
+    except InvalidValue as error:
+        parser.error(str(error))

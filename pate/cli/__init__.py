@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 from types import TracebackType
+
+_THRESHOLD = gc.get_threshold()
+_WHILE_LOADING = (1_000_000, *_THRESHOLD[1:])
 
 
 def _told(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -17,5 +21,12 @@ def _told(kind: type[BaseException], error: BaseException, traceback: TracebackT
 
 sys.excepthook = _told
 
-KEPT_THRESHOLD = gc.get_threshold()
-gc.set_threshold(1_000_000, *KEPT_THRESHOLD[1:])  # what is loaded stays; `run_app` restores it for the command's work
+if Path(*sys.argv[:1]).name.startswith("pate-"):  # a command, and not somebody's own program
+    gc.set_threshold(*_WHILE_LOADING)  # what is loaded stays
+
+
+def collect_again() -> None:
+    """Has Python look for garbage again, once a command is loaded; not among what is there by now."""
+    if gc.get_threshold() == _WHILE_LOADING:
+        gc.freeze()
+        gc.set_threshold(*_THRESHOLD)

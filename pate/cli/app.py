@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from pate import __version__
-from pate.cli import KEPT_THRESHOLD
+from pate.cli import collect_again
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
@@ -169,9 +168,7 @@ def _unheard(
     known = _known(config_name)
 
     def run(config: DictConfig) -> Any:
-        if gc.get_threshold() != KEPT_THRESHOLD:
-            gc.freeze()  # what was loaded by now stays, and is looked through no more
-            gc.set_threshold(*KEPT_THRESHOLD)
+        collect_again()
         try:
             require_known_keys(config, known)
             return task(config)

@@ -6,10 +6,10 @@ import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from threading import Lock
+from threading import RLock
 from typing import Any
 
-_ONE_AT_A_TIME = Lock()
+_ONE_AT_A_TIME = RLock()
 
 
 @contextmanager
@@ -33,6 +33,8 @@ def lazy_names(package: dict[str, Any]) -> Iterator[None]:
     def noted(name: str, importing: Any = None, local: Any = None, names: Any = (), level: int = 0) -> Any:
         if importing is not package:  # another thread, or a module that is loaded meanwhile
             return real(name, importing, local, names, level)
+        if level or not names or "*" in names:
+            raise ImportError(f"lazy_names: expected from module import name, found another form at {name}")
         modules.update(dict.fromkeys(names, name))
         return _Absent()
 

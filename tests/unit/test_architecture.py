@@ -85,3 +85,15 @@ def test_design_names_every_room_of_the_house() -> None:
     design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
     assert {room for room in rooms if f"{room}/" not in design} == set()
+
+
+def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
+    """Of names that are loaded later: once the module is loaded, Python finds the module under its name."""
+    packages = [path for path in FILES if path.name == "__init__.py" and "lazy_names" in path.read_text()]
+    assert len(packages) > 5
+    for path in packages:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        block = next(node for node in tree.body if isinstance(node, ast.With))
+        names = {alias.name for node in ast.walk(block) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert names
+        assert not names & {each.stem for each in path.parent.iterdir()}, shown(path)

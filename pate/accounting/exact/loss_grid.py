@@ -65,7 +65,7 @@ class LossGrid:
 
     def shift(self, loss: float, *, weight: float = 1.0) -> Shift:
         """Where a loss moves the points to: the same expectation as the loss itself, for what is linear between."""
-        if abs(loss) >= self.size * self.spacing:
+        if abs(loss) > (self.size - 1) * self.spacing:
             return Shift(-self.size if loss > 0 else self.size + 1, weight, 0.0)
         whole = math.floor(-loss / self.spacing)
         whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)  # the quotient was rounded

@@ -52,6 +52,6 @@ class WeightedSums:
 
 
 def batched(sums: Sequence[Shifts]) -> Iterator[Sequence[Shifts]]:
-    """As many at a time as share rows."""
+    """At most 16 at a time; neighbors in a cover share most of their rows."""
     for first in range(0, len(sums), _TOGETHER):
         yield sums[first : first + _TOGETHER]

@@ -65,7 +65,7 @@ def multipliers(programs: list[LinearProgram]) -> list[Multipliers]:
     """Those that make each bound small, zeros where the solver fails. Rows may be missed at a penalty.
 
     Args:
-        programs: over as many types each, with as many rows.
+        programs: all over the same number of types, with the same number of rows.
     """
     found = [Multipliers(0.0, np.zeros(len(program.sides)), 0.0) for program in programs]
     blocks = {i: _Block.of(program) for i, program in enumerate(programs)}

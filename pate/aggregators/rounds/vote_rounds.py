@@ -125,7 +125,8 @@ class VoteRounds:
 
     def _charge(self, votes: RoundVotes, prevalence: Array, first: NDArray[np.int64], context: ReleaseContext) -> None:
         def key(salt: str) -> str:
-            named = hashlib.sha256(repr((self, votes.num_teachers, votes.key(salt))).encode())
+            said = repr((self, votes.num_teachers, votes.records_per_teacher, votes.key(salt)))
+            named = hashlib.sha256(said.encode())
             for array in (prevalence, first):
                 named.update(np.ascontiguousarray(array).data)
             return named.hexdigest()

@@ -15,6 +15,7 @@ from pate.files.reading import DamagedFile
 from pate.student import LowRankStudent
 from pate.teachers.kernel_votes import KernelVotes
 from pate.validation import InvalidValue
+from pate.votes.clipped_moments import ClippedMoments
 
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(5, 4)) * 1.5
@@ -101,6 +102,25 @@ def test_other_labels_with_the_same_noise_are_another_release() -> None:
     other.labels = ~LABELS[:4000]
     with pytest.raises(InvalidValue, match="expected fresh noise"):
         center.release_from(other, ReleaseContext(np.random.default_rng(0), ledger))
+
+
+def test_another_number_of_records_with_the_same_noise_is_another_release() -> None:
+    """Four times as many expected records halve votes and clip alike, so that the first sum is the same in steps."""
+    asked, ledger, sums = aggregator(3.0, 500), Ledger(target_delta=1e-6, accountant=ExactAccountant), []
+    center = CenteredVotes(noise_multiplier=asked.noise_multiplier, prevalence_share=0.0, center=0.3)
+    for records_per_group in (1.0, 4.0):
+        votes = source(np.arange(4000) % 500, 500)
+        votes.records_per_group = records_per_group
+        moments = votes.in_rounds(noise_multiplier=asked.noise_multiplier)
+        clipped = ClippedMoments(1 / np.sqrt(records_per_group), 500)
+        sums.append(moments.total(np.zeros((moments.width, 4)), np.ones(4), clipped))
+        context = ReleaseContext(np.random.default_rng(0), ledger)
+        if records_per_group == 1:
+            center.release_from(votes, context)
+            continue
+        with pytest.raises(InvalidValue, match="expected fresh noise"):
+            center.release_from(votes, context)
+    np.testing.assert_array_equal(*sums)
 
 
 def test_teachers_of_several_records_are_the_units() -> None:

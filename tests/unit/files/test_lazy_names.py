@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 import sys
 from pathlib import Path
 
@@ -55,3 +56,19 @@ def test_imports_elsewhere_are_as_ever() -> None:
     with pytest.raises(KeyError), lazy_names({"__name__": "other"}):
         raise KeyError
     assert builtins.__import__ is before
+
+
+@pytest.mark.parametrize("line", ["import math", "from . import one", "from math import *"])
+def test_only_names_of_modules_are_left_for_later(line: str) -> None:
+    package = {"__name__": "other", "__package__": "other"}
+    with pytest.raises(ImportError, match="expected from module import name"), lazy_names(package):
+        exec(line, package)
+
+
+def test_a_block_may_run_inside_another() -> None:
+    outer, inner = {"__name__": "outer"}, {"__name__": "inner"}
+    with lazy_names(outer):
+        with lazy_names(inner):
+            exec("from math import tau", inner)
+        exec("from math import pi", outer)
+    assert (inner["__getattr__"]("tau"), outer["__getattr__"]("pi")) == (math.tau, math.pi)

@@ -68,3 +68,14 @@ def test_a_shift_beyond_the_grid_gives_one_or_the_last_value() -> None:
     padded = GRID.padded(values, pad)
     assert (GRID.moved(padded, pad, GRID.shift(1e300)) == 1).all()
     assert (GRID.moved(padded, pad, GRID.shift(-1e300)) == 0.1).all()
+
+
+@pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])
+def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
+    """1 - exp(x) where that is positive falls and is convex in exp(x); the grid is 7.4 wide, its last cell begins at
+    7.363."""
+    values = np.maximum(-np.expm1(GRID.points), 0)
+    pad = GRID.padding(abs(loss))
+    found = GRID.moved(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
+    assert (found >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
+    assert (found <= 0.5).all()
