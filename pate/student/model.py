@@ -24,7 +24,8 @@ _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
 _MOST_AXES, _LARGEST_INPUT = 8, 2**28
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
-_LOADED_LATER = {"cnn": "cnn", "mlp": "mlp_model", "resnet50": "resnet50"}  # kind: module; two of them need torch
+_OURS = ("cnn", "linear", "logistic", "low_rank", "mlp", "released", "resnet50")  # kinds, loaded when they are read
+_MODULES = {"mlp": "mlp_model"}  # where that is not the kind's name
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +101,9 @@ class StudentModel(ABC):
         """
         folder = Path(folder)
         card = _read_card(folder / _CARD)
-        if card.kind not in StudentModel._kinds and card.kind in _LOADED_LATER:
-            import_module(f"pate.student.{_LOADED_LATER[card.kind]}")
-        known = tuple(sorted({*StudentModel._kinds, *_LOADED_LATER}))
+        if card.kind in _OURS:
+            import_module(f"pate.student.{_MODULES.get(card.kind, card.kind)}")
+        known = tuple(sorted({*StudentModel._kinds, *_OURS}))
         if card.kind not in known:
             hint = f"{nearest(card.kind, known)}; import the module of a student of your own before pate.load"
             raise InvalidValue(f"kind={card.kind}: expected one of {', '.join(known)}{hint}")

@@ -1,11 +1,13 @@
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pate.student import LinearStudent, StudentModel
+from pate.student import LinearStudent, StudentModel, model
 from pate.validation import InvalidValue
 
 
@@ -78,3 +80,12 @@ def test_the_card_tells_what_was_chosen(rows):
     model = LinearStudent(penalties=(0.5,)).fit(*rows, seed=0)
     assert model.choices == {"penalty": 0.5}, "no score: answered queries are the easy ones"
     assert np.asarray(model.arrays["weights"]).dtype == np.float32
+
+
+def test_every_kind_can_be_read_before_its_module_is_loaded():
+    files = Path(model.__file__).parent.glob("*.py")
+    written = {kind for file in files for kind in re.findall(r'^    kind = "(\w+)"', file.read_text(), re.MULTILINE)}
+    assert written == set(model._OURS)
+    for kind in model._OURS:
+        module = model._MODULES.get(kind, kind)
+        assert f'kind = "{kind}"' in (Path(model.__file__).parent / f"{module}.py").read_text()
