@@ -11,17 +11,23 @@ from pathlib import Path
 
 from benchmarks.jobs import Job
 
+_COMMANDS = f"{Path(sys.executable).parent}{os.sep}"
 _NUMBERS = ("-c", "import numpy, scipy.special")
 _HYDRA = ("-c", "import numpy, scipy.special, hydra")
 _STARTS = {
-    "import pate.aggregators": (("-c", "import pate.aggregators"), _NUMBERS, "numpy and scipy.special"),
+    "all names of pate.aggregators": (
+        ("-c", "from pate.aggregators import *"),
+        _NUMBERS,
+        "numpy and scipy.special",
+    ),
     "pate-account aggregator=gaussian_votes": (
-        ("-m", "pate.cli.account", "aggregator=gaussian_votes"),
+        (_COMMANDS + "pate-account", "aggregator=gaussian_votes"),
         _HYDRA,
         "numpy, scipy.special, hydra",
     ),
-    "pate-train --help": (("-m", "pate.cli.train", "--help"), _HYDRA, "numpy, scipy.special, hydra"),
-    "pate-train teachers=x, a typo": (("-m", "pate.cli.train", "teachers=x"), _HYDRA, "numpy, scipy.special, hydra"),
+    "pate-account": ((_COMMANDS + "pate-account",), _HYDRA, "numpy, scipy.special, hydra"),
+    "pate-train --help": ((_COMMANDS + "pate-train", "--help"), _HYDRA, "numpy, scipy.special, hydra"),
+    "pate-train teachers=x, a typo": ((_COMMANDS + "pate-train", "teachers=x"), _HYDRA, "numpy, scipy.special, hydra"),
 }
 
 
