@@ -40,7 +40,7 @@ def lazy_names(package: dict[str, Any]) -> Iterator[None]:
 
     with _ONE_AT_A_TIME:
         real = builtins.__import__
-        builtins.__import__ = noted  # type: ignore[assignment]
+        builtins.__import__ = noted  # type: ignore[assignment]  # typed with more exact sequences
         try:
             yield
         finally:
