@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from types import FrameType
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 0.4
 _TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
+_NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"  # it would print what it cleaned up after our last line
 
 
 class Stopped(KeyboardInterrupt):
@@ -48,8 +50,11 @@ def ended_by_signals() -> Iterator[None]:
     """Has signals raise `Stopped` in the block; one that was ignored before, as under nohup, stays so.
 
     Where the block does not end soon, being in a long computation outside Python, or waits for others at the end of
-    the program, the process and all that it started are ended from another thread.
+    the program, the process and all that it started are ended from another thread. Trackers of shared resources that
+    start after this clean up without a word.
     """
+    if _NO_WORD_OF_IT not in sys.warnoptions:
+        sys.warnoptions.append(_NO_WORD_OF_IT)  # Python processes that this one starts are given these options
     before = {number: signal.getsignal(number) for number in _ENDING}
     heard = [number for number, how in before.items() if how not in (signal.SIG_IGN, None)]
     if threading.current_thread() is not threading.main_thread() or not heard:

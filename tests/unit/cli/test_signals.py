@@ -61,10 +61,15 @@ def test_a_second_signal_kills() -> None:
     assert process.returncode in (-signal.SIGTERM, 143)  # by the signal, or by the watch that was due
 
 
-def test_work_that_hears_nothing_is_ended_with_all_that_it_started() -> None:
+CHILD = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecutor(1).submit(time.sleep, 600)"
+
+
+@pytest.mark.parametrize("child", [CHILD, WORKERS], ids=["a child", "workers"])
+def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -> None:
     """A computation outside Python, stood for by one that swallows what is raised."""
-    setup = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
-    working = "    print('working', child.pid, flush=True)"  # from here on nothing is raised outside of the try
+    setup = f"child = {child}"
+    working = "    print('working', flush=True)"  # from here on nothing is raised outside of the try
     work = "\n            ".join(
         ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
     )
