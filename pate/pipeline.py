@@ -92,7 +92,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
             dataset=dataset,
             queries=ensemble.queries,
             release=release,
-            num_teachers=votes.num_teachers,
+            num_teachers=ensemble.num_teachers,
             histogram=votes.counts() if votes.gives_bits else None,
             teacher_accuracies=votes.accuracies(labels) if dataset.public_labeled else np.empty(0),
             predictions={
@@ -109,7 +109,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         with monitor.stage("writing the report"):
             report = results.report(duration_s=time.monotonic() - started)
             public = plan.public_settings(priced.aggregator)
-            places = plan.places(votes.num_teachers)
+            places = plan.places(ensemble.num_teachers)
             write_report_files(place, report, results, model=student, public_settings=public, places=places)
     return report
 

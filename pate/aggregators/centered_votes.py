@@ -173,8 +173,9 @@ class CenteredVotes(TeacherVotesAggregator):
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
         """See `Aggregator.release_from`. The prevalence is that of the teachers' records; both draws are charged."""
         for_prevalence, for_votes = context.rng.spawn(2)
+        votes = self._in_rounds(source)
         center = self._center_from(source, context, rng=for_prevalence)
-        if (votes := self._in_rounds(source)) is not None:
+        if votes is not None:
             weights = self._rounds.release(votes, self._prevalence_of(center, votes), replace(context, rng=for_votes))
             return self._released_rounds(weights, votes, source, self.event_for(**_shape_of(source)))
         step, summary = self._gathered_around(center, source, context.kept)
@@ -274,6 +275,10 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
         """The votes in rounds, where they are cast so."""
+        if source.only_in_rounds:
+            require(self.clip is None, "clip", self.clip, "no clip, but a clip_factor, for votes in rounds")
+            require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
+            return source.in_rounds(noise_multiplier=self.votes_multiplier)
         if self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1:
             return None
         if self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS:

@@ -104,7 +104,7 @@ class PATEMethod(Method):
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """The student of each ensemble's majority."""
-        if self.teacher.is_trained:
+        if self.teacher.votes_in_bits:
             seen = [bench.num_queries, full_text(bench.student), self._ensemble_name(bench)]
             columns = {**self._ensemble_columns(bench), "student": kind(bench.student)}
             yield Reference("majority_vote_student", partial(_majority_student, self, bench), seen, columns)
@@ -123,6 +123,11 @@ class PATEMethod(Method):
             engine=bench.engine,
             monitor=monitor or NullMonitor(),
         )
+
+    def doubted(self, priced: PricedRelease, bench: Bench) -> PricedRelease:
+        """What `require_useful` judges: with as many teachers as parts of the records are bounded one by one."""
+        total = self.teacher.num_protected(priced.shape.num_teachers, bench.dataset.private.num_groups)
+        return replace(priced, shape=replace(priced.shape, num_teachers=total))
 
     def _shape(self, bench: Bench) -> ReleaseShape:
         total = self.num_teachers or bench.dataset.private.num_groups
@@ -164,7 +169,7 @@ class PATEContender(Contender):
         try:
             require_useful(
                 self.method.aggregator,
-                self.priced,
+                self.method.doubted(self.priced, self.bench),
                 self.budget,
                 names=_names(self.method.name),
                 num_groups=self.bench.dataset.private.num_groups,

@@ -126,9 +126,10 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
     _ = plan.places(num_teachers)  # refuses what cannot be
     shape = ReleaseShape(num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers)
     priced = plan_release(plan.aggregator, shape, plan.budget)
+    counted = replace(shape, num_teachers=plan.teacher.num_protected(num_teachers, groups))
     doubts = require_useful(
         plan.aggregator,
-        priced,
+        replace(priced, shape=counted),
         plan.budget,
         names=OF_TRAINING,
         num_groups=groups,

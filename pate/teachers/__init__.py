@@ -9,6 +9,7 @@ with lazy_names(globals()):
     from pate.teachers.casting import cast_votes
     from pate.teachers.checkpoint import CheckpointStore
     from pate.teachers.cnn import CNNTeacher
+    from pate.teachers.convex import ConvexTeacher
     from pate.teachers.engines.engine import Engine
     from pate.teachers.engines.job import TrainingJob
     from pate.teachers.engines.processes import ProcessesEngine
@@ -26,6 +27,7 @@ with lazy_names(globals()):
 __all__ = [
     "CNNTeacher",
     "CheckpointStore",
+    "ConvexTeacher",
     "Engine",
     "KernelTeacher",
     "LinearTeacher",

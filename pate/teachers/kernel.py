@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pate.teachers.kernel_votes import KernelVotes
 from pate.teachers.voter import Voter
-from pate.validation import InvalidValue, require_count
+from pate.validation import require_count
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class KernelTeacher(Voter):
     """
 
     is_trained: ClassVar[bool] = False
+    votes_in_bits: ClassVar[bool] = False
 
     num_directions: int | None = None
 
@@ -68,8 +69,3 @@ class KernelTeacher(Voter):
         """The pool's mean; 1 where it has too few groups to tell."""
         found = public.num_groups
         return len(public) / found if found >= _FEWEST_GROUPS else 1.0
-
-    def require_reader(self, aggregator: str, input_form: str) -> None:
-        """See `Voter.require_reader`."""
-        if input_form != "centered":
-            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")

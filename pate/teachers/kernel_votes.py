@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class KernelVotes(VoteSource):
         public_inputs: float32 `[m, …]`, the whole public pool.
         num_queries: the first ones of the pool are asked.
         num_directions: of the pool; None for `affordable_directions`.
+        moments: makes the votes in rounds.
     """
 
     gives_bits = False
@@ -48,7 +49,9 @@ class KernelVotes(VoteSource):
         num_queries: int,
         records_per_group: float = 1.0,
         num_directions: int | None = None,
+        moments: Callable[..., MomentVotes] = MomentVotes,
     ) -> None:
+        self._moments = moments
         self.inputs, self.labels, self.teacher_of, self.num_directions = inputs, labels, teacher_of, num_directions
         self.num_teachers, self.num_groups, self.records_per_group = num_teachers, num_groups, records_per_group
         self.public_inputs, self.num_queries = public_inputs, num_queries
@@ -89,7 +92,7 @@ class KernelVotes(VoteSource):
         directions = self._directions(noise_multiplier, SHARE_IN_ROUNDS)
         found: MomentVotes = self.remembered(
             ("moments", directions.projection.shape[1]),
-            lambda: MomentVotes(
+            lambda: self._moments(
                 inputs=self.inputs,
                 labels=self.labels,
                 teacher_of=self.teacher_of,

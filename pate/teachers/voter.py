@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from pate.validation import InvalidValue
 from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
@@ -18,15 +19,21 @@ class Voter(ABC):
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
             few records teach them little.
         votes_in_rounds: whether they may vote in rounds, of the class; else they cast one matrix of votes.
+        votes_in_bits: whether they answer yes or no, of the class; else centered votes alone can read them.
     """
 
     is_trained: ClassVar[bool] = True
     votes_in_rounds: ClassVar[bool] = True
+    votes_in_bits: ClassVar[bool] = True
 
     @property
     def minds_scale(self) -> bool:
         """Whether its teachers suffer from inputs of very different widths, as linear ones do."""
         return False
+
+    def num_protected(self, num_teachers: int, num_groups: int) -> int:
+        """How many parts of the private records are each bounded in what they change: here one per teacher."""
+        return num_teachers
 
     @abstractmethod
     def votes_of(self, ensemble: Ensemble) -> VoteSource:
@@ -35,10 +42,12 @@ class Voter(ABC):
     def check(self, input_shape: tuple[int, ...]) -> None:  # noqa: B027 - most teachers take all
         """Raises `InvalidValue` where such inputs are not for these teachers: asked before anything is spent."""
 
-    def require_reader(self, aggregator: str, input_form: str) -> None:  # noqa: B027 - most take every aggregator
+    def require_reader(self, aggregator: str, input_form: str) -> None:
         """Raises `InvalidValue` where an aggregator that reads votes in such a form cannot read these teachers'.
 
         Args:
             aggregator: its name, for the message.
             input_form: see `pate.aggregators.Aggregator`.
         """
+        if not self.votes_in_bits and input_form != "centered":
+            raise InvalidValue(f"aggregator={aggregator}: expected centered_votes, or teachers that vote yes or no")

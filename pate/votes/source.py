@@ -32,6 +32,7 @@ class VoteSource(ABC):
         num_labels: L.
         records_per_teacher: about how many records a teacher has, public: groups over teachers.
         gives_bits: whether there are bits to count. Kernel teachers give functions on the queries instead.
+        only_in_rounds: whether there are votes against a student, and no others.
     """
 
     num_teachers: int
@@ -39,6 +40,7 @@ class VoteSource(ABC):
     num_labels: int
     records_per_teacher: float
     gives_bits: bool = True
+    only_in_rounds: bool = False
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Does whatever takes long and is done once, such as training, before votes are read."""

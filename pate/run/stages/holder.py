@@ -69,7 +69,7 @@ class HolderPlan:
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
         require_count("teacher.num_teachers", self.num_teachers)
-        require(self.teacher.is_trained, "teacher", type(self.teacher).__name__, _CLASS)
+        require(self.teacher.votes_in_bits, "teacher", type(self.teacher).__name__, _CLASS)
         require_choice("cast", self.cast, CASTS)
         for name in ("num_queries", "vote_clip"):
             if getattr(self, name) is not None:

@@ -1,0 +1,87 @@
+"""Linear teachers that are stable: one private group moves what a teacher says by a known length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from pate.teachers.kernel import KernelTeacher
+from pate.teachers.kernel_votes import KernelVotes
+from pate.teachers.voter import Voter
+from pate.validation import InvalidValue, require_count, require_positive
+from pate.votes.convex_votes import ConvexVotes
+from pate.votes.source import Array, VoteSource
+
+if TYPE_CHECKING:
+    from pate.run.ensemble import Ensemble
+
+
+@dataclass(frozen=True)
+class ConvexTeacher(Voter):
+    """Trains linear teachers in every round, and pays for one private group where others pay for a whole teacher.
+
+    Rule: in each round of centered votes a teacher fits its own records' residuals against the public student, in
+    directions of the public pool. Its loss is strongly convex, and no group pulls on it harder than the clip. Its vote
+    is its weights times the penalty (`ConvexVotes`).
+
+    Formal guarantee: where one private group is replaced, one teacher's vote moves by at most two clips, however many
+    groups the teacher has and however many teachers there are. With fewer teachers the release is no worse.
+
+    Attributes:
+        penalty: of the squared weights, in units of an average direction's variance, > 0. A larger one gives votes with
+            less noise; a smaller one leaves more to each teacher.
+        num_directions: of the public pool, >= 1, or None for as many as the noise makes worthwhile (`KernelTeacher`).
+
+    Raises:
+        InvalidValue: an attribute outside these ranges.
+    """
+
+    votes_in_bits: ClassVar[bool] = False
+
+    penalty: float = 10.0
+    num_directions: int | None = None
+
+    def __post_init__(self) -> None:
+        require_positive("penalty", self.penalty)
+        if self.num_directions is not None:
+            require_count("num_directions", self.num_directions)
+
+    def num_protected(self, num_teachers: int, num_groups: int) -> int:
+        """See `Voter.num_protected`."""
+        return num_groups
+
+    def votes_of(self, ensemble: Ensemble) -> VoteSource:
+        """See `Voter.votes_of`."""
+        private, partition = ensemble.dataset.private, ensemble.partition
+        _, first, group_of = np.unique(private.group_ids, return_index=True, return_inverse=True)
+        return _ConvexSource(
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=group_of.astype(np.int64),
+            num_teachers=len(first),
+            num_groups=len(first),
+            records_per_group=KernelTeacher.records_per_group(ensemble.dataset.public),
+            public_inputs=ensemble.dataset.public.inputs,
+            num_queries=ensemble.num_queries,
+            num_directions=self.num_directions,
+            moments=partial(
+                ConvexVotes,
+                learner_of=partition.teacher_of[first],
+                num_learners=partition.num_teachers,
+                penalty=self.penalty,
+            ),
+        )
+
+
+class _ConvexSource(KernelVotes):
+    """Of groups as teachers: what one says is what the teacher that has it learns of it."""
+
+    only_in_rounds = True
+
+    def votes_around(self, center: Array, *, noise_multiplier: float) -> Iterable[Any]:
+        """Raises `InvalidValue`."""
+        raise InvalidValue("teacher=ConvexTeacher: expected centered_votes, which asks in rounds")

@@ -1,0 +1,84 @@
+"""Votes of linear teachers whose training is strongly convex: in rounds, at the price of one group each."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
+from pate.votes.convex_fit import convex_fit
+from pate.votes.moment_votes import Array, MomentVotes, Rows
+
+_TOLERANCE = 2.0**-12
+"""Of a teacher's training, in clips; the clip is smaller by twice as much."""
+
+
+class ConvexVotes(MomentVotes):
+    """See `RoundVotes`: of teachers that learn, in every round, what the student gets wrong of their own records.
+
+    A teacher fits weights W to B (y - p(x)) by `convex_fit`, the penalty being Λ |W|^2 / 2. Its vote is Λ W, scaled up
+    by what the penalty takes off along an average direction. At the minimum Λ W is the sum of the clipped gradients of
+    its groups; where one group is replaced, it moves by at most two clips, however many groups the teacher has.
+
+    To `RoundVotes` the groups are the teachers: `num_teachers` is their number.
+
+    Args:
+        learner_of: int64 `[G]`, the teacher that learns from each group.
+        num_learners: N.
+        penalty: Λ over the groups per teacher times the mean variance of a direction, > 0.
+        given: as `MomentVotes` of the groups.
+    """
+
+    def __init__(self, *, learner_of: Rows, num_learners: int, penalty: float, **given: Any) -> None:
+        super().__init__(**given)
+        self.penalty, self.num_learners, self._learner_of = penalty, num_learners, learner_of
+
+    def key(self, salt: str) -> str:
+        """See `RoundVotes.key`: of who learns what, too."""
+        named = hashlib.sha256(super().key(salt).encode())
+        named.update(repr((self.penalty, self.num_learners)).encode())
+        named.update(np.ascontiguousarray(self._learner_of).data)
+        return named.hexdigest()
+
+    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+        """See `RoundVotes.total`."""
+        residuals = self._scaled_residuals(weights, label_scale)
+        gain = 1 + 1 / self.penalty
+        clip = clipped.clip / gain * (1 - 2 * _TOLERANCE)
+        ridge = self.penalty / self.width * self.num_teachers / self.num_learners
+        total = np.zeros(weights.shape, dtype=np.int64)
+        for rows, counts, weight in self._learners():
+            found = convex_fit(
+                self._features[rows].astype(np.float64) / FEATURE_STEPS,
+                residuals[rows],
+                counts=counts,
+                limits=clip / weight,
+                ridge=ridge,
+                tolerance=_TOLERANCE * clip,
+            )
+            total += np.trunc(found * (gain * ridge / clipped.step)).astype(np.int64)
+        return total
+
+    def _learners(self) -> Iterator[tuple[Rows, Array, Array]]:
+        """Of each teacher: its records, what each of them counts, and what the group of each counts."""
+        groups = self._teacher_of[self._order]
+        sizes = np.bincount(groups, minlength=self.num_teachers)[groups]
+        weights = np.sqrt(sizes / self.records_per_teacher)
+        for rows in filter(len, self._rows_of_learners):
+            yield rows, weights[rows] / sizes[rows], weights[rows]
+
+    @cached_property
+    def _rows_of_learners(self) -> list[Rows]:
+        """Of each teacher, in the order of the labels."""
+        learners = self._learner_of[self._teacher_of[self._order]]
+        ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
+        return np.split(np.argsort(learners, kind="stable"), ends[:-1])
+
+    def _scaled_residuals(self, weights: Array, label_scale: Array) -> Array:
+        on_grid = (weights * (math.sqrt(self.width) / FEATURE_STEPS)).astype(np.float32)
+        return self._residuals(on_grid) * label_scale

@@ -1,0 +1,157 @@
+"""Convex teachers: how far one group moves a sum, that no other teacher moves with it, and a whole release."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
+from pate.aggregators import ReleaseContext
+from pate.aggregators.rounds import vote_rounds
+from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.verification import verify_samples
+from pate.votes import convex_votes
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.convex_votes import ConvexVotes
+from pate.votes.moment_fit import MomentFit, NoisyMoments
+from pate.votes.public_pca import PublicPCA
+
+Array = NDArray[np.float64]
+POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+SCALE = np.array([3.0, 0.4])
+WEIGHTS = np.random.default_rng(1).normal(size=(4, 2)) * 9
+
+
+def votes_of(
+    inputs: Any, labels: Any, group_of: Any, learner_of: Any, *, penalty: float = 10.0, directions: int = 3
+) -> ConvexVotes:
+    learners = np.asarray(learner_of, dtype=np.int64)
+    return ConvexVotes(
+        learner_of=learners,
+        num_learners=int(learners.max()) + 1,
+        penalty=penalty,
+        inputs=np.asarray(inputs, dtype=np.float32),
+        labels=np.asarray(labels, dtype=np.bool_),
+        teacher_of=np.asarray(group_of, dtype=np.int64),
+        num_teachers=len(learners),
+        directions=PublicPCA.of(POOL, directions),
+        public_inputs=POOL,
+        records_per_teacher=1.0,
+    )
+
+
+def sums_with_any_first_group(others: int, *, penalty: float, clip: float) -> tuple[Array, ClippedMoments]:
+    """All sums where the first group is of one, two or five records anywhere, with the same others beside it."""
+    rng, sums = np.random.default_rng(2), ClippedMoments(clip, 1 + others)
+    beside, theirs = rng.normal(size=(others, 3)), rng.random((others, 2)) < 0.5
+    found = []
+    for size, far, flip in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
+        for labels in product((False, True), repeat=2):
+            first = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
+            group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(others)])
+            held = np.concatenate([np.tile(labels, (size, 1)), theirs])
+            votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * (1 + others), penalty=penalty)
+            found.append(votes.total(WEIGHTS * flip, SCALE * 40, sums).ravel())
+    return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 8), sums
+
+
+def furthest(found: Array) -> float:
+    """Under one student: that changes between rounds, not between neighbors."""
+    flat = [found[:, side].reshape(-1, 8) for side in (0, 1)]
+    return float(max(np.linalg.norm(part - one, axis=1).max() for part in flat for one in part))
+
+
+@pytest.mark.parametrize("others", [0, 1, 40])
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0, 1e4])
+@pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
+def test_no_group_moves_a_sum_further_than_claimed(others: int, penalty: float, clip: float) -> None:
+    found, sums = sums_with_any_first_group(others, penalty=penalty, clip=clip)
+    assert furthest(found) <= sums.l2_sensitivity
+
+
+@pytest.mark.parametrize(("others", "penalty"), [(0, 10.0), (40, 1e4)])
+def test_the_claim_is_nearly_reached(others: int, penalty: float) -> None:
+    found, sums = sums_with_any_first_group(others, penalty=penalty, clip=0.05)
+    assert furthest(found) > 0.8 * sums.l2_sensitivity
+
+
+def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: training without Huber's line is refuted."""
+    real = convex_votes.convex_fit
+
+    def unlimited(*given: Any, limits: Array, **named: Any) -> Array:
+        return real(*given, limits=np.full_like(limits, 1e9), **named)
+
+    monkeypatch.setattr(convex_votes, "convex_fit", unlimited)
+    found, sums = sums_with_any_first_group(1, penalty=10.0, clip=0.6)
+    assert furthest(found) > 2 * sums.l2_sensitivity
+
+
+def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
+    """Under add/remove, with the declared number of groups."""
+    rng, sums = np.random.default_rng(3), ClippedMoments(0.3, 6, Adjacency.ADD_REMOVE)
+    inputs, labels, group_of = rng.normal(size=(6, 3)), rng.random((6, 2)) < 0.5, np.arange(6)
+    whole = votes_of(inputs, labels, group_of, [0] * 6).total(WEIGHTS, SCALE * 40, sums)
+    for gone in range(6):
+        left = np.flatnonzero(group_of != gone)
+        without = votes_of(inputs[left], labels[left], group_of[left], [0] * 6).total(WEIGHTS, SCALE * 40, sums)
+        assert np.linalg.norm(without - whole) <= sums.l2_sensitivity
+
+
+def test_no_other_teacher_moves() -> None:
+    """To the last bit: the whole is the sum of what each teacher says alone, in whatever order records come."""
+    rng, learner_of = np.random.default_rng(4), np.array([0, 1, 1, 2, 0, 2, 2])
+    group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
+    inputs, labels = rng.normal(size=(13, 3)), rng.random((13, 2)) < 0.5
+    sums = ClippedMoments(0.3, 7)
+
+    def total(rows: Any) -> Any:
+        return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(WEIGHTS, SCALE, sums)
+
+    alone = [total(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)]
+    np.testing.assert_array_equal(total(np.arange(13)), np.sum(alone, axis=0))
+
+
+class Cheap(MomentFit):
+    """Any function of what was released may be the next student: one that takes no time, to draw thousands."""
+
+    seen: list[NoisyMoments]
+
+    def fit(self, rounds: Any, start: Array) -> Array:
+        Cheap.seen = list(rounds)
+        return np.asarray(start + rounds[-1].residuals.clip(-3, 3))
+
+
+def two_rounds(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """What two rounds release of one teacher of three groups, as many of which have the label as the histogram says."""
+    held = np.arange(3) < int(histogram[0])
+    votes = votes_of(np.repeat(POOL[:1], 3, axis=0), held[:, None], np.arange(3), [0, 0, 0], directions=1)
+    along = votes.public[0] / np.linalg.norm(votes.public[0])
+    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
+    drawn = np.empty((num, 2))
+    for place in range(num):
+        rounds.release(votes, np.array([0.5]), ReleaseContext(rng))
+        drawn[place] = [float(along @ each.residuals[:, 0]) / each.noise_std[0] for each in Cheap.seen]
+    return np.rint(2 * drawn.clip(-6, 6)).astype(np.int64)
+
+
+@pytest.mark.slow
+def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: half of the price of one of the two rounds is refuted."""
+    monkeypatch.setattr(vote_rounds, "MomentFit", Cheap)
+    settings: dict[str, Any] = {
+        "num_labels": 1,
+        "num_teachers": 3,
+        "adjacency": Adjacency.REPLACE_ONE,
+        "num_samples": 2000,
+        "accountant": ExactAccountant,
+    }
+    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
+    verify_samples(two_rounds, event=rounds.event, rng=np.random.default_rng(0), **settings).require()
+    less = GaussianEvent(2 * math.sqrt(2))
+    assert verify_samples(two_rounds, event=less, rng=np.random.default_rng(0), **settings).refuted

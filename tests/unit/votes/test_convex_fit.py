@@ -1,0 +1,64 @@
+"""Training with pulls of bounded length: where it ends, and what one record changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from pate.validation import InvalidValue
+from pate.votes.convex_fit import convex_fit
+
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(60, 4))
+FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
+TARGETS = RNG.normal(size=(60, 3)) * RNG.exponential(size=(60, 1)) * 3
+COUNTS, LIMITS = RNG.uniform(0.2, 2, size=60), RNG.uniform(0.5, 2, size=60)
+
+
+def fitted(features: Any = FEATURES, targets: Any = TARGETS, **changes: Any) -> Any:
+    total = len(features)
+    given = {"counts": COUNTS[:total], "limits": LIMITS[:total], "ridge": 0.7, "tolerance": 1e-9} | changes
+    return convex_fit(np.asarray(features), np.asarray(targets), **given)
+
+
+def loss(flat: Any) -> float:
+    weights = flat.reshape(4, 3)
+    far = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1)
+    huber = np.where(far <= LIMITS, far**2 / 2, LIMITS * far - LIMITS**2 / 2)
+    return float(COUNTS @ huber + 0.35 * (weights**2).sum())
+
+
+def test_it_ends_at_the_minimum_of_hubers_loss() -> None:
+    found = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(fitted().ravel(), found.x, atol=1e-6)
+    assert (np.linalg.norm(TARGETS - FEATURES @ fitted(), axis=1) > LIMITS).any(), "some records are held back"
+
+
+def test_without_limits_it_is_ridge_regression() -> None:
+    weighted = FEATURES.T * COUNTS
+    expected = np.linalg.solve(weighted @ FEATURES + 0.7 * np.eye(4), weighted @ TARGETS)
+    np.testing.assert_allclose(fitted(limits=np.full(60, 1e9)), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-6])
+def test_it_is_as_near_to_the_minimum_as_it_says(ridge: float, tolerance: float) -> None:
+    near, exact = fitted(ridge=ridge, tolerance=tolerance), fitted(ridge=ridge, tolerance=1e-10)
+    assert np.linalg.norm(near - exact) <= tolerance / ridge
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_records_of_any_number_and_likeness_are_fitted(alike: bool) -> None:
+    """Where the first guess of a step is too long, shorter ones follow."""
+    for total in (1, 2, 2000):
+        features = np.tile(FEATURES[:1], (total, 1)) if alike else np.resize(FEATURES, (total, 4))
+        even = {"counts": np.full(total, 1.0), "limits": np.full(total, 0.1), "ridge": 1e-3, "tolerance": 1e-6}
+        assert np.isfinite(fitted(features, np.resize(TARGETS, (total, 3)), **even)).all()
+
+
+def test_targets_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="NaN or infinity"):
+        fitted(targets=np.full((60, 3), np.nan))
