@@ -76,7 +76,7 @@ def answer_in_rounds(plan: HolderPlan, question: Question, output: Path, output_
     with replacing(output) as file:
         file.write(answer)
     print_lines(
-        f"{output}: the sum over {plan.num_teachers} teachers of holder {plan.holder} ({len(answer):,} bytes)",
+        f"{output}: the sum over the teachers of holder {plan.holder} ({len(answer):,} bytes)",
         PRIVATE,
         f"{output_dir}: teachers and partition, which stay here, for the next question",
     )

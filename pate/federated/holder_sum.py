@@ -52,7 +52,7 @@ class HolderSum:
         require(request.vote_clip == most, "vote_clip", request.vote_clip, f"max_votes={most} of the agreed noise")
         self._answer_once(folder, request)
         rng = secret_generator() if self.seed is None else self._seeded(plan.holder)
-        noisy = self.noise.contribution(counts, num_teachers=plan.num_teachers, rng=rng)
+        noisy = self.noise.contribution(counts, num_teachers=file.manifest.num_teachers, rng=rng)
         return self.terms.require_sendable(noisy)
 
     def _answer_once(self, folder: Path, request: Request) -> None:

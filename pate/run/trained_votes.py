@@ -79,6 +79,7 @@ class TrainedVotes(VoteSource):
             self.ensemble,
             directions,
             public[: max(MOST_PUBLIC, self.num_queries)],
+            self.records_per_teacher,
             lambda: self.pool_answers(directions, public[:NUM_ASKED]),
         )
 
@@ -120,6 +121,7 @@ def moment_votes(
     ensemble: Ensemble,
     directions: PublicPCA,
     public_inputs: NDArray[np.float32],
+    records_per_teacher: float,
     ask: Callable[[], PoolAnswers] | None = None,
 ) -> MomentVotes:
     """The votes of an ensemble in rounds, along given directions; `ask` says what trained teachers say."""
@@ -131,6 +133,6 @@ def moment_votes(
         num_teachers=ensemble.num_teachers,
         directions=directions,
         public_inputs=public_inputs,
-        records_per_teacher=ensemble.num_groups / ensemble.num_teachers,
+        records_per_teacher=records_per_teacher,
         ask=ask,
     )

@@ -60,8 +60,8 @@ def convex_fit(
 
 def _curvature(features: Array, counts: Array) -> float:
     """About the largest eigenvalue of the weighted Gram matrix, and no more than that: by the power method."""
-    direction, found = counts @ features + 1, 0.0
+    direction = counts @ features + 1
     for _ in range(_GUESSES):
-        direction = (counts * (features @ (direction / max(np.linalg.norm(direction), _TINY)))) @ features
-        found = float(np.linalg.norm(direction))
-    return found
+        unit = direction / max(float(np.linalg.norm(direction)), _TINY)
+        direction = (counts * (features @ unit)) @ features
+    return float(np.linalg.norm(direction))

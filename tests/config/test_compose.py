@@ -19,11 +19,11 @@ from pate.config.schema import GROUPS
 from pate.features import Features
 from pate.mechanisms import FixedKRegularizer
 from pate.student import Student
-from pate.teachers import Engine, KernelTeacher, Teacher
+from pate.teachers import Engine, Voter
 from pate.validation import InvalidValue
 
 BASES = {
-    "teacher": (Teacher, KernelTeacher),
+    "teacher": Voter,
     "engine": Engine,
     "accountant": Accountant,
     "student": Student,

@@ -14,9 +14,10 @@ from pate.federated import Contribution, Roll
 from pate.federated.rounds import Question, RoundsOfHolders, answer_question
 from pate.federated.rounds.gathering import Gathered, gathered
 from pate.run.plan import Plan
+from pate.run.stages.holder import HolderPlan
 from pate.student import LowRankStudent
 from pate.validation import InvalidValue
-from tests.e2e.federated_run import SmallHolders, federated_plan
+from tests.e2e.federated_run import federated_plan
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset
 from tests.e2e.stages_of_run import release_plan
 
@@ -54,7 +55,7 @@ class Exchanges:
         asked: the kinds of all questions so far.
     """
 
-    plans: SmallHolders
+    plans: Callable[[str], tuple[HolderPlan, Path]]
     roll: Roll
     spoil: Callable[[Question, str], Contribution | None] | None = None
     asked: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ from pate.pipeline import train
 from pate.report import Report
 from pate.run.plan import Plan
 from pate.student import LinearStudent, LowRankStudent, StudentModel
-from pate.teachers import KernelTeacher, LinearTeacher
+from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from pate.votes.moment_votes import MomentVotes
@@ -123,6 +123,48 @@ def test_a_stopped_run_ends_with_the_same_bytes_and_charges(whole: tuple[Path, R
         assert charges(tmp_path / "run") == charges(whole[0])
         for name in files[:count]:
             (tmp_path / "run" / name).unlink()
+
+
+def test_few_convex_teachers_release_what_many_would(in_rounds: tuple[Path, Report], tmp_path: Path) -> None:
+    """Four teachers at the price of 960; stopped between rounds, a run ends with the same bytes."""
+    plan = centered_plan(teacher=ConvexTeacher(), num_teachers=4)
+    report = train(plan, tmp_path / "whole", SilentMonitor())
+    assert report.privacy.epsilon == in_rounds[1].privacy.epsilon
+    assert (report.teachers.num_teachers, report.teachers.records_per_teacher) == (4, 240)
+    assert report.student.micro_f1 > in_rounds[1].student.micro_f1 - 0.02
+    assert report.student.mean_average_precision > in_rounds[1].student.mean_average_precision - 0.02
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, tmp_path / "run", SilentMonitor(stop_at="training the majority"))
+    for name in ("release/release.npz", "rounds/round_4.npz", "rounds/round_5.npz"):
+        (tmp_path / "run" / name).unlink()
+    train(plan, tmp_path / "run", SilentMonitor())
+    for name in ("release/release.npz", "release/student/student.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert charges(tmp_path / "run") == charges(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clip": 3.0}, "clip=3.0: expected no clip, but a clip_factor"),
+        (
+            {"center": np.full((NUM_QUERIES, NUM_LABELS), 0.3), "prevalence_share": 0.0},
+            "center.ndim=2: expected 0 or 1",
+        ),
+    ],
+)
+def test_what_rounds_cannot_have_is_refused_before_it_is_spent(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    votes = CenteredVotes(noise_multiplier=1.0, **changes)
+    with pytest.raises(InvalidValue, match=said):
+        train(centered_plan(teacher=ConvexTeacher(), num_teachers=4, aggregator=votes), tmp_path, SilentMonitor())
+    assert not charges(tmp_path)
+
+
+def test_other_aggregators_cannot_read_convex_teachers() -> None:
+    with pytest.raises(InvalidValue, match="aggregator=GNMax: expected centered_votes, or teachers that vote yes"):
+        centered_plan(teacher=ConvexTeacher(), num_teachers=4, aggregator=GNMax(noise_std=10.0))
 
 
 def student_f1(plan: Plan, folder: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import pytest
 from pate.aggregators import GaussianVotes
 from pate.federated import Contribution, Roll
 from pate.federated.rounds import Question, answer_question
+from pate.files.atomic import make_folder
 from pate.pipeline import train
 from pate.run.plan import Plan
+from pate.run.stages.holder import HolderPlan
+from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
 from tests.e2e.federated_run import SmallHolders, federated_plan
 from tests.e2e.rounds_run import HOLDERS, Exchanges, rounds_plan, small_rounds
-from tests.e2e.small_run import SilentMonitor, charges
+from tests.e2e.small_run import SilentMonitor, charges, small_dataset
 from tests.e2e.stages_of_run import contents, killed_at, student
 
 
@@ -37,6 +41,51 @@ def test_rounds_of_holders_release_what_train_does(expected: bytes, tmp_path: Pa
     assert exchange.asked == ["opening", "lengths", "shares", "shares", "moments", "moments"]
     assert (tmp_path / "release" / "release" / "release.npz").read_bytes() == expected
     assert len(charges(tmp_path / "release")) == 2  # the prevalence, and all rounds
+
+
+def test_kernel_teachers_of_holders_release_what_train_does(tmp_path: Path) -> None:
+    plan = rounds_plan(teacher=KernelTeacher())
+    with pytest.raises(KeyboardInterrupt):
+        train(plan, tmp_path / "train", SilentMonitor(stop_at="training the student"))
+    made = small_rounds(plan, tmp_path)
+    made.run(Exchanges(SmallHolders(tmp_path / "holders", 4, plan), made.roll))
+    expected = (tmp_path / "train" / "release" / "release.npz").read_bytes()
+    assert (tmp_path / "release" / "release" / "release.npz").read_bytes() == expected
+
+
+def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
+    """Two places with 480 records each: they release nearly what a run with 960 teachers does."""
+    plan, whole = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0), small_dataset()
+    shares = {"north": slice(0, 480), "south": slice(480, 960)}
+
+    def holder(name: str) -> tuple[HolderPlan, Path]:
+        made = HolderPlan(
+            load_dataset=lambda: replace(whole, private=whole.private.take(shares[name])),
+            teacher=KernelTeacher(),
+            num_teachers=None,
+            engine=SequentialEngine(),
+            holder=name,
+            settings={"holder": name},
+        )
+        make_folder(tmp_path / name)
+        return made, tmp_path / name
+
+    made = replace(small_rounds(plan, tmp_path), roll=Roll({"north": 480, "south": 480}, 0))
+    terms = made.run(Exchanges(holder, made.roll))
+    assert terms.num_teachers == 960
+    with np.load(tmp_path / "release" / "release" / "release.npz") as arrays:
+        labels = whole.public.labels[: len(arrays["labels"])]
+        assert (arrays["labels"] == labels).mean() > 0.85
+    few = replace(small_rounds(plan, tmp_path / "few"), roll=Roll({"north": 480, "south": 12}, 0))
+    with pytest.raises(InvalidValue, match="holder=south: num_teachers=480: expected 12"):
+        few.run(Exchanges(holder, few.roll))
+
+
+def test_convex_teachers_are_of_one_place(tmp_path: Path) -> None:
+    plan = rounds_plan(teacher=ConvexTeacher())
+    made = small_rounds(plan, tmp_path)
+    with pytest.raises(InvalidValue, match="teacher=ConvexTeacher: expected teachers that answer in rounds"):
+        made.run(Exchanges(SmallHolders(tmp_path / "holders", 4, plan), made.roll))
 
 
 def released(folder: Path) -> bytes:

@@ -35,7 +35,7 @@ from pate.student import (
     Student,
     StudentModel,
 )
-from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
+from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, SequentialEngine, SklearnTeacher, Voter
 from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 
 SEED, EPSILON, DELTA = 6, 50.0, 1e-5
@@ -111,15 +111,17 @@ def plan_of(aggregator: Aggregator, **changes: Any) -> Plan:
     return small_plan(**(shared | {"engine": SequentialEngine(), "accountant": AutoAccountant} | changes))
 
 
+CONVEX = ConvexTeacher()
+
+
 @pytest.mark.parametrize("name", members("aggregator"))
 def test_every_aggregator_releases_and_teaches_the_same(name: str, tmp_path: Path) -> None:
     require_parity(plan_of(shipped(name)), tmp_path)
 
 
-@pytest.mark.parametrize("num_teachers", [None, 40])
-def test_kernel_teachers_too(num_teachers: int | None, tmp_path: Path) -> None:
-    kernel: Voter = KernelTeacher()
-    plan = plan_of(shipped("centered_votes"), teacher=kernel, num_teachers=num_teachers, student=LowRankStudent())
+@pytest.mark.parametrize(("teacher", "num_teachers"), [(KernelTeacher(), None), (KernelTeacher(), 40), (CONVEX, 40)])
+def test_teachers_whose_records_are_read_too(teacher: Voter, num_teachers: int | None, tmp_path: Path) -> None:
+    plan = plan_of(shipped("centered_votes"), teacher=teacher, num_teachers=num_teachers, student=LowRankStudent())
     require_parity(plan, tmp_path)
 
 

@@ -123,7 +123,9 @@ def test_wrong_holders_are_one_line_each(files: Path, tmp_path: Path) -> None:
     assert "holder=a: expected a number in 1..4" in refused(*whole, "holder=a", "seed=1")
     assert "holder=5: expected a number in 1..4" in refused(*whole, "holder=5", "seed=1")
     assert "seed=None: expected a number beside holders=" in refused(*whole, "holder=1")
-    assert "teacher=KernelTeacher: expected trained teachers" in refused(*whole, "holder=1", "seed=1", "teacher=kernel")
+    assert "teacher=KernelTeacher: expected teachers that vote yes or no" in refused(
+        *whole, "holder=1", "seed=1", "teacher=kernel"
+    )
     changes = (f"output={tmp_path}/v.npz", f"output_dir={tmp_path}/work")
     assert "num_queries=9999: expected at most 140" in refused(*vote(files, "north", "num_queries=9999", *changes))
     assert "num_teachers=999: expected at most 480" in refused(

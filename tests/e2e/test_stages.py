@@ -18,7 +18,8 @@ from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes
 from pate.config.location import members
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.teachers import KernelTeacher, SequentialEngine
+from pate.run.stages.holder import cast_vote_file
+from pate.teachers import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.validation import InvalidValue
 from pate.votes.holders import VoteFile
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges, small_dataset, small_plan
@@ -246,10 +247,12 @@ def test_rounds_name_the_ways_that_there_are(votes: dict[str, list[Path]], tmp_p
     assert not (tmp_path / "apart").exists()
 
 
-def test_kernel_teachers_are_refused_before_anything_is_read() -> None:
+def test_teachers_without_bits_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     plan = plan_of(GaussianVotes(noise_std=1.0))
-    with pytest.raises(InvalidValue, match=r"teacher=KernelTeacher: expected trained teachers"):
-        holder_plan(plan, 1, teacher=KernelTeacher())
+    for teacher in (KernelTeacher(), ConvexTeacher()):
+        with pytest.raises(InvalidValue, match=rf"teacher={type(teacher).__name__}: expected teachers that vote yes"):
+            cast_vote_file(holder_plan(plan, 1, teacher=teacher), tmp_path / "votes.npz", tmp_path / "work")
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_prior_needs_the_queries_that_were_asked(votes: dict[str, list[Path]], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pate.federated.rounds import Question, answer_question
 from pate.federated.rounds.gathering import gathered
 from pate.federated.rounds.question import LENGTHS, MOMENTS, SHARES
 from pate.run.stages.holder import HolderPlan
-from pate.teachers import LinearTeacher, SequentialEngine
+from pate.teachers import KernelTeacher, LinearTeacher, SequentialEngine, Voter
 from pate.votes.public_pca import PublicPCA
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
@@ -42,10 +42,10 @@ def records(first: tuple[float, bool] | None) -> Dataset:
     )
 
 
-def plan(first: tuple[float, bool] | None, holder: str) -> HolderPlan:
+def plan(first: tuple[float, bool] | None, holder: str, teacher: Voter) -> HolderPlan:
     return HolderPlan(
         load_dataset=lambda: records(first),
-        teacher=LinearTeacher(device="cpu"),
+        teacher=teacher,
         num_teachers=2,
         engine=SequentialEngine(),
         holder=holder,
@@ -62,6 +62,7 @@ def questions() -> list[Question]:
         LENGTHS: {},
         SHARES: {"center": np.array([0.2, 0.7]), "clip": 0.05},
         MOMENTS: {
+            "records_per_teacher": 3.0,
             "weights": rng.normal(size=(4, 2)) * 9,
             "label_scale": np.array([3.0, 0.4]) * 40,
             "clip": 0.6,
@@ -78,13 +79,13 @@ def questions() -> list[Question]:
     return [opening, *map(asked, states)]
 
 
-def sums(first: tuple[float, bool] | None, folder: Path, absent: str) -> list[np.ndarray]:
+def sums(first: tuple[float, bool] | None, folder: Path, absent: str, teacher: Voter) -> list[np.ndarray]:
     """What the server adds up, question by question; the group is one of holder 1."""
     found = []
     for question in questions():
         sent = [
-            Contribution(name, answer_question(plan(first if name == "1" else None, name), question, folder / name))
-            for name in ROLL.holders
+            Contribution(name, answer_question(plan(held, name, teacher), question, folder / name))
+            for name, held in zip(ROLL.holders, (first, None, None), strict=True)
             if name != absent
         ]
         found.append(gathered(ROLL, question, sent).total.astype(np.float64))
@@ -92,9 +93,10 @@ def sums(first: tuple[float, bool] | None, folder: Path, absent: str) -> list[np
 
 
 @pytest.mark.parametrize("absent", ["", "3"])
-def test_one_group_moves_no_sum_further_than_two_clips(absent: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("teacher", [LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"])
+def test_one_group_moves_no_sum_further_than_two_clips(absent: str, teacher: Voter, tmp_path: Path) -> None:
     firsts = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
-    neighbors = [sums(first, tmp_path / str(number), absent) for number, first in enumerate(firsts)]
+    neighbors = [sums(first, tmp_path / str(number), absent, teacher) for number, first in enumerate(firsts)]
     for place, question in enumerate(questions()[1:], start=1):
         each = [found[place].ravel() for found in neighbors]
         moved = max(float(np.linalg.norm(one - other)) for one in each for other in each)

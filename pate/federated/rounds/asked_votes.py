@@ -83,6 +83,7 @@ class AskedMoments(RoundVotes):
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """See `RoundVotes.total`."""
         state = {
+            "records_per_teacher": np.asarray(self.records_per_teacher),
             "weights": weights,
             "label_scale": label_scale,
             "clip": np.asarray(clipped.clip),

@@ -28,6 +28,8 @@ from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
 from pate.votes.sums.share_sums import TeacherShares
 
+_RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows of numbers"
+
 
 def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor: Monitor | None = None) -> bytes:
     """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
@@ -73,9 +75,8 @@ def _answered(plan: HolderPlan, question: Question, opening: Request, place: Pat
     with folder.opened(plan.settings):
         dataset = require_dataset(plan.load_dataset())
         plan.teacher.check(dataset.input_shape)
-        rule = "teachers that vote in rounds, such as linear or mlp, on rows of numbers"
         able = plan.teacher.votes_in_rounds and len(dataset.input_shape) == 1
-        require(able, "teacher", type(plan.teacher).__name__, rule)
+        require(able, "teacher", type(plan.teacher).__name__, _RULE)
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         share = share_of(plan, dataset, folder.path)
         ensemble = Ensemble(
@@ -94,10 +95,11 @@ def _answered(plan: HolderPlan, question: Question, opening: Request, place: Pat
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
     votes, state = ensemble.votes(), question.state
+    require(not votes.only_in_rounds, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
         rows = ensemble.queries.inputs
         ask = _remembered(votes, question.directions, rows, folder) if isinstance(votes, TrainedVotes) else None
-        moments = moment_votes(ensemble, question.directions, rows, ask)
+        moments = moment_votes(ensemble, question.directions, rows, float(state["records_per_teacher"]), ask)
         return moments.total(state["weights"], state["label_scale"], question.clipped_moments)
     if question.kind in (LENGTHS, SHARES):
         shares = TeacherShares(votes.label_shares())

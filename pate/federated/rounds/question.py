@@ -34,6 +34,7 @@ _STATES: Mapping[str, Mapping[str, int]] = {
     LENGTHS: {},
     SHARES: {"center": 1, "clip": 0},
     MOMENTS: {
+        "records_per_teacher": 0,
         "weights": 2,
         "label_scale": 1,
         "clip": 0,
@@ -72,6 +73,9 @@ class Question:
             raise InvalidValue("question=NaN or infinity: expected finite numbers")
         if self.kind in (SHARES, MOMENTS):
             require_positive("question.clip", float(self.state["clip"]))
+        if self.kind == MOMENTS:
+            require_positive("question.records_per_teacher", float(self.state["records_per_teacher"]))
+        if self.kind in (SHARES, MOMENTS):
             self._require_shapes()
 
     @classmethod
@@ -170,7 +174,12 @@ class Question:
         else:
             inputs, width = shapes["projection"]
             wanted = {"weights": (width + 1, labels), "label_scale": (labels,), "clip": ()}
-            wanted |= {"pool_center": (inputs,), "projection": (inputs, width), "variances": (width,)}
+            wanted |= {
+                "records_per_teacher": (),
+                "pool_center": (inputs,),
+                "projection": (inputs, width),
+                "variances": (width,),
+            }
             good = shapes == wanted
         if not good:
             raise InvalidValue(f"question: expected {_RULE}, with arrays of one shape")

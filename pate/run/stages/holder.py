@@ -30,7 +30,7 @@ from pate.votes.source import VoteSource
 from pate.votes.vote_limit import limited
 
 _DONE = "cast.sha256"
-_CLASS = "trained teachers; kernel teachers answer in directions that depend on what is released, see pate-train"
+_CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, see pate-release mailbox="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class HolderPlan:
     Attributes:
         load_dataset: reads its records and the public samples.
         teacher: the recipe for its teachers.
-        num_teachers: how many teachers its records are dealt to.
+        num_teachers: how many teachers its records are dealt to; None makes one of each group, where none is trained.
         engine: how they are trained.
         holder: its name, which no other holder has; a number of 1..holders where records are dealt.
         holders: among how many holders the records of the data set are dealt, see `Share.dealt`; None where all of them
@@ -55,7 +55,7 @@ class HolderPlan:
 
     load_dataset: Callable[[], Dataset]
     teacher: Voter
-    num_teachers: int
+    num_teachers: int | None
     engine: Engine
     holder: str
     holders: int | None = None
@@ -68,8 +68,8 @@ class HolderPlan:
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
-        require_count("teacher.num_teachers", self.num_teachers)
-        require(self.teacher.votes_in_bits, "teacher", type(self.teacher).__name__, _CLASS)
+        if self.num_teachers is not None or self.teacher.is_trained or self.holders is not None:
+            require_count("teacher.num_teachers", self.num_teachers or 0)
         require_choice("cast", self.cast, CASTS)
         for name in ("num_queries", "vote_clip"):
             if getattr(self, name) is not None:
@@ -80,6 +80,10 @@ class HolderPlan:
             number = self.holder.isascii() and self.holder.isdigit() and 1 <= int(self.holder) <= self.holders
             require(number, "holder", self.holder, rule)
             require(self.seed is not None, "seed", self.seed, "a number beside holders=, the same at every place")
+
+    def num_teachers_of(self, dataset: Dataset) -> int:
+        """How many teachers its private records are dealt to."""
+        return self.num_teachers or dataset.private.num_groups
 
 
 def cast_vote_file(
@@ -102,6 +106,7 @@ def cast_vote_file(
         InvalidValue: a plan that cannot work; another file under that name; a folder of another call.
     """
     folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
+    require(plan.teacher.votes_in_bits, "teacher", type(plan.teacher).__name__, _CLASS)
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
     with folder.opened(plan.settings):
@@ -116,7 +121,7 @@ def cast_vote_file(
         num_queries = plan.num_queries or len(dataset.public)
         pool = len(dataset.public)
         require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples")
-        require_groups(dataset, plan.num_teachers * (plan.holders or 1))
+        require_groups(dataset, plan.num_teachers_of(dataset) * (plan.holders or 1))
         _require_own(output, plan.holder)
         private = dataset.private_digest()
         folder.claim(plan.settings, data=dataset.digest(), private=private)
@@ -130,11 +135,11 @@ def cast_vote_file(
 def share_of(plan: HolderPlan, dataset: Dataset, folder: Path) -> Share:
     """The records that a holder teaches with, in its folder."""
     if plan.holders is None or plan.seed is None:
-        return Share.own(dataset, plan.teacher, plan.num_teachers, Randomness(folder, plan.seed))
+        return Share.own(dataset, plan.teacher, plan.num_teachers_of(dataset), Randomness(folder, plan.seed))
     return Share.dealt(
         dataset,
         plan.teacher,
-        plan.num_teachers,
+        plan.num_teachers_of(dataset),
         holder=int(plan.holder),
         holders=plan.holders,
         seed=plan.seed,
@@ -163,7 +168,7 @@ def manifest_of(plan: HolderPlan, share: Share, num_queries: int) -> VoteManifes
     return VoteManifest(
         holder=plan.holder,
         queries=queries_digest(np.asarray(dataset.public.inputs[:num_queries]), dataset.published_ids[:num_queries]),
-        num_teachers=plan.num_teachers,
+        num_teachers=share.partition.num_teachers,
         num_queries=num_queries,
         num_labels=dataset.num_labels,
         num_records=len(dataset.private),

@@ -16,7 +16,7 @@ from pate.comparison import ComparisonPlan, Frontier, PATEMethod, compare, read_
 from pate.comparison.trial import CachedRun
 from pate.pipeline import train
 from pate.student import LinearStudent, LowRankStudent
-from pate.teachers import KernelTeacher, LinearTeacher, StackedEngine
+from pate.teachers import ConvexTeacher, KernelTeacher, LinearTeacher, StackedEngine, Voter
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS, SilentMonitor, small_dataset, small_plan
 
@@ -125,13 +125,15 @@ def test_a_run_is_that_of_the_training_command(tmp_path: Path) -> None:
 TABLE = StableTopK(selection_scale=2.0, test="table", table_order=5.0, table_budget=0.1, failure_prob=1e-8)
 
 
-@pytest.mark.parametrize("num_teachers", [None, 24])
-def test_centered_votes_of_kernel_teachers_are_those_of_the_training_command(
-    num_teachers: int | None, tmp_path: Path
+@pytest.mark.parametrize(
+    ("teacher", "num_teachers"), [(KernelTeacher(), None), (KernelTeacher(), 24), (ConvexTeacher(), 5)]
+)
+def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_command(
+    teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """Private groups as teachers, or 24 of them; the center is released anew for every seed."""
+    """Private groups as teachers, or 24 or 5 of them; the center is released anew for every seed."""
     votes, student = CenteredVotes(noise_multiplier=1.0), LowRankStudent(num_directions=6)
-    given = {"num_teachers": num_teachers, "teacher": KernelTeacher(), "student": student}
+    given = {"num_teachers": num_teachers, "teacher": teacher, "student": student}
     centered = replace(method("centered", votes), **given)
     shared = {"seeds": (4, 5), "ensemble_seed": 4, "epsilons": (3.0,)}
     run(tmp_path / "compare", centered, **shared)
