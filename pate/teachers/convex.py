@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class ConvexTeacher(Voter):
     """Trains linear teachers in every round, and pays for one private group where others pay for a whole teacher.
 
-    Rule: in each round of centered votes a teacher fits its own records' residuals against the public student, in
-    directions of the public pool. Its loss is strongly convex, and no group pulls on it harder than the clip. Its vote
-    is its weights times the penalty (`ConvexVotes`).
+    Rule: in each round a teacher fits its own records' residuals against the public student, in
+    directions of the public pool. The loss is strongly convex, and no group pulls on it harder than the clip. What is
+    summed are weights times the penalty (`ConvexVotes`).
 
-    Formal guarantee: where one private group is replaced, one teacher's vote moves by at most two clips, however many
-    groups the teacher has and however many teachers there are. With fewer teachers the release is no worse.
+    Formal guarantee: where one private group is replaced, the sum moves by at most two clips, however many groups and
+    teachers there are. Where all records of one teacher are replaced, it may move further.
 
     Attributes:
         penalty: of the squared weights, in units of an average direction's variance, > 0. A larger one gives votes with
