@@ -22,24 +22,28 @@ from rich.table import Table
 from benchmarks.generators import generator_jobs
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.reports import report_jobs
+from benchmarks.rounds import round_jobs
 from benchmarks.sessions import session_jobs
 from benchmarks.starts import start_jobs
 from benchmarks.tables import NUM_ROWS, table_cost
 from benchmarks.teachers import product_rates, results
 
+_PARTS = (start_jobs, quick_jobs, session_jobs, generator_jobs, round_jobs, large_jobs, report_jobs)
+
 
 def main() -> None:
     """Prints the tables, or one part of them; `--json FILE` writes the figures of the jobs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("part", nargs="?", choices=["teachers", "generators", "quick", "starts", "table"])
+    parser.add_argument("part", nargs="?", choices=["teachers", "generators", "quick", "rounds", "starts", "table"])
     parser.add_argument("--json", type=Path, help="a file for the figures of the jobs")
     parser.add_argument("--rows", type=int, default=NUM_ROWS, help="of the large table")
     chosen = parser.parse_args()
     console = Console(width=160)
     jobs = {
-        None: lambda: [*start_jobs(), *quick_jobs(), *session_jobs(), *generator_jobs(), *large_jobs(), *report_jobs()],
+        None: lambda: [job for made in _PARTS for job in made()],
         "generators": generator_jobs,
         "quick": quick_jobs,
+        "rounds": round_jobs,
         "starts": start_jobs,
         "table": list[Job],
         "teachers": list[Job],

@@ -1,0 +1,54 @@
+"""A round of centered votes: what it adds to the matrix products that any gradient on the same records needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.jobs import NUM_LABELS, Job
+from pate.votes.clipped_moments import ClippedMoments
+from pate.votes.convex_votes import ConvexVotes
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA
+
+_RECORDS, _INPUTS, _TEACHERS = 60_000, 128, 400
+
+
+def round_jobs() -> list[Job]:
+    """Of as many records, inputs and labels as WordNet-40 has."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(_RECORDS, _INPUTS)).astype(np.float32)
+    groups = np.arange(_RECORDS)
+    given: dict[str, Any] = {
+        "inputs": inputs,
+        "labels": rng.random((_RECORDS, NUM_LABELS)) < 0.1,
+        "teacher_of": groups,
+        "num_teachers": _RECORDS,
+        "directions": PublicPCA.of(inputs[:10_000], _INPUTS),
+        "public_inputs": inputs[:1000],
+        "records_per_teacher": 1.0,
+    }
+    convex = ConvexVotes(learner_of=groups % _TEACHERS, num_learners=_TEACHERS, penalty=10.0, **given)
+    return [
+        _round("one kernel teacher per record", MomentVotes(**given), "bits to residuals, clips, grid"),
+        _round(f"{_TEACHERS} convex teachers", convex, "some ten steps of training, in doubles"),
+    ]
+
+
+def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
+    rng = np.random.default_rng(1)
+    weights, scale = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05, np.ones(NUM_LABELS)
+    clipped = ClippedMoments(1.0, votes.num_teachers)
+    features = rng.normal(size=(_RECORDS, votes.width)).astype(np.float32)
+    narrow = weights.astype(np.float32)
+    votes.total(weights, scale, clipped)  # features are computed once for all rounds
+
+    return Job(
+        name=f"a round, {_RECORDS:,} x {_INPUTS} x {NUM_LABELS}, {name}",
+        run=lambda: votes.total(weights, scale, clipped),
+        floor=lambda: features.T @ (features @ narrow),
+        floor_name="two float32 products, of features with weights and with residuals",
+        left_out=left_out,
+        rounds=5,
+    )
