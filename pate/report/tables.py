@@ -36,7 +36,7 @@ MODEL_NAMES = MappingProxyType(
 
 ADJACENCY_NAMES = MappingProxyType(
     {
-        "replace_one": "one private record is replaced, so that one teacher's votes change arbitrarily",
+        "replace_one": "one unit of privacy is replaced by any other",
         "add_remove": "one teacher, with all its records, is added or removed",
     }
 )

@@ -86,6 +86,8 @@ class Plan:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         self.teacher.require_reader(type(self.aggregator).__name__, self.aggregator.input_form)
         require_count("num_queries", self.num_queries)
+        rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
+        require(self.holders is None or self.teacher.covers_teachers, "teacher", type(self.teacher).__name__, rule)
         if self.max_total_epsilon is not None:
             require_positive("max_total_epsilon", self.max_total_epsilon)
             rule = "a ledger= beside it, the file that all runs on these records are charged to"

@@ -40,6 +40,7 @@ class ConvexTeacher(Voter):
         InvalidValue: an attribute outside these ranges.
     """
 
+    covers_teachers: ClassVar[bool] = False
     votes_in_bits: ClassVar[bool] = False
 
     penalty: float = 10.0
@@ -49,10 +50,6 @@ class ConvexTeacher(Voter):
         require_positive("penalty", self.penalty)
         if self.num_directions is not None:
             require_count("num_directions", self.num_directions)
-
-    def num_protected(self, num_teachers: int, num_groups: int) -> int:
-        """See `Voter.num_protected`."""
-        return num_groups
 
     def votes_of(self, ensemble: Ensemble) -> VoteSource:
         """See `Voter.votes_of`."""

@@ -19,11 +19,13 @@ class Voter(ABC):
         is_trained: whether teachers learn from their records, of the class: their number then has to be given, and
             few records teach them little.
         votes_in_rounds: whether they may vote in rounds, of the class; else they cast one matrix of votes.
+        covers_teachers: whether the price covers all records of a teacher together, of the class; else a group of them.
         votes_in_bits: whether they answer yes or no, of the class; else centered votes alone can read them.
     """
 
     is_trained: ClassVar[bool] = True
     votes_in_rounds: ClassVar[bool] = True
+    covers_teachers: ClassVar[bool] = True
     votes_in_bits: ClassVar[bool] = True
 
     @property
@@ -32,8 +34,8 @@ class Voter(ABC):
         return False
 
     def num_protected(self, num_teachers: int, num_groups: int) -> int:
-        """How many parts of the private records are each bounded in what they change: here one per teacher."""
-        return num_teachers
+        """How many parts of the private records are each bounded in what they change: teachers, or groups."""
+        return num_teachers if self.covers_teachers else num_groups
 
     @abstractmethod
     def votes_of(self, ensemble: Ensemble) -> VoteSource:

@@ -24,7 +24,7 @@ from tests.e2e.stages_of_run import release_plan
 HOLDERS = 4
 
 
-def rounds_plan(holders: int = HOLDERS, **changes: Any) -> Plan:
+def rounds_plan(holders: int | None = HOLDERS, **changes: Any) -> Plan:
     """Two rounds of 24 trained teachers."""
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
     return federated_plan(aggregator, holders, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes))

@@ -162,6 +162,11 @@ def test_what_rounds_cannot_have_is_refused_before_it_is_spent(
     assert not charges(tmp_path)
 
 
+def test_no_holder_is_told_that_convex_teachers_cover_it() -> None:
+    with pytest.raises(InvalidValue, match="teacher=ConvexTeacher: expected no holders="):
+        centered_plan(teacher=ConvexTeacher(), num_teachers=4, holders=4)
+
+
 def test_other_aggregators_cannot_read_convex_teachers() -> None:
     with pytest.raises(InvalidValue, match="aggregator=GNMax: expected centered_votes, or teachers that vote yes"):
         centered_plan(teacher=ConvexTeacher(), num_teachers=4, aggregator=GNMax(noise_std=10.0))

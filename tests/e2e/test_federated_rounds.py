@@ -82,7 +82,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 
 
 def test_convex_teachers_are_of_one_place(tmp_path: Path) -> None:
-    plan = rounds_plan(teacher=ConvexTeacher())
+    plan = rounds_plan(holders=None, teacher=ConvexTeacher())
     made = small_rounds(plan, tmp_path)
     with pytest.raises(InvalidValue, match="teacher=ConvexTeacher: expected teachers that answer in rounds"):
         made.run(Exchanges(SmallHolders(tmp_path / "holders", 4, plan), made.roll))
