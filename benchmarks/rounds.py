@@ -40,15 +40,14 @@ def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     rng = np.random.default_rng(1)
     weights, scale = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05, np.ones(NUM_LABELS)
     clipped = ClippedMoments(1.0, votes.num_teachers)
-    features = rng.normal(size=(_RECORDS, votes.width)).astype(np.float32)
-    narrow = weights.astype(np.float32)
+    features = rng.normal(size=(_RECORDS, votes.width))
     votes.total(weights, scale, clipped)  # features are computed once for all rounds
 
     return Job(
         name=f"a round, {_RECORDS:,} x {_INPUTS} x {NUM_LABELS}, {name}",
         run=lambda: votes.total(weights, scale, clipped),
-        floor=lambda: features.T @ (features @ narrow),
-        floor_name="two float32 products, of features with weights and with residuals",
+        floor=lambda: features.T @ (features @ weights),
+        floor_name="two products in doubles, of features with weights and with residuals",
         left_out=left_out,
         rounds=5,
     )

@@ -14,7 +14,10 @@ Array = NDArray[np.float64]
 
 
 class ReleasedModel(StudentModel):
-    """Calibrated probabilities: the logistic function of linear scores on features of one length."""
+    """Calibrated probabilities: the logistic function of linear scores on features of one length.
+
+    With a weight more than directions it has the height of `PublicPCA.with_height`; models of older versions have none.
+    """
 
     kind = "released"
 
@@ -23,16 +26,16 @@ class ReleasedModel(StudentModel):
         """That of released weights, its threshold the best expected micro-F1 on public inputs.
 
         Args:
-            weights: `[k + 1, L]`, on `PublicPCA.with_constant` of k directions of the public inputs.
+            weights: `[k + 2, L]`, on `PublicPCA.with_height` of k directions of the public inputs.
             public_inputs: float32 `[m, …]`, all of them.
             num_rows: how many queries were answered.
         """
-        directions = PublicPCA.of(public_inputs, len(weights) - 1)
+        directions = PublicPCA.of(public_inputs, len(weights) - 2)
         width = directions.projection.shape[1]
         arrays = {
             "center": directions.center,
             "projection": directions.projection,
-            "weights": weights[:-1] * np.sqrt(width),
+            "weights": weights[:-1] * np.sqrt(width + 1),
             "bias": weights[-1],
         }
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
@@ -43,6 +46,9 @@ class ReleasedModel(StudentModel):
 
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         features = (rows - self.arrays["center"]) @ self.arrays["projection"]
-        lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        features = features / np.where(lengths > 0, lengths, 1)
-        return np.asarray(expit(features @ self.arrays["weights"] + self.arrays["bias"]), dtype=np.float32)
+        lengths, weights = np.linalg.norm(features, axis=1, keepdims=True), self.arrays["weights"]
+        if len(weights) == features.shape[1]:
+            scores = (features @ weights) / np.where(lengths > 0, lengths, 1)
+        else:
+            scores = (features @ weights[:-1] + weights[-1]) / np.hypot(lengths, 1)
+        return np.asarray(expit(scores + self.arrays["bias"]), dtype=np.float32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -47,7 +46,7 @@ class ConvexVotes(MomentVotes):
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """See `RoundVotes.total`."""
-        residuals = self._scaled_residuals(weights, label_scale)
+        residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 2 * _TOLERANCE)
         ridge = self.penalty / self.width * self.num_teachers / self.num_learners
@@ -78,7 +77,3 @@ class ConvexVotes(MomentVotes):
         learners = self._learner_of[self._teacher_of[self._order]]
         ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
         return np.split(np.argsort(learners, kind="stable"), ends[:-1])
-
-    def _scaled_residuals(self, weights: Array, label_scale: Array) -> Array:
-        on_grid = (weights * (math.sqrt(self.width) / FEATURE_STEPS)).astype(np.float32)
-        return self._residuals(on_grid) * label_scale

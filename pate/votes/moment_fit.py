@@ -50,7 +50,7 @@ class MomentFit:
         public: float32 `[m, D]`, features of public inputs, the last one 1.
         prevalence: `[L]`, in (0, 1), released.
         num_records: private records, public.
-        variances: `[D - 1]`, public, of the directions behind the features.
+        variances: `[D - 1]`, public, of what is behind each feature but the constant.
     """
 
     public: Rows

@@ -23,6 +23,7 @@ MOST_PUBLIC = 20_000
 """Rows of the public pool that moments are matched on; as many as are asked, where those are more."""
 
 _BLOCK = 512
+_WEIGHT_BITS = 38  # of a column's length; a row of features has 14
 _FEW = 32  # records of a teacher whose products are not formed one by one
 _TEACHERS = 64  # of more records, at once
 
@@ -31,7 +32,7 @@ class MomentVotes(RoundVotes):
     """See `RoundVotes`: of teachers whose records are at hand.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
-    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. The mean of n
+    features are public (`PublicPCA.with_height`); they are computed once and kept as whole numbers. The mean of n
     records counts sqrt(n / records_per_teacher) times: where they have nothing to do with each other, votes of all
     teachers are then about as long, and one clip fits them. Of teachers that were trained each mean counts once, and
     the half of p gives way to what the teacher says itself, of its records and of the pool (`PoolAnswers`).
@@ -61,7 +62,8 @@ class MomentVotes(RoundVotes):
     ) -> None:
         self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
         self.num_labels = labels.shape[1]
-        self.public, self.variances = directions.with_constant(public_inputs).astype(np.float32), directions.variances
+        self.public = directions.with_height(public_inputs).astype(np.float32)
+        self.variances = directions.variances_with_height
         self._inputs, self._directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
         sizes = np.bincount(teacher_of, minlength=num_teachers)
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
@@ -79,8 +81,7 @@ class MomentVotes(RoundVotes):
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """See `RoundVotes.total`."""
-        on_grid = (weights * (math.sqrt(self.width) / FEATURE_STEPS)).astype(np.float32)
-        residuals = self._residuals(on_grid)
+        residuals = self._residuals(weights)
         answers = self._answers
         if answers is not None:
             residuals = (1 - TRUST) * residuals + TRUST * self._labels
@@ -108,12 +109,18 @@ class MomentVotes(RoundVotes):
     def _answers(self) -> PoolAnswers | None:
         return None if self._ask is None else self._ask()
 
-    def _residuals(self, on_grid: NDArray[np.float32]) -> Array:
-        """Labels minus the student's probabilities; numpy's tanh takes a fifth of the time of a logistic function."""
-        found = np.empty((len(self._labels), on_grid.shape[1]))
+    def _residuals(self, weights: Array) -> Array:
+        """Labels minus the student's probabilities; numpy's tanh takes a fifth of the time of a logistic function.
+
+        Features and weights are whole numbers whose sums of products doubles hold, as in `exact_product`.
+        """
+        per_step = weights * (math.sqrt(self.width) / FEATURE_STEPS / 2)
+        bits = _WEIGHT_BITS - int(np.frexp(np.linalg.norm(per_step, axis=0).max())[1])
+        on_grid, unit = np.trunc(np.ldexp(per_step, bits)), math.ldexp(1.0, -bits)
+        found = np.empty((len(self._labels), weights.shape[1]))
         for out, features, labels in zip(_blocks(found), _blocks(self._features), _blocks(self._labels), strict=True):
-            half = np.tanh(_block(features) @ (on_grid / 2))[: len(out)]
-            out[:] = labels - 0.5 * (1 + half)
+            halves = (_block(features).astype(np.float64) @ on_grid) * unit
+            out[:] = labels - 0.5 * (1 + np.tanh(halves.astype(np.float32))[: len(out)])
         return found
 
     @cached_property
@@ -122,7 +129,7 @@ class MomentVotes(RoundVotes):
         found = np.empty((len(self._order), self.width), dtype=np.float32)
         scale = FEATURE_STEPS / math.sqrt(self.width)
         for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
-            out[:] = np.trunc(self._directions.with_constant(_block(self._inputs[rows]))[: len(out)] * scale)
+            out[:] = np.trunc(self._directions.with_height(_block(self._inputs[rows]))[: len(out)] * scale)
         return found
 
 

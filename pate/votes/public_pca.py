@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.votes.exact_product import exact_product
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ class PublicPCA:
 
     Attributes:
         center: `[d]`, the pool's mean.
-        projection: `[d, k]`.
+        projection: `[d, k]`; of the pool's inputs the mean square of an entry is 1.
         variances: `[k]`, of the pool along each direction, falling.
     """
 
@@ -53,24 +54,30 @@ class PublicPCA:
         kept = min(count, int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0))))
         require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
         vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
-        ridge = _RIDGE * max(variances.mean(), 0.0)
-        return cls(center, vectors / np.sqrt(variances[:kept] + ridge), variances[:kept])
+        shrunk = variances[:kept] / (variances[:kept] + _RIDGE * max(variances.mean(), 0.0))
+        projection = vectors * np.sqrt(shrunk / variances[:kept] / shrunk.mean())
+        return cls(center, projection, variances[:kept])
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
         """Features `[n, k]` of length 1, or 0 for the pool's mean."""
-        rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
-        require(rows.shape[1] == len(self.center), "inputs.shape", rows.shape, f"[n, {len(self.center)}]")
-        found = (rows - self.center) @ self.projection
+        found = self._projected(inputs)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        if not np.isfinite(lengths).all():
-            raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
         return np.asarray(found / np.where(lengths > 0, lengths, 1))
 
-    def with_constant(self, inputs: NDArray[np.floating]) -> Array:
-        """The features times sqrt(k) and the constant 1, `[n, k + 1]`: of length sqrt(k + 1)."""
-        features = self.features(inputs)
-        features *= math.sqrt(features.shape[1])
-        return np.append(features, np.ones((len(features), 1)), axis=1)
+    def with_height(self, inputs: NDArray[np.floating]) -> Array:
+        """The projected inputs and 1, `[n, k + 1]`, cut to length sqrt(k + 1), and the constant 1: `[n, k + 2]`.
+
+        The entry that was 1, the height, says how far an input is from the center, which features of one length forget.
+        """
+        found = self._projected(inputs)
+        found = np.append(found, np.ones((len(found), 1)), axis=1)
+        found *= math.sqrt(found.shape[1]) / np.linalg.norm(found, axis=1, keepdims=True)
+        return np.append(found, np.ones((len(found), 1)), axis=1)
+
+    @property
+    def variances_with_height(self) -> Array:
+        """Of the directions; the height counts as an average one: `[k + 1]`."""
+        return np.append(self.variances, self.variances.mean())
 
     def span(self, queries: NDArray[np.floating]) -> Array:
         """The orthonormal `[Q, k]` nearest to the features of the queries, Q >= k.
@@ -81,6 +88,15 @@ class PublicPCA:
         require(len(features) >= features.shape[1], "num_queries", len(features), f"at least {features.shape[1]}")
         left, _, right = np.linalg.svd(features, full_matrices=False)
         return np.asarray(left @ right)
+
+    def _projected(self, inputs: NDArray[np.floating]) -> Array:
+        """`[n, k]`."""
+        rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
+        require(rows.shape[1] == len(self.center), "inputs.shape", rows.shape, f"[n, {len(self.center)}]")
+        rows = rows - self.center
+        if not np.isfinite(np.einsum("ij,ij->i", rows, rows)).all():
+            raise InvalidValue("inputs=NaN or infinity: expected finite numbers")
+        return exact_product(rows, self.projection)
 
 
 def affordable_directions(

@@ -17,7 +17,7 @@ class RoundVotes(ABC):
 
     Attributes:
         public: float32 `[m, D]`, features of the public pool, of length sqrt(D).
-        variances: `[D - 1]`, of the pool along each direction.
+        variances: `[D - 1]`, of the pool along each feature but the constant.
         num_teachers: N, public.
         records_per_teacher: about, public.
         num_labels: L.

@@ -24,7 +24,7 @@ from pate.votes.public_pca import PublicPCA
 Array = NDArray[np.float64]
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 SCALE = np.array([3.0, 0.4])
-WEIGHTS = np.random.default_rng(1).normal(size=(4, 2)) * 9
+WEIGHTS = np.random.default_rng(1).normal(size=(5, 2)) * 9
 
 
 def votes_of(
@@ -57,12 +57,12 @@ def sums_with_any_first_group(others: int, *, penalty: float, clip: float) -> tu
             held = np.concatenate([np.tile(labels, (size, 1)), theirs])
             votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * (1 + others), penalty=penalty)
             found.append(votes.total(WEIGHTS * flip, SCALE * 40, sums).ravel())
-    return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 8), sums
+    return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 10), sums
 
 
 def furthest(found: Array) -> float:
     """Under one student: that changes between rounds, not between neighbors."""
-    flat = [found[:, side].reshape(-1, 8) for side in (0, 1)]
+    flat = [found[:, side].reshape(-1, 10) for side in (0, 1)]
     return float(max(np.linalg.norm(part - one, axis=1).max() for part in flat for one in part))
 
 

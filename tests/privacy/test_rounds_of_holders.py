@@ -63,7 +63,7 @@ def questions() -> list[Question]:
         SHARES: {"center": np.array([0.2, 0.7]), "clip": 0.05},
         MOMENTS: {
             "records_per_teacher": 3.0,
-            "weights": rng.normal(size=(4, 2)) * 9,
+            "weights": rng.normal(size=(5, 2)) * 9,
             "label_scale": np.array([3.0, 0.4]) * 40,
             "clip": 0.6,
             "pool_center": pool.center,

@@ -42,7 +42,7 @@ def votes_of(
     A kernel teacher counts by the root of its number of records over the expected one.
     """
     pool = PublicPCA.of(POOL, directions)
-    asked = pool.with_constant(POOL).astype(np.float32)
+    asked = pool.with_height(POOL).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
         labels=np.asarray(labels, dtype=np.bool_),
@@ -67,7 +67,7 @@ def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip:
     """All pairs of teachers of one, two, five and 40 records with all labels; the control: 10% less does not hold."""
     rng, scale = np.random.default_rng(1), np.array([3.0, 0.4])
     sums = ClippedMoments(clip, 1, adjacency)
-    weights = rng.normal(size=(4, 2))
+    weights = rng.normal(size=(5, 2))
     parts = []
     for size, far in product((1, 2, 5, 40), (1e-6, 1.0, 1e6)):
         for labels in product((False, True), repeat=2):
@@ -84,10 +84,10 @@ def test_no_teacher_moves_a_sum_further_than_claimed(adjacency: Adjacency, clip:
 def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adjacency) -> None:
     """Of one and of several records, with answers of any size; the control: 10% less does not hold."""
     rng, sums = np.random.default_rng(4), ClippedMoments(0.6, 1, adjacency)
-    weights, parts = rng.normal(size=(4, 2)), []
+    weights, parts = rng.normal(size=(5, 2)), []
     for size, far in product((1, 3), (0.0, 1e-3, 1.0, 1e9)):
         for labels in product((False, True), repeat=2):
-            said = rng.normal(size=(4, 2)) * far
+            said = rng.normal(size=(5, 2)) * far
             for sign in (1, -1):
                 alone = votes_of(rng.normal(size=(size, 3)), [labels] * size, [0] * size, 1, said=[sign * said])
                 parts.append(alone.total(weights * 9, np.array([120.0, 16.0]), sums).ravel())
@@ -101,8 +101,8 @@ def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: b
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs, labels = rng.normal(size=(9, 3)), rng.random((9, 2)) < 0.5
-    weights, sums = rng.normal(size=(4, 2)), ClippedMoments(0.3, 6)
-    said = rng.normal(size=(6, 4, 2)) if trained else None
+    weights, sums = rng.normal(size=(5, 2)), ClippedMoments(0.3, 6)
+    said = rng.normal(size=(6, 5, 2)) if trained else None
     together = votes_of(inputs, labels, teacher_of, 6, said=said).total(weights, np.ones(2), sums)
     alone = []
     for t in range(6):
@@ -122,7 +122,7 @@ def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold() -
     teacher_of = np.repeat(np.arange(num_teachers), rng.integers(0, 4, size=num_teachers))
     inputs, labels = rng.normal(size=(len(teacher_of), 100)), rng.random((len(teacher_of), num_labels)) < 0.3
     pool = rng.normal(size=(400, 100)).astype(np.float32)
-    weights, sums = rng.normal(size=(65, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
+    weights, sums = rng.normal(size=(66, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
 
     def total(rows: Array) -> Array:
         said = MomentVotes(

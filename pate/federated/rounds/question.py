@@ -173,7 +173,7 @@ class Question:
             good = shapes["center"] == (labels,)
         else:
             inputs, width = shapes["projection"]
-            wanted = {"weights": (width + 1, labels), "label_scale": (labels,), "clip": ()}
+            wanted = {"weights": (width + 2, labels), "label_scale": (labels,), "clip": ()}
             wanted |= {
                 "records_per_teacher": (),
                 "pool_center": (inputs,),

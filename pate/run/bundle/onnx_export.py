@@ -88,11 +88,16 @@ def _logistic(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]
 
 
 def _scores(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:
-    """Linear scores on features of one length; features of length 0 stay 0."""
+    """Linear scores on features of one length, with or without their height; features of length 0 stay 0."""
     features = graph.add("MatMul", graph.add("Sub", rows, arrays["center"]), arrays["projection"])
+    weights = arrays["weights"]
+    if len(weights) > arrays["projection"].shape[1]:
+        scores = graph.add("Add", graph.add("MatMul", features, weights[:-1]), weights[-1])
+        squares = graph.add("ReduceSumSquare", features, axes=[1], keepdims=1)
+        return graph.add("Div", scores, graph.add("Sqrt", graph.add("Add", squares, np.float32(1))))
     lengths = graph.add("ReduceL2", features, axes=[1], keepdims=1)
     flat = graph.add("Cast", graph.add("Equal", lengths, np.float32(0)), to=graph.onnx.TensorProto.FLOAT)
-    return graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), arrays["weights"])
+    return graph.add("MatMul", graph.add("Div", features, graph.add("Add", lengths, flat)), weights)
 
 
 def _released(graph: _Graph, rows: str, arrays: Mapping[str, NDArray[np.float32]]) -> str:

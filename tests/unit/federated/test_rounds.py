@@ -26,7 +26,7 @@ STATES: dict[str, dict[str, Any]] = {
     SHARES: {"center": np.full(NUM_LABELS, 0.3), "clip": np.array(0.7)},
     MOMENTS: {
         "records_per_teacher": np.array(1.0),
-        "weights": np.ones((WIDTH + 1, NUM_LABELS)),
+        "weights": np.ones((WIDTH + 2, NUM_LABELS)),
         "label_scale": np.ones(NUM_LABELS),
         "clip": np.array(0.2),
         "pool_center": np.zeros(5),

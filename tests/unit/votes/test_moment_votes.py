@@ -11,7 +11,7 @@ from pate.votes.public_pca import PublicPCA
 
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
 PCA = PublicPCA.of(POOL, 4)
-WEIGHTS = np.random.default_rng(0).normal(size=(5, 2))
+WEIGHTS = np.random.default_rng(0).normal(size=(6, 2))
 
 
 def length(size: int, expected: float, *, clip: float = 5.0, alike: bool = False, seed: int = 0) -> float:

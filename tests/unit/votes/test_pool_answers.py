@@ -15,8 +15,8 @@ RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN = RNG.normal(size=(20, 4)).astype(np.float32)
 PCA = PublicPCA.of(POOL, 4)
-TRUE, STUDENT = RNG.normal(size=(5, 2)), RNG.normal(size=(5, 2)) / 2
-WIDE = {"asked": PCA.with_constant(POOL).astype(np.float32), "own": PCA.with_constant(OWN).astype(np.float32)}
+TRUE, STUDENT = RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2)) / 2
+WIDE = {"asked": PCA.with_height(POOL).astype(np.float32), "own": PCA.with_height(OWN).astype(np.float32)}
 
 
 def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ def test_a_vote_is_half_against_the_student_and_half_against_the_teacher_itself(
     against_itself = (
         WIDE["own"].T @ (labels - own + moved) / 20 + WIDE["asked"].T @ (pool - moved - student_pool) / 3000
     )
-    expected = ((1 - TRUST) * against_student + TRUST * against_itself) / np.sqrt(5)
+    expected = ((1 - TRUST) * against_student + TRUST * against_itself) / np.sqrt(6)
     np.testing.assert_allclose(votes_of(labels, own, pool), expected, atol=2e-4)
 
 
@@ -60,7 +60,7 @@ def test_a_constant_in_confidences_does_not_count() -> None:
 def test_teachers_that_know_vote_with_less_chance() -> None:
     """Over draws of its labels: a vote that says the true probabilities spreads less than one of constants."""
     true, of_pool = expit(3 * WIDE["own"] @ TRUE), expit(3 * WIDE["asked"] @ TRUE)
-    wanted = WIDE["asked"].T @ (of_pool - expit(WIDE["asked"] @ STUDENT)) / 3000 / np.sqrt(5)
+    wanted = WIDE["asked"].T @ (of_pool - expit(WIDE["asked"] @ STUDENT)) / 3000 / np.sqrt(6)
 
     def off(own: NDArray[np.float64], pool: NDArray[np.float64]) -> float:
         rng = np.random.default_rng(1)

@@ -20,8 +20,22 @@ def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() 
     np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
     raw = (POOL - directions.center) @ directions.projection
     weights = directions.variances / (directions.variances + 0.1 * POOL.var(axis=0).mean())
-    np.testing.assert_allclose(raw.T @ raw / len(POOL), np.diag(weights), atol=1e-12)
+    np.testing.assert_allclose(raw.T @ raw / len(POOL), np.diag(weights / weights.mean()), atol=1e-12)
     assert not PublicPCA.of(POOL, 4).features(POOL.mean(axis=0, keepdims=True)).any()
+
+
+def test_the_height_says_how_far_an_input_is_from_the_center() -> None:
+    directions = PublicPCA.of(POOL, 4)
+    near, far = (directions.center + scale * POOL[:1] for scale in (0.1, 10))
+    features = directions.with_height(np.concatenate([near, far, POOL]))
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), np.sqrt(6))
+    assert (features[:, 5] == 1).all()
+    assert features[0, 4] > 2
+    assert features[1, 4] < 0.5
+    projected = features[:, :4] / features[:, 4:5]
+    np.testing.assert_allclose(projected[2:], (POOL - directions.center) @ directions.projection, atol=1e-5)
+    np.testing.assert_allclose(directions.variances_with_height[:4], directions.variances)
+    np.testing.assert_allclose(directions.variances_with_height[4], directions.variances.mean())
 
 
 def test_directions_are_those_of_the_greatest_variance() -> None:
