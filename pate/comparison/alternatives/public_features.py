@@ -57,7 +57,7 @@ class PublicDirections:
         return cls(center, vectors, variances)
 
     def features(self, inputs: Any, *, ridge: float) -> Array:
-        """Features `[n, k + 1]` of length 1, a constant last.
+        """Features `[n, k + 2]` of length 1: the directions, a height as in `PublicPCA.with_height`, a constant.
 
         Args:
             inputs: `[n, …]`.
@@ -66,10 +66,16 @@ class PublicDirections:
         """
         require_non_negative("ridge", ridge)
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
+        spread *= np.sqrt((self.variances / spread**2).mean())  # on the pool, entries have a mean square of 1
         found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        scaled = found * (_LENGTH / np.where(lengths > 0, lengths, 1))
-        return np.append(scaled, np.full((len(found), 1), _CONSTANT), axis=1)
+        found = np.append(found, np.ones((len(found), 1)), axis=1)
+        found *= _LENGTH / np.linalg.norm(found, axis=1, keepdims=True)
+        return np.append(found, np.full((len(found), 1), _CONSTANT), axis=1)
+
+    @property
+    def variances_with_height(self) -> Array:
+        """Of the directions; the height counts as an average one: `[k + 1]`."""
+        return np.append(self.variances, self.variances.mean())
 
 
 def _flat(inputs: NDArray[Any]) -> Array:
