@@ -25,6 +25,7 @@ from pate.cli import collect_again
 from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
+from pate.config.chosen_way import chosen_way, said_of_way
 from pate.config.loader import guarded_files, quick_start
 from pate.config.mistakes import (
     explain,
@@ -34,7 +35,6 @@ from pate.config.mistakes import (
     require_no_pickle,
     shortened,
 )
-from pate.config.picture_way import picture_way, said_of_way
 from pate.config.schema import COMMANDS
 from pate.config.words import quoted
 from pate.files.atomic import owners_umask
@@ -90,7 +90,7 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     try:
         require_no_pickle(sys.argv[1:])
         require_no_dashes(sys.argv[1:], _known(config_name))
-        with guarded_files(), quick_start(sys.argv[1:]), _way_of_pictures(config_name):
+        with guarded_files(), quick_start(sys.argv[1:]), _way_left_open(config_name):
             _heard(app)
         sys.stdout.flush()
         if refused:
@@ -128,10 +128,10 @@ def _options_first(words: list[str]) -> list[str]:
 
 
 @contextmanager
-def _way_of_pictures(config_name: str) -> Iterator[None]:
-    """Has the command line name what is taken for pictures where it names no teacher, and says so."""
+def _way_left_open(config_name: str) -> Iterator[None]:
+    """Has the command line name what is taken for tables and pictures where it names no teacher, and says so."""
     words = list(sys.argv)
-    if chosen := picture_way(words[1:], config_name):
+    if chosen := chosen_way(words[1:], config_name):
         sys.argv = [*words, *chosen]
         if not any(word.startswith("-") for word in words[1:]):  # such as --help, --cfg
             _say(said_of_way(chosen))

@@ -1,4 +1,4 @@
-"""Data sets of pictures choose public features where no teacher is named, and say so."""
+"""Tables and pictures choose public features and kernel teachers where no teacher is named, and say so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pate.config.picture_way import picture_way
+from pate.config.chosen_way import chosen_way
 from tests.e2e.commands import call
 
 WAY = ("features=patches", "teacher=kernel", "aggregator=centered_votes", "accountant=exact", "student=low_rank")
@@ -29,13 +29,18 @@ WAY = ("features=patches", "teacher=kernel", "aggregator=centered_votes", "accou
         (["experiment=celeba_zhu_wang"], "train", ()),
         (["data=synth_faces", "experiment=synth_faces_800"], "train", ()),
         (["data=wordnet"], "train", ()),
-        (["data=image_folder"], "train", ()),
+        (["data=image_folder"], "train", WAY),
+        (["data=table"], "train", WAY[1:]),
+        (["data=table", "teacher.num_teachers=30"], "train", ()),
+        (["data=table", "aggregator=gaussian_votes"], "train", ()),
+        (["data=table", "teacher=linear"], "train", ()),
+        (["data=table"], "compare", ()),
         (["data=celeba,wordnet", "-m"], "train", ()),
         (["data=celeba"], "predict", ()),
     ],
 )
 def test_what_a_command_line_leaves_open(words: list[str], command: str, chosen: tuple[str, ...]) -> None:
-    assert picture_way(words, command) == chosen
+    assert chosen_way(words, command) == chosen
 
 
 @pytest.mark.slow
