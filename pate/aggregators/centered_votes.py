@@ -55,7 +55,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     Formal guarantees:
         * One teacher replaced moves the sum by at most 2 clip in l2, one added or removed by at most clip, rounding
-          included: one Gaussian event, however many queries and labels there are.
+          included: one Gaussian event, however many queries and labels there are. Of `ConvexTeacher` it is one group.
         * The noise is a whole number of steps, drawn exactly: no bits of a float are published.
         * The center is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
           price is that of both, and the clip is a function of what was released.

@@ -46,7 +46,7 @@ class TrainingSet:
         inputs: float32 `[n, …]`, the answered queries.
         labels: bool `[n, L]`.
         scores: of the same rows, where a release has them; a student may go by the labels alone.
-        weights: `[k + 2, L]`, where a release has them: logits on `PublicPCA.with_height` of k directions of all
+        weights: `[D, L]`, where a release has them: logits on `PublicPCA.with_constant` of the directions of all
             public inputs.
     """
 

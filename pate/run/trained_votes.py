@@ -86,14 +86,14 @@ class TrainedVotes(VoteSource):
     def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
         """What every teacher says of these rows and of its own records; each is asked of its own by itself."""
         store, private = self.ensemble.train(self.teacher), self.ensemble.dataset.private
-        asked = directions.with_height(rows).astype(np.float32)
+        asked = directions.with_constant(rows).astype(np.float32)
         beyond = np.empty((self.num_teachers, asked.shape[1], self.num_labels), dtype=np.float32)
         with self.ensemble.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             for first, block in cast_votes(self.teacher, store, self.num_teachers, rows):
                 for teacher, of_pool in enumerate(block, start=first):
                     own = private.take(self.ensemble.partition.indices(teacher))
                     said = self.teacher.predict_many([store.load(teacher)], own.inputs)[0]
-                    features = directions.with_height(own.inputs).astype(np.float32)
+                    features = directions.with_constant(own.inputs).astype(np.float32)
                     beyond[teacher] = beyond_own(features, said, own.labels, asked, of_pool)
                 advance(first + len(block))
         return PoolAnswers(beyond, asked)

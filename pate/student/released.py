@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 class ReleasedModel(StudentModel):
     """Calibrated probabilities: the logistic function of linear scores on features of one length.
 
-    With a weight more than directions it has the height of `PublicPCA.with_height`; models of older versions have none.
+    Where there is a weight more than directions, features have a height (`PublicPCA.with_constant`).
     """
 
     kind = "released"
@@ -26,16 +26,16 @@ class ReleasedModel(StudentModel):
         """That of released weights, its threshold the best expected micro-F1 on public inputs.
 
         Args:
-            weights: `[k + 2, L]`, on `PublicPCA.with_height` of k directions of the public inputs.
+            weights: `[D, L]`, on `PublicPCA.with_constant` of directions of the public inputs.
             public_inputs: float32 `[m, …]`, all of them.
             num_rows: how many queries were answered.
         """
-        directions = PublicPCA.of(public_inputs, len(weights) - 2)
+        directions = PublicPCA.of(public_inputs, len(weights) - 1)
         width = directions.projection.shape[1]
         arrays = {
             "center": directions.center,
             "projection": directions.projection,
-            "weights": weights[:-1] * np.sqrt(width + 1),
+            "weights": weights[:-1] * np.sqrt(len(weights) - 1),
             "bias": weights[-1],
         }
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}

@@ -12,12 +12,14 @@ import numpy as np
 from pate.teachers.kernel import KernelTeacher
 from pate.teachers.kernel_votes import KernelVotes
 from pate.teachers.voter import Voter
-from pate.validation import InvalidValue, require_count, require_positive
+from pate.validation import InvalidValue, require, require_count, require_positive
 from pate.votes.convex_votes import ConvexVotes
 from pate.votes.source import Array, VoteSource
 
 if TYPE_CHECKING:
     from pate.run.ensemble import Ensemble
+
+_LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training takes long; with more, nothing is learned
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class ConvexTeacher(Voter):
     teachers there are. Where all records of one teacher are replaced, it may move further.
 
     Attributes:
-        penalty: of the squared weights, in units of an average direction's variance, > 0. A larger one gives votes with
-            less noise; a smaller one leaves more to each teacher.
+        penalty: of the squared weights, in units of an average direction's variance, 0.001 to 1e6. A larger one gives
+            votes with less noise; a smaller one leaves more to each teacher.
         num_directions: of the public pool, >= 1, or None for as many as the noise makes worthwhile (`KernelTeacher`).
 
     Raises:
@@ -47,7 +49,8 @@ class ConvexTeacher(Voter):
     num_directions: int | None = None
 
     def __post_init__(self) -> None:
-        require_positive("penalty", self.penalty)
+        penalty = require_positive("penalty", self.penalty)
+        require(_LEAST <= penalty <= _MOST, "penalty", penalty, f"a number from {_LEAST:g} to {_MOST:g}")
         if self.num_directions is not None:
             require_count("num_directions", self.num_directions)
 

@@ -30,7 +30,7 @@ class KernelTeacher(Voter):
     sum over records would be. With one record per teacher, the record and the teacher are the same unit.
 
     In rounds (`VoteRounds`) p is what a student released before says of each record. A teacher's vote is the mean over
-    its n_t records of `PublicPCA.with_height` times (y - p). It counts sqrt(n_t / m) times, m being the records that
+    its n_t records of `PublicPCA.with_constant` times (y - p). It counts sqrt(n_t / m) times, m being the records that
     a teacher would have with groups as large as those of the public pool.
 
     Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.

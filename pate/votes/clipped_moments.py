@@ -21,6 +21,7 @@ _RESIDUAL_STEPS = 2.0**15  # in a clip, at least
 _FLOAT_ERROR = 2.0**-20  # relative, of a length: n 2**-53 for a sum of n squares, n <= 2**30
 _LARGEST_SUM = 2.0**52
 _TINY = 1e-300
+_LEAST_CLIP = 1e-100  # squares of what is as long are numbers still
 _MOST_CANCELED = 64  # clips that the residuals of a teacher may have, before they cancel each other
 
 
@@ -50,7 +51,7 @@ class ClippedMoments:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        require_positive("clip", self.clip)
+        require(require_positive("clip", self.clip) >= _LEAST_CLIP, "clip", self.clip, f"at least {_LEAST_CLIP:g}")
         require_count("num_teachers", self.num_teachers)
         largest = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
         require(largest < _LARGEST_SUM, "num_teachers", self.num_teachers, "fewer teachers for sums of 53 bits")

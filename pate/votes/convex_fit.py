@@ -12,6 +12,7 @@ Array = NDArray[np.float64]
 _TINY = 1e-300
 _GUESSES = 8
 _ABOVE_GUESS = 1.1
+_SMALLEST_STEP = 2.0**-60  # over that of a loss without records
 
 
 def convex_fit(
@@ -36,6 +37,7 @@ def convex_fit(
 
     Raises:
         InvalidValue: targets that are not finite.
+        ArithmeticError: numbers so far apart that doubles do not get there.
 
     Source: docs/proofs/vote_rounds.md.
     """
@@ -52,8 +54,10 @@ def convex_fit(
         length = float(np.linalg.norm(gradient))
         if length < tolerance:
             return weights
-        if length >= before:
+        if not length < before:
             step /= 2
+        if not (np.isfinite(length) and step * ridge > _SMALLEST_STEP):
+            raise ArithmeticError(f"training ends at a gradient of {length:g}, above {tolerance:g}")
         weights -= step * gradient
         before = length
 

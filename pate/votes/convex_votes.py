@@ -14,7 +14,7 @@ from pate.votes.convex_fit import convex_fit
 from pate.votes.moment_votes import Array, MomentVotes, Rows
 
 _TOLERANCE = 2.0**-12
-"""Of a teacher's training, in clips; the clip is smaller by twice as much."""
+"""Of a teacher's training, in clips; the clip is smaller by four times as much."""
 
 
 class ConvexVotes(MomentVotes):
@@ -48,7 +48,7 @@ class ConvexVotes(MomentVotes):
         """See `RoundVotes.total`."""
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
-        clip = clipped.clip / gain * (1 - 2 * _TOLERANCE)
+        clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
         ridge = self.penalty / self.width * self.num_teachers / self.num_learners
         total = np.zeros(weights.shape, dtype=np.int64)
         for rows, counts, weight in self._learners():

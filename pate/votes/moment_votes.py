@@ -32,7 +32,7 @@ class MomentVotes(RoundVotes):
     """See `RoundVotes`: of teachers whose records are at hand.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
-    features are public (`PublicPCA.with_height`); they are computed once and kept as whole numbers. The mean of n
+    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. The mean of n
     records counts sqrt(n / records_per_teacher) times: where they have nothing to do with each other, votes of all
     teachers are then about as long, and one clip fits them. Of teachers that were trained each mean counts once, and
     the half of p gives way to what the teacher says itself, of its records and of the pool (`PoolAnswers`).
@@ -62,8 +62,8 @@ class MomentVotes(RoundVotes):
     ) -> None:
         self.num_teachers, self.records_per_teacher = num_teachers, records_per_teacher
         self.num_labels = labels.shape[1]
-        self.public = directions.with_height(public_inputs).astype(np.float32)
-        self.variances = directions.variances_with_height
+        self.public = directions.with_constant(public_inputs).astype(np.float32)
+        self.variances = directions.feature_variances
         self._inputs, self._directions, self._teacher_of, self._ask = inputs, directions, teacher_of, ask
         sizes = np.bincount(teacher_of, minlength=num_teachers)
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
@@ -71,8 +71,9 @@ class MomentVotes(RoundVotes):
         self._sizes = np.sort(sizes[sizes > 0])
 
     def key(self, salt: str) -> str:
-        """See `RoundVotes.key`: of labels and teachers."""
+        """See `RoundVotes.key`: of features, labels and teachers."""
         named = hashlib.sha256(salt.encode())
+        named.update(self._features.data)
         named.update(np.packbits(self._labels).data)
         named.update(np.ascontiguousarray(self._teacher_of).data)
         if self._answers is not None:
@@ -129,7 +130,7 @@ class MomentVotes(RoundVotes):
         found = np.empty((len(self._order), self.width), dtype=np.float32)
         scale = FEATURE_STEPS / math.sqrt(self.width)
         for out, rows in zip(_blocks(found), _blocks(self._order), strict=True):
-            out[:] = np.trunc(self._directions.with_height(_block(self._inputs[rows]))[: len(out)] * scale)
+            out[:] = np.trunc(self._directions.with_constant(_block(self._inputs[rows]))[: len(out)] * scale)
         return found
 
 

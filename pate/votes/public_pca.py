@@ -33,11 +33,13 @@ class PublicPCA:
         center: `[d]`, the pool's mean.
         projection: `[d, k]`; of the pool's inputs the mean square of an entry is 1.
         variances: `[k]`, of the pool along each direction, falling.
+        has_height: whether these are all of the pool's directions.
     """
 
     center: Array
     projection: Array
     variances: Array
+    has_height: bool = False
 
     @classmethod
     def of(cls, public_inputs: NDArray[np.floating], count: int) -> PublicPCA:
@@ -51,12 +53,13 @@ class PublicPCA:
         center = rows.mean(axis=0)
         variances, vectors = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
         variances, vectors = variances[::-1], vectors[:, ::-1]
-        kept = min(count, int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0))))
+        there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 0.0)))
+        kept = min(count, there)
         require(kept > 0, "public_inputs", "all alike", "at least two different inputs")
         vectors = vectors[:, :kept] * np.sign(vectors[np.abs(vectors[:, :kept]).argmax(axis=0), np.arange(kept)])
         shrunk = variances[:kept] / (variances[:kept] + _RIDGE * max(variances.mean(), 0.0))
         projection = vectors * np.sqrt(shrunk / variances[:kept] / shrunk.mean())
-        return cls(center, projection, variances[:kept])
+        return cls(center, projection, variances[:kept], kept == there)
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
         """Features `[n, k]` of length 1, or 0 for the pool's mean."""
@@ -64,20 +67,23 @@ class PublicPCA:
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         return np.asarray(found / np.where(lengths > 0, lengths, 1))
 
-    def with_height(self, inputs: NDArray[np.floating]) -> Array:
-        """The projected inputs and 1, `[n, k + 1]`, cut to length sqrt(k + 1), and the constant 1: `[n, k + 2]`.
+    def with_constant(self, inputs: NDArray[np.floating]) -> Array:
+        """What rounds vote on: of length sqrt(D - 1), and the constant 1, `[n, D]`, D = k + 1, or k + 2 with a height.
 
-        The entry that was 1, the height, says how far an input is from the center, which features of one length forget.
+        Where all directions of the pool are kept, the projected inputs get a 1 before they are cut to that length. It
+        becomes the height: how far an input is from the center, which features of one length forget.
         """
         found = self._projected(inputs)
-        found = np.append(found, np.ones((len(found), 1)), axis=1)
-        found *= math.sqrt(found.shape[1]) / np.linalg.norm(found, axis=1, keepdims=True)
+        if self.has_height:
+            found = np.append(found, np.ones((len(found), 1)), axis=1)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        found *= math.sqrt(found.shape[1]) / np.where(lengths > 0, lengths, 1)
         return np.append(found, np.ones((len(found), 1)), axis=1)
 
     @property
-    def variances_with_height(self) -> Array:
-        """Of the directions; the height counts as an average one: `[k + 1]`."""
-        return np.append(self.variances, self.variances.mean())
+    def feature_variances(self) -> Array:
+        """Of all features but the constant, `[D - 1]`; a height counts as an average direction."""
+        return np.append(self.variances, self.variances.mean()) if self.has_height else self.variances
 
     def span(self, queries: NDArray[np.floating]) -> Array:
         """The orthonormal `[Q, k]` nearest to the features of the queries, Q >= k.

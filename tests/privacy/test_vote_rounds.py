@@ -42,7 +42,7 @@ def votes_of(
     A kernel teacher counts by the root of its number of records over the expected one.
     """
     pool = PublicPCA.of(POOL, directions)
-    asked = pool.with_height(POOL).astype(np.float32)
+    asked = pool.with_constant(POOL).astype(np.float32)
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
         labels=np.asarray(labels, dtype=np.bool_),
@@ -122,7 +122,7 @@ def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold() -
     teacher_of = np.repeat(np.arange(num_teachers), rng.integers(0, 4, size=num_teachers))
     inputs, labels = rng.normal(size=(len(teacher_of), 100)), rng.random((len(teacher_of), num_labels)) < 0.3
     pool = rng.normal(size=(400, 100)).astype(np.float32)
-    weights, sums = rng.normal(size=(66, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
+    weights, sums = rng.normal(size=(65, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
 
     def total(rows: Array) -> Array:
         said = MomentVotes(

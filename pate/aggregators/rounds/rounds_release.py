@@ -27,7 +27,7 @@ class RoundsRelease(Release):
 
     Attributes:
         scores: float64 `[Q, L]`, the student's probabilities.
-        weights: float64 `[D, L]`, the student: logits on `PublicPCA.with_height` of D - 2 directions of the pool.
+        weights: float64 `[D, L]`, the student: logits on `PublicPCA.with_constant` of directions of the pool.
     """
 
     scores: Array

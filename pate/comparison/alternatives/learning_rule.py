@@ -65,11 +65,11 @@ class LearningRule:
     def _at(
         self, ridge: float, directions: PublicDirections, public_inputs: Any, prevalence: Array, rate: float
     ) -> Schedule:
-        widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [k + 1]
-        signal = np.sqrt(directions.variances_with_height)
+        widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)  # [K]
+        signal = np.sqrt(directions.feature_variances)
         signal = self.signal_variance * signal / signal.sum()
-        speed = self.clip_factor * (prevalence * (1 - prevalence))[:, None, None] * widths  # [L, 1, k + 1]
-        left = np.exp(-speed * _TIMES[:, None])  # [L, times, k + 1]
+        speed = self.clip_factor * (prevalence * (1 - prevalence))[:, None, None] * widths  # [L, 1, K]
+        left = np.exp(-speed * _TIMES[:, None])  # [L, times, K]
         noise = widths * rate * _TIMES[:, None] * (1 - left * left) / (2 * speed)
         errors = (signal * left * left + noise).sum(axis=2)
         best = errors.argmin(axis=1)

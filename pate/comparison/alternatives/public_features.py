@@ -30,11 +30,13 @@ class PublicDirections:
         center: `[d]`, the pool's mean.
         directions: `[d, k]`, orthonormal, the widest first, at most 256.
         variances: `[k]`, of the pool along them, > 0.
+        has_height: whether these are all of the pool's directions.
     """
 
     center: Array
     directions: Array
     variances: Array
+    has_height: bool
 
     @classmethod
     def of(cls, public_inputs: Any) -> PublicDirections:
@@ -48,16 +50,17 @@ class PublicDirections:
         rows = rows - center
         wide = rows.shape[1] > len(rows)
         variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
-        variances, vectors = variances[::-1][:_MOST_DIRECTIONS], vectors[:, ::-1][:, :_MOST_DIRECTIONS]
-        kept = variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)
-        require(bool(kept.any()), "public_inputs", "all alike", "at least two different inputs")
-        variances, vectors = variances[kept], vectors[:, kept]
+        variances, vectors = variances[::-1], vectors[:, ::-1]
+        there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
+        require(there > 0, "public_inputs", "all alike", "at least two different inputs")
+        kept = min(there, _MOST_DIRECTIONS)
+        variances, vectors = variances[:kept], vectors[:, :kept]
         if wide:
             vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
-        return cls(center, vectors, variances)
+        return cls(center, vectors, variances, kept == there)
 
     def features(self, inputs: Any, *, ridge: float) -> Array:
-        """Features `[n, k + 2]` of length 1: the directions, a height as in `PublicPCA.with_height`, a constant.
+        """Features of length 1: the directions, a height where `PublicPCA.with_constant` has one, a constant last.
 
         Args:
             inputs: `[n, …]`.
@@ -68,14 +71,16 @@ class PublicDirections:
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
         spread *= np.sqrt((self.variances / spread**2).mean())  # on the pool, entries have a mean square of 1
         found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
-        found = np.append(found, np.ones((len(found), 1)), axis=1)
-        found *= _LENGTH / np.linalg.norm(found, axis=1, keepdims=True)
+        if self.has_height:
+            found = np.append(found, np.ones((len(found), 1)), axis=1)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        found *= _LENGTH / np.where(lengths > 0, lengths, 1)
         return np.append(found, np.full((len(found), 1), _CONSTANT), axis=1)
 
     @property
-    def variances_with_height(self) -> Array:
-        """Of the directions; the height counts as an average one: `[k + 1]`."""
-        return np.append(self.variances, self.variances.mean())
+    def feature_variances(self) -> Array:
+        """Of all features but the constant; a height counts as an average direction."""
+        return np.append(self.variances, self.variances.mean()) if self.has_height else self.variances
 
 
 def _flat(inputs: NDArray[Any]) -> Array:

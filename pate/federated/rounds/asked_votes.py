@@ -72,8 +72,8 @@ class AskedMoments(RoundVotes):
         num_labels: int,
     ) -> None:
         self._inbox, self._directions = inbox, directions
-        self.public = directions.with_height(public_inputs).astype(np.float32)
-        self.variances = directions.variances_with_height
+        self.public = directions.with_constant(public_inputs).astype(np.float32)
+        self.variances = directions.feature_variances
         self.num_teachers, self.records_per_teacher = inbox.roll.num_teachers, records_per_teacher
         self.num_labels = num_labels
 

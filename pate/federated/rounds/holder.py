@@ -118,7 +118,7 @@ def _remembered(
     def answers() -> PoolAnswers:
         make = partial(votes.pool_answers, directions, rows)
         beyond = KeptArrays(folder).once(f"beyond_{named[:16]}", lambda: make().beyond)
-        return PoolAnswers(beyond, directions.with_height(rows).astype(np.float32))
+        return PoolAnswers(beyond, directions.with_constant(rows).astype(np.float32))
 
     return answers
 

@@ -28,6 +28,7 @@ OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "mo
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
 
 _RULE = "a question as pate.federated.rounds asks it"
+_ORDINARY = 1e50
 _OPENED = ("inputs", "ids", "label_names")
 _STATES: Mapping[str, Mapping[str, int]] = {
     OPENING: {},
@@ -74,7 +75,7 @@ class Question:
         if self.kind in (SHARES, MOMENTS):
             require_positive("question.clip", float(self.state["clip"]))
         if self.kind == MOMENTS:
-            require_positive("question.records_per_teacher", float(self.state["records_per_teacher"]))
+            _require_ordinary(self.state)
         if self.kind in (SHARES, MOMENTS):
             self._require_shapes()
 
@@ -110,7 +111,9 @@ class Question:
     @property
     def directions(self) -> PublicPCA:
         """Of the public pool, in which a round votes."""
-        return PublicPCA(self.state["pool_center"], self.state["projection"], self.state["variances"])
+        projection = self.state["projection"]
+        has_height = len(self.state["weights"]) > projection.shape[1] + 1
+        return PublicPCA(self.state["pool_center"], projection, self.state["variances"], has_height)
 
     def require_possible(self, total: Integers, num_teachers: int) -> None:
         """Raises for what no such teachers can have as their sum: more than a teacher's worth each."""
@@ -173,7 +176,8 @@ class Question:
             good = shapes["center"] == (labels,)
         else:
             inputs, width = shapes["projection"]
-            wanted = {"weights": (width + 2, labels), "label_scale": (labels,), "clip": ()}
+            wide = width + 1 + self.directions.has_height
+            wanted = {"weights": (wide, labels), "label_scale": (labels,), "clip": ()}
             wanted |= {
                 "records_per_teacher": (),
                 "pool_center": (inputs,),
@@ -183,3 +187,11 @@ class Question:
             good = shapes == wanted
         if not good:
             raise InvalidValue(f"question: expected {_RULE}, with arrays of one shape")
+
+
+def _require_ordinary(state: Mapping[str, Array]) -> None:
+    """Raises for numbers so large or small that lengths would not be what they are in doubles."""
+    clip, expected = float(state["clip"]), require_positive("records_per_teacher", float(state["records_per_teacher"]))
+    sizes = np.abs(np.concatenate([state["label_scale"], [clip, expected, np.abs(state["projection"]).max()]]))
+    if not ((sizes > 1 / _ORDINARY) & (sizes < _ORDINARY)).all():
+        raise InvalidValue(f"question: expected {_RULE}, with numbers below {_ORDINARY:g} and above its inverse")

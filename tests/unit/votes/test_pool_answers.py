@@ -16,7 +16,7 @@ POOL = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN = RNG.normal(size=(20, 4)).astype(np.float32)
 PCA = PublicPCA.of(POOL, 4)
 TRUE, STUDENT = RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2)) / 2
-WIDE = {"asked": PCA.with_height(POOL).astype(np.float32), "own": PCA.with_height(OWN).astype(np.float32)}
+WIDE = {"asked": PCA.with_constant(POOL).astype(np.float32), "own": PCA.with_constant(OWN).astype(np.float32)}
 
 
 def votes_of(labels: np.ndarray, said_of_own: np.ndarray, said_of_pool: np.ndarray) -> np.ndarray:

@@ -25,17 +25,25 @@ def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() 
 
 
 def test_the_height_says_how_far_an_input_is_from_the_center() -> None:
-    directions = PublicPCA.of(POOL, 4)
+    directions = PublicPCA.of(POOL, 6)
     near, far = (directions.center + scale * POOL[:1] for scale in (0.1, 10))
-    features = directions.with_height(np.concatenate([near, far, POOL]))
-    np.testing.assert_allclose(np.linalg.norm(features, axis=1), np.sqrt(6))
-    assert (features[:, 5] == 1).all()
-    assert features[0, 4] > 2
-    assert features[1, 4] < 0.5
-    projected = features[:, :4] / features[:, 4:5]
+    features = directions.with_constant(np.concatenate([near, far, POOL]))
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), np.sqrt(8))
+    assert (features[:, 7] == 1).all()
+    assert features[0, 6] > 2
+    assert features[1, 6] < 0.5
+    projected = features[:, :6] / features[:, 6:7]
     np.testing.assert_allclose(projected[2:], (POOL - directions.center) @ directions.projection, atol=1e-5)
-    np.testing.assert_allclose(directions.variances_with_height[:4], directions.variances)
-    np.testing.assert_allclose(directions.variances_with_height[4], directions.variances.mean())
+    np.testing.assert_allclose(directions.feature_variances[:6], directions.variances)
+    np.testing.assert_allclose(directions.feature_variances[6], directions.variances.mean())
+
+
+def test_without_all_directions_there_is_no_height() -> None:
+    directions = PublicPCA.of(POOL, 4)
+    features = directions.with_constant(POOL)
+    np.testing.assert_allclose(features[:, :4], 2 * directions.features(POOL))
+    assert features.shape == (400, 5)
+    np.testing.assert_array_equal(directions.feature_variances, directions.variances)
 
 
 def test_directions_are_those_of_the_greatest_variance() -> None:
