@@ -14,6 +14,8 @@ from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import ReleaseContext
 from pate.aggregators.rounds import vote_rounds
 from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.teachers import ConvexTeacher
+from pate.validation import InvalidValue
 from pate.verification import verify_samples
 from pate.votes import convex_votes
 from pate.votes.clipped_moments import ClippedMoments
@@ -155,3 +157,14 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypa
     verify_samples(two_rounds, event=rounds.event, rng=np.random.default_rng(0), **settings).require()
     less = GaussianEvent(2 * math.sqrt(2))
     assert verify_samples(two_rounds, event=less, rng=np.random.default_rng(0), **settings).refuted
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1e-4, 1e7, float("nan")])
+def test_penalties_that_training_cannot_take_are_refused(penalty: float) -> None:
+    with pytest.raises(InvalidValue, match="penalty"):
+        ConvexTeacher(penalty=penalty)
+
+
+def test_a_clip_whose_square_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="clip=1e-170: expected at least 1e-100"):
+        ClippedMoments(1e-170, 3)

@@ -44,6 +44,22 @@ def question(kind: str, **changes: Any) -> Question:
     return Question(kind=kind, asked=asked.digest, num_labels=NUM_LABELS, state=state)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"clip": np.array(1e-170)},
+        {"records_per_teacher": np.array(1e300)},
+        {"records_per_teacher": np.array(0.0)},
+        {"label_scale": np.full(NUM_LABELS, 1e-163)},
+        {"projection": np.full((5, WIDTH), 1e-162)},
+    ],
+)
+def test_numbers_at_the_edge_of_doubles_are_no_question(odd: dict[str, Any]) -> None:
+    """Lengths of what is as small or large are not what they are, and clips would not hold."""
+    with pytest.raises(InvalidValue):
+        question(MOMENTS, **odd)
+
+
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
     """As long as the sum of so many teachers can be, all of it in one entry."""
     total = np.zeros(asked.shape, dtype=np.int64)

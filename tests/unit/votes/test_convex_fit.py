@@ -59,6 +59,13 @@ def test_records_of_any_number_and_likeness_are_fitted(alike: bool) -> None:
         assert np.isfinite(fitted(features, np.resize(TARGETS, (total, 3)), **even)).all()
 
 
+@pytest.mark.parametrize("ridge", [1e-30, 1e308])
+def test_numbers_that_doubles_cannot_weigh_against_each_other_end(ridge: float) -> None:
+    """The control: what `ConvexTeacher` allows is far from these."""
+    with pytest.raises(ArithmeticError, match="training ends at a gradient"):
+        fitted(np.tile(FEATURES[:1], (60, 1)) * 1e3, ridge=ridge, tolerance=1e-300)
+
+
 def test_targets_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(InvalidValue, match="NaN or infinity"):
         fitted(targets=np.full((60, 3), np.nan))
