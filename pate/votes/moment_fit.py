@@ -15,7 +15,7 @@ Rows = NDArray[np.float32]
 
 _PRIOR_SHARE = 0.1  # of the logits' variance that the moments show: its tail is what noise makes of them
 _FREE = 1e3  # prior variance of a constant
-_SEARCH = {"maxiter": 40, "ftol": 1e-9}
+_SEARCH = {"maxiter": 100, "ftol": 1e-9}  # with 40, what noise there is decided where it stopped
 _NEWTON_STEPS = 12
 _LEAST = 1e-12
 
