@@ -10,18 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
-from pate.aggregators import ReleaseContext
-from pate.aggregators.rounds import vote_rounds
-from pate.aggregators.rounds.vote_rounds import VoteRounds
+from pate.accounting import Adjacency, GaussianEvent
 from pate.teachers import ConvexTeacher
 from pate.validation import InvalidValue
-from pate.verification import verify_samples
 from pate.votes import convex_votes
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.convex_votes import ConvexVotes
-from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.public_pca import PublicPCA
+from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
 Array = NDArray[np.float64]
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
@@ -119,44 +115,15 @@ def test_no_other_teacher_moves() -> None:
     np.testing.assert_array_equal(total(np.arange(13)), np.sum(alone, axis=0))
 
 
-class Cheap(MomentFit):
-    """Any function of what was released may be the next student: one that takes no time, to draw thousands."""
-
-    seen: list[NoisyMoments]
-
-    def fit(self, rounds: Any, start: Array) -> Array:
-        Cheap.seen = list(rounds)
-        return np.asarray(start + rounds[-1].residuals.clip(-3, 3))
-
-
-def two_rounds(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """What two rounds release of one teacher of three groups, as many of which have the label as the histogram says."""
-    held = np.arange(3) < int(histogram[0])
-    votes = votes_of(np.repeat(POOL[:1], 3, axis=0), held[:, None], np.arange(3), [0, 0, 0], directions=1)
-    along = votes.public[0] / np.linalg.norm(votes.public[0])
-    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
-    drawn = np.empty((num, 2))
-    for place in range(num):
-        rounds.release(votes, np.array([0.5]), ReleaseContext(rng))
-        drawn[place] = [float(along @ each.residuals[:, 0]) / each.noise_std[0] for each in Cheap.seen]
-    return np.rint(2 * drawn.clip(-6, 6)).astype(np.int64)
-
-
 @pytest.mark.slow
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: half of the price of one of the two rounds is refuted."""
-    monkeypatch.setattr(vote_rounds, "MomentFit", Cheap)
-    settings: dict[str, Any] = {
-        "num_labels": 1,
-        "num_teachers": 3,
-        "adjacency": Adjacency.REPLACE_ONE,
-        "num_samples": 2000,
-        "accountant": ExactAccountant,
-    }
-    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
-    verify_samples(two_rounds, event=rounds.event, rng=np.random.default_rng(0), **settings).require()
-    less = GaussianEvent(2 * math.sqrt(2))
-    assert verify_samples(two_rounds, event=less, rng=np.random.default_rng(0), **settings).refuted
+    """Of one teacher with three groups. The control: the price of four times the noise of one round is refuted."""
+    inputs = np.repeat(POOL[:1], 3, axis=0)
+    require_price_of_two_rounds(
+        lambda held: votes_of(inputs, held, np.arange(3), [0, 0, 0], directions=1),
+        GaussianEvent(4 * ROUNDS.noise_multiplier * math.sqrt(2)),
+        monkeypatch,
+    )
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1e-4, 1e7, float("nan")])

@@ -11,17 +11,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
+from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import ReleaseContext
 from pate.aggregators.rounds import vote_rounds
 from pate.aggregators.rounds.vote_rounds import VoteRounds
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.verification import PriceRefuted, verify_densities, verify_samples
+from pate.verification import PriceRefuted, verify_densities
 from pate.votes.clipped_moments import ClippedMoments
-from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers
 from pate.votes.public_pca import PublicPCA
+from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
@@ -164,44 +164,15 @@ def test_all_rounds_use_the_noise_that_is_charged(
         verify_densities(**pair, event=GaussianEvent(1.7 * 1.05)).require()
 
 
-class Cheap(MomentFit):
-    """Any function of what was released may be the next student: one that takes no time, to draw thousands."""
-
-    seen: list[NoisyMoments]
-
-    def fit(self, rounds: Any, start: Array) -> Array:
-        Cheap.seen = list(rounds)
-        return np.asarray(start + rounds[-1].residuals.clip(-3, 3))
-
-
-def two_rounds(histogram: Any, num: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """What two rounds release of as many teachers as the histogram says; both sums along the features, in stds / 2."""
-    held = np.arange(3) < int(histogram[0])
-    votes = votes_of(np.repeat(POOL[:1], 3, axis=0), held[:, None], np.arange(3), 3, directions=1)
-    along = votes.public[0] / np.linalg.norm(votes.public[0])
-    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
-    drawn = np.empty((num, 2))
-    for place in range(num):
-        rounds.release(votes, np.array([0.5]), ReleaseContext(rng))
-        drawn[place] = [float(along @ each.residuals[:, 0]) / each.noise_std[0] for each in Cheap.seen]
-    return np.rint(2 * drawn.clip(-6, 6)).astype(np.int64)
-
-
 @pytest.mark.slow
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second student is a function of the first release. The control: the price of one of the two is refuted."""
-    monkeypatch.setattr(vote_rounds, "MomentFit", Cheap)
-    settings: dict[str, Any] = {
-        "num_labels": 1,
-        "num_teachers": 3,
-        "adjacency": Adjacency.REPLACE_ONE,
-        "num_samples": 2000,
-        "accountant": ExactAccountant,
-    }
-    rounds = VoteRounds(noise_multiplier=0.5, num_rounds=2)
-    verify_samples(two_rounds, event=rounds.event, rng=np.random.default_rng(0), **settings).require()
-    one = GaussianEvent(0.5 * math.sqrt(2))
-    assert verify_samples(two_rounds, event=one, rng=np.random.default_rng(0), **settings).refuted
+    inputs = np.repeat(POOL[:1], 3, axis=0)
+    require_price_of_two_rounds(
+        lambda held: votes_of(inputs, held, np.arange(3), 3, directions=1),
+        GaussianEvent(ROUNDS.noise_multiplier * math.sqrt(2)),
+        monkeypatch,
+    )
 
 
 def test_a_student_that_is_sure_of_everything_leaves_a_clip() -> None:
