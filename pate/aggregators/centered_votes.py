@@ -55,7 +55,7 @@ class CenteredVotes(TeacherVotesAggregator):
 
     Formal guarantees:
         * One teacher replaced moves the sum by at most 2 clip in l2, one added or removed by at most clip, rounding
-          included: one Gaussian event, however many queries and labels there are. Of `ConvexTeacher` it is one group.
+          included: one Gaussian event. Of `ConvexTeacher` it is one group.
         * The noise is a whole number of steps, drawn exactly: no bits of a float are published.
         * The center is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
           price is that of both, and the clip is a function of what was released.
@@ -97,11 +97,9 @@ class CenteredVotes(TeacherVotesAggregator):
         require_positive("noise_multiplier", self.noise_multiplier)
         share = self.prevalence_share
         require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
-        if self.clip is not None:
-            require_positive("clip", self.clip)
+        require_positive("clip", 1.0 if self.clip is None else self.clip)
         require_positive("clip_factor", self.clip_factor)
-        if self.rounds is not None:
-            require_count("rounds", self.rounds)
+        require_count("rounds", 1 if self.rounds is None else self.rounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CenteredVotes) and self._text == other._text
@@ -278,10 +276,7 @@ class CenteredVotes(TeacherVotesAggregator):
         if source.only_in_rounds:
             require(self.clip is None, "clip", self.clip, "no clip, but a clip_factor, for votes in rounds")
             require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
-            return source.in_rounds(noise_multiplier=self.votes_multiplier)
-        if self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1:
-            return None
-        if self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS:
+        elif self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS):
             return None
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
@@ -321,8 +316,8 @@ class CenteredVotes(TeacherVotesAggregator):
         center = self._center(total.shape)
         residual = np.asarray(total * unit, dtype=np.float64)
         labels = matched_labels(self._denoised(residual, std * unit) + center, residual, center)
-        answered = np.ones(len(labels), dtype=np.bool_)
-        return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center)
+        scores, answered = center + residual, np.ones(len(labels), dtype=np.bool_)
+        return CenteredRelease(labels, answered, event, self.adjacency, scores, std * unit, center)
 
     @property
     def _text(self) -> str:

@@ -13,7 +13,7 @@ from pate.teachers.kernel import KernelTeacher
 from pate.teachers.kernel_votes import KernelVotes
 from pate.teachers.voter import Voter
 from pate.validation import InvalidValue, require, require_count, require_positive
-from pate.votes.convex_votes import ConvexVotes
+from pate.votes.convex.convex_votes import ConvexVotes
 from pate.votes.source import Array, VoteSource
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ def pool(rows: int = 300, width: int = 6) -> np.ndarray:
 def test_features_have_length_one_and_one_variance() -> None:
     directions = PublicDirections.of(pool())
     features = directions.features(pool(), ridge=0.0)
-    assert features.shape == (300, 7)
+    assert features.shape == (300, 8)  # six directions, the height, the constant
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
     spread = np.square(features[:, :-1]).mean(axis=0)
     assert spread.max() / spread.min() < 1.5
@@ -32,7 +32,7 @@ def test_features_have_length_one_and_one_variance() -> None:
 def test_wide_inputs_have_as_many_directions_as_rows_allow() -> None:
     images = np.random.default_rng(0).random((20, 3, 8, 8)).astype(np.float32)
     features = PublicDirections.of(images).features(images, ridge=0.0)
-    assert features.shape == (20, 20)
+    assert features.shape == (20, 21)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
 
 
@@ -56,7 +56,7 @@ def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
     schedule = rule.schedule(directions, pool(), prevalence, rate)
     features = directions.features(pool(), ridge=schedule.ridge)
     curvature = rule.clip_factor * prevalence * (1 - prevalence)
-    weights = np.zeros((400, 7, 2))
+    weights = np.zeros((400, 8, 2))
     step = schedule.times / schedule.num_steps
     second = features.T @ features / len(features)
     for _ in range(schedule.num_steps):

@@ -22,4 +22,6 @@ def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
     given = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
     done = subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (2, "False")
-    assert done.stderr.startswith("data.public=None: expected the file of the public records;")
+    chosen, refused = done.stderr.splitlines()
+    assert chosen.startswith("no teacher is named: teacher=kernel aggregator=centered_votes")
+    assert refused.startswith("data.public=None: expected the file of the public records;")

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from pate.validation import InvalidValue
-from pate.votes.convex_fit import convex_fit
+from pate.votes.convex.convex_fit import convex_fit
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(60, 4))

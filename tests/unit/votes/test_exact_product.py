@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.votes.exact_product import exact_product
+from pate.votes.public_pca import exact_product
 
 RNG = np.random.default_rng(0)
 ROWS, MATRIX = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(-9, 9, size=(50, 1)), RNG.normal(size=(30, 7))

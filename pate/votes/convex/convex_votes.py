@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
-from pate.votes.convex_fit import convex_fit
+from pate.votes.convex.convex_fit import convex_fit
 from pate.votes.moment_votes import Array, MomentVotes, Rows
 
 _TOLERANCE = 2.0**-12

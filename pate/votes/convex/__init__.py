@@ -1,0 +1,1 @@
+"""Votes of linear teachers whose training is strongly convex."""
