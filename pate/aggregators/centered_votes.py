@@ -273,10 +273,11 @@ class CenteredVotes(TeacherVotesAggregator):
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
         """The votes in rounds, where they are cast so."""
+        once = self.rounds == 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS)
         if source.only_in_rounds:
             require(self.clip is None, "clip", self.clip, "no clip, but a clip_factor, for votes in rounds")
             require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
-        elif self.rounds == 1 or self.clip is not None or np.ndim(self.center) > 1 or (self.rounds is None and source.num_teachers < _FEWEST_IN_ROUNDS):
+        elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
