@@ -23,13 +23,7 @@ from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.aggregators.rounds.vote_rounds import VoteRounds
 from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import (
-    InvalidValue,
-    require,
-    require_count,
-    require_generator,
-    require_positive,
-)
+from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 from pate.votes.round_votes import RoundVotes
 from pate.votes.shrinkage import shrink_singular_values
@@ -97,9 +91,11 @@ class CenteredVotes(TeacherVotesAggregator):
         require_positive("noise_multiplier", self.noise_multiplier)
         share = self.prevalence_share
         require(isinstance(share, (int, float)) and 0 <= share < 1, "prevalence_share", share, "a number in [0, 1)")
-        require_positive("clip", 1.0 if self.clip is None else self.clip)
+        if self.clip is not None:
+            require_positive("clip", self.clip)
         require_positive("clip_factor", self.clip_factor)
-        require_count("rounds", 1 if self.rounds is None else self.rounds)
+        if self.rounds is not None:
+            require_count("rounds", self.rounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CenteredVotes) and self._text == other._text
@@ -317,8 +313,8 @@ class CenteredVotes(TeacherVotesAggregator):
         center = self._center(total.shape)
         residual = np.asarray(total * unit, dtype=np.float64)
         labels = matched_labels(self._denoised(residual, std * unit) + center, residual, center)
-        scores, answered = center + residual, np.ones(len(labels), dtype=np.bool_)
-        return CenteredRelease(labels, answered, event, self.adjacency, scores, std * unit, center)
+        answered = np.ones(len(labels), dtype=np.bool_)
+        return CenteredRelease(labels, answered, event, self.adjacency, center + residual, std * unit, center)
 
     @property
     def _text(self) -> str:

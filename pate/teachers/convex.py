@@ -26,9 +26,9 @@ _LEAST, _MOST = 1e-3, 1e6  # of penalties: with less, training takes long; with 
 class ConvexTeacher(Voter):
     """Trains linear teachers in every round, and pays for one private group where others pay for a whole teacher.
 
-    Rule: in each round a teacher fits its own records' residuals against the public student, in
-    directions of the public pool. The loss is strongly convex, and no group pulls on it harder than the clip. What is
-    summed are weights times the penalty (`ConvexVotes`).
+    Rule: in each round a teacher fits its own records' residuals against the public student, in directions of the
+    public pool. The loss is strongly convex, and no group pulls on it harder than the clip. What is summed are weights
+    times the penalty (`ConvexVotes`).
 
     Formal guarantee: where one private group is replaced, the sum moves by at most two clips, however many groups and
     teachers there are. Where all records of one teacher are replaced, it may move further.

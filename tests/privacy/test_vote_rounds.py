@@ -116,13 +116,14 @@ def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(trained: b
     np.testing.assert_array_equal(again.total(weights, np.ones(2), sums), together)
 
 
-def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold() -> None:
+@pytest.mark.parametrize("count", [64, 65])
+def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold(count: int) -> None:
     """To the last bit, at a size where a product of another shape would round otherwise."""
     rng, num_teachers, num_labels = np.random.default_rng(8), 300, 40
     teacher_of = np.repeat(np.arange(num_teachers), rng.integers(0, 4, size=num_teachers))
     inputs, labels = rng.normal(size=(len(teacher_of), 100)), rng.random((len(teacher_of), num_labels)) < 0.3
     pool = rng.normal(size=(400, 100)).astype(np.float32)
-    weights, sums = rng.normal(size=(65, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
+    weights, sums = rng.normal(size=(count + 1, num_labels)) * 0.3, ClippedMoments(0.5, num_teachers)
 
     def total(rows: Array) -> Array:
         said = MomentVotes(
@@ -130,7 +131,7 @@ def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold() -
             labels=labels[rows],
             teacher_of=teacher_of[rows],
             num_teachers=num_teachers,
-            directions=PublicPCA.of(pool, 64),
+            directions=PublicPCA.of(pool, count),
             public_inputs=pool,
             records_per_teacher=1.0,
         )

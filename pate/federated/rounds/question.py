@@ -74,10 +74,9 @@ class Question:
             raise InvalidValue("question=NaN or infinity: expected finite numbers")
         if self.kind in (SHARES, MOMENTS):
             require_positive("question.clip", float(self.state["clip"]))
+            self._require_shapes()
         if self.kind == MOMENTS:
             _require_ordinary(self.state)
-        if self.kind in (SHARES, MOMENTS):
-            self._require_shapes()
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
@@ -191,7 +190,7 @@ class Question:
 
 def _require_ordinary(state: Mapping[str, Array]) -> None:
     """Raises for numbers so large or small that lengths would not be what they are in doubles."""
-    clip, expected = float(state["clip"]), require_positive("records_per_teacher", float(state["records_per_teacher"]))
-    sizes = np.abs(np.concatenate([state["label_scale"], [clip, expected, np.abs(state["projection"]).max()]]))
+    widest = np.abs(state["projection"]).max(initial=0.0)
+    sizes = np.append(state["label_scale"], [state["clip"], state["records_per_teacher"], widest])
     if not ((sizes > 1 / _ORDINARY) & (sizes < _ORDINARY)).all():
         raise InvalidValue(f"question: expected {_RULE}, with numbers below {_ORDINARY:g} and above its inverse")
