@@ -94,6 +94,19 @@ class _Solution(NamedTuple):
     bound: float
 
 
+class _Grown(NamedTuple):
+    """What all programs of one growth share, each `[K]`."""
+
+    even: Array
+    """By how much a type's weight grows beyond that."""
+    refused: Array
+    """A type's refusals after the move."""
+    passing: Array
+    """What passing adds to the divergence."""
+    failing: Array
+    """What refusing adds, by the type's own ratio."""
+
+
 class _Programs:
     """The linear programs at all corners, over some types, to which those are added that multipliers leave out.
 
@@ -108,6 +121,7 @@ class _Programs:
         self._some = list(range(0, count, max(1, count // _SOLVED_FIRST)))
         self._solutions: dict[_Corner, _Solution] = {}
         self._kept: dict[_Corner, LinearProgram] = {}
+        self._of_growth: dict[float, _Grown] = {}
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
@@ -178,19 +192,26 @@ class _Programs:
         What a type adds counts refusals by the chord between their two ratios, or by its own ratio where a ratio is
         missing.
         """
-        types = self._types
-        share = self._share(corner.growth)
+        types, grown = self._types, self._grown(corner.growth)
         # 0 and infinity stand for "not limited"
         low, high = np.exp(types.largest * np.array([corner.low, corner.high])).tolist()
-        refused = types.moved * types.moved_fails * share
-        passing = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
-        values = np.where(types.passes > 0, types.passes * self._divergence(passing), 0.0)
         ends = self._divergence(np.array([low, high]))
         if low == 0 or high == math.inf or not np.isfinite(ends).all():
-            values = values + types.fails * self._divergence(refused / types.fails)
+            values = grown.passing + grown.failing
         else:
             slope = (ends[1] - ends[0]) / (high - low)
-            values = values + (ends[0] - slope * low) * types.fails + slope * refused
-        least = low * types.fails - refused if low > 0 else np.zeros_like(refused)
-        most = refused - high * types.fails if high < math.inf else np.zeros_like(refused)
-        return LinearProgram(values, types.moved * share - 1, np.stack([*types.limits, least, most]))
+            values = grown.passing + (ends[0] - slope * low) * types.fails + slope * grown.refused
+        least = low * types.fails - grown.refused if low > 0 else np.zeros_like(values)
+        most = grown.refused - high * types.fails if high < math.inf else np.zeros_like(values)
+        return LinearProgram(values, grown.even, np.stack([*types.limits, least, most]))
+
+    def _grown(self, growth: float) -> _Grown:
+        """Kept for the other corners of the same growth."""
+        if growth not in self._of_growth:
+            types, share = self._types, self._share(growth)
+            refused = types.moved * types.moved_fails * share
+            ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
+            passing = np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
+            failing = types.fails * self._divergence(refused / types.fails)
+            self._of_growth[growth] = _Grown(types.moved * share - 1, refused, passing, failing)
+        return self._of_growth[growth]
