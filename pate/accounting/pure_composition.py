@@ -16,8 +16,8 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_expit
 
+from pate.accounting.special import log_choices, log_expit
 from pate.validation import require_count, require_non_negative, require_probability
 
 Array = NDArray[np.float64]
@@ -93,11 +93,10 @@ def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
     require_non_negative("epsilon", epsilon)
     n = require_count("count", count, minimum=0)
     k = np.arange(n, -1, -1, dtype=np.float64)
-    log_choices = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    log_mass = log_choices + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
+    log_mass = log_choices(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
     tail = np.logaddexp.accumulate(log_mass)
     tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
-    rounding = _LOG_ROUNDING * float(gammaln(n + 1) + n * (1 + epsilon))  # of terms that cancel in the logarithms
+    rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))  # of terms that cancel in the logarithms
     return np.minimum(tail + rounding, 0.0), np.asarray(tail_after - rounding)
 
 
@@ -129,8 +128,7 @@ def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, fl
     end.
     """
     k = np.arange(count + 1, dtype=np.float64)
-    log_choices = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
-    mass = np.exp(log_choices + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
+    mass = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
     losses = (2 * k - count) * epsilon
     middle, reach = count * epsilon * math.tanh(epsilon / 2), _DEVIATIONS * math.sqrt(count) * epsilon
     first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)

@@ -8,7 +8,6 @@ from functools import singledispatch
 from typing import Self
 
 import numpy as np
-from scipy.special import log_expit
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import (
@@ -25,6 +24,7 @@ from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_
 from pate.accounting.rdp import RdpAccountant, count_leaves
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.session_event import SessionEvent, by_accesses
+from pate.accounting.special import log_expit
 from pate.validation import InvalidValue, require_count
 
 _MOST_RELEASES = 1_000_000

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
 from pate.accounting.events import LeafEvent
+from pate.accounting.special import log_ndtr, ndtr
 from pate.validation import require, require_non_negative
 
 Array = NDArray[np.float64]

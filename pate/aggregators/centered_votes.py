@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
+from pate.accounting.special import ndtr
 from pate.aggregators.aggregator import InputForm
 from pate.aggregators.centered_release import CenteredRelease, matched_labels
 from pate.aggregators.expected.expected_release import ExpectedRelease

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
+from pate.accounting.special import log_ndtr, ndtr
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.mechanisms.noise.noisy_order import are_normally_above
@@ -65,7 +65,7 @@ class GaussianVotes(PerQueryAggregator):
     ) -> ExpectedRelease:
         """See `Aggregator.expected_release`; in closed form."""
         votes = self._made_up(num_labels, num_teachers, agreement)
-        above = ndtr((votes.counts() - num_teachers / 2) / self.noise_std)
+        above = ndtr((np.arange(num_teachers + 1) - num_teachers / 2) / self.noise_std)[votes.counts()]
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

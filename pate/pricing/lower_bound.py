@@ -7,9 +7,9 @@ from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pate.accounting import Adjacency
+from pate.accounting.special import ndtr
 from pate.aggregators import (
     Aggregator,
     BoundaryMax,

@@ -10,11 +10,11 @@ from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pate.accounting import GaussianEvent
 from pate.accounting.data_dependent.gnmax import gnmax_log_q, theorem_6_rdp
 from pate.accounting.paper_epsilons import converted, curve_of
+from pate.accounting.special import ndtr
 from pate.aggregators import (
     Aggregator,
     ClippedVotes,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.student.model import StudentModel
 from pate.student.student import OnEpoch, require_rows
@@ -30,7 +30,7 @@ class LogisticModel(StudentModel):
     kind = "logistic"
 
     def _probabilities(self, rows: Rows) -> Rows:
-        return np.asarray(expit(rows @ self.arrays["weights"] + self.arrays["bias"]), dtype=np.float32)
+        return np.asarray(scipy.special.expit(rows @ self.arrays["weights"] + self.arrays["bias"]), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class LogisticStudent(ThresholdedStudent):
             loss = float((np.logaddexp(0, scores) - scores * labels[choosing]).mean())
             if best is not None and loss >= best[1]:
                 break
-            best = penalty, loss, weights, expit(scores)
+            best = penalty, loss, weights, scipy.special.expit(scores)
         if best is None:
             raise ValueError("a student has at least one penalty")
         return best

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.student.model import StudentModel
 from pate.votes.expected_f1 import expected_f1_threshold
@@ -51,4 +51,4 @@ class ReleasedModel(StudentModel):
             scores = (features @ weights) / np.where(lengths > 0, lengths, 1)
         else:
             scores = (features @ weights[:-1] + weights[-1]) / np.hypot(lengths, 1)
-        return np.asarray(expit(scores + self.arrays["bias"]), dtype=np.float32)
+        return np.asarray(scipy.special.expit(scores + self.arrays["bias"]), dtype=np.float32)

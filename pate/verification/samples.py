@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
 from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
@@ -159,8 +159,8 @@ def _tested(
     factor = float(np.exp(min(epsilon, _LARGEST_EXPONENT)))
     event = shares[0, one] > factor * shares[0, other]
     hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
-    at_least = float(betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
-    at_most = float(betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
+    at_least = float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
+    at_most = float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
     bound = max(0.0, at_least - factor * at_most)
     histograms = pairs.histograms
     names = tuple(histograms[one].tolist()), tuple(histograms[other].tolist())

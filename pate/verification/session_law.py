@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from pate.validation import require_count, require_probability
 
@@ -41,8 +41,8 @@ def session_epsilon(
     logs = np.log(np.array([first, second], dtype=np.float64))
     chances, losses = [], []
     for counts, last in _transcripts(np.exp(logs).max(axis=0), calls, hits):
-        ways = gammaln(counts.sum(axis=0) + 1 - last) - gammaln(counts[:2] + 1).sum(axis=0)
-        ways -= gammaln(counts[2] + 1 - last)
+        ways = scipy.special.gammaln(counts.sum(axis=0) + 1 - last) - scipy.special.gammaln(counts[:2] + 1).sum(axis=0)
+        ways -= scipy.special.gammaln(counts[2] + 1 - last)
         chances.append(np.exp(ways + np.tensordot(logs[0], counts, 1)).ravel())
         losses.append(np.tensordot(logs[0] - logs[1], counts, 1).ravel())
     probability, loss = np.concatenate(chances), np.concatenate(losses)

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from pate.accounting.data_dependent.consensus import consensus_blocks
 from pate.accounting.data_dependent.cost import DataDependentCost, order_array, rank_of
+from pate.accounting.special import log_ndtr
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_positive
 
 Array = NDArray[np.float64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from pate.accounting.data_dependent.cost import DataDependentCost, order_array
 from pate.accounting.events import OneBitEvent
 from pate.accounting.renyi import bernoulli_rdp
+from pate.accounting.special import log_expit
 from pate.validation import require_histogram
 
 Array = NDArray[np.float64]

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.data_dependent.charge import charge
@@ -20,6 +19,7 @@ from pate.accounting.data_dependent.smooth_sensitivity import gnmax_smooth_sensi
 from pate.accounting.events import BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
 from pate.accounting.ledger import Ledger
 from pate.accounting.rdp import RdpAccountant
+from pate.accounting.special import ndtri
 from pate.validation import require, require_count, require_generator, require_positive, require_probability
 
 _NUM_CELLS = 60_000

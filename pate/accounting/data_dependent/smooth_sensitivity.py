@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.data_dependent.gnmax import gnmax_rdp, log_q_of_deficits, one_vote_each, vote_deficits
 from pate.accounting.renyi import smooth_sensitivity_rdp
+from pate.accounting.special import log_ndtr, ndtri_exp
 from pate.validation import require_non_negative, require_positive
 
 Array = NDArray[np.float64]

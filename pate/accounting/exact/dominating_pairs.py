@@ -14,7 +14,6 @@ from functools import lru_cache, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, log_ndtr
 
 from pate.accounting.events import (
     BoundedRangeEvent,
@@ -27,6 +26,7 @@ from pate.accounting.events import (
     WinnerEvent,
 )
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.special import log_expit, log_ndtr
 from pate.accounting.winner.cover import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 from pate.accounting.winner.tree import Winner, winner_pairs
 from pate.validation import InvalidValue

@@ -10,8 +10,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import erfcx, ndtr
 
+from pate.accounting.special import erfcx, ndtr
 from pate.validation import require_non_negative, require_probability
 
 _NODES = 12

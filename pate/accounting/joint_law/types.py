@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.accounting.joint_law.event import SelectThenTestEvent
+from pate.accounting.special import expit
 
 Array = NDArray[np.float64]
 

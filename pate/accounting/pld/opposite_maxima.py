@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+
+from pate.accounting.special import log_ndtr
 
 Array = NDArray[np.float64]
 

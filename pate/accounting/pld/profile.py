@@ -13,7 +13,6 @@ from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, ndtr
 
 from pate.accounting.conversion import rdp_to_hockey_sticks
 from pate.accounting.events import (
@@ -30,6 +29,7 @@ from pate.accounting.pld.opposite_maxima import lowered_maximum, opposite_maxima
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profile
+from pate.accounting.special import expit, log_ndtr, ndtr
 
 Array = NDArray[np.float64]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from scipy.special import betaincc
-
+from pate.accounting.special import betaincc
 from pate.validation import require, require_count, require_probability
 
 _MOST_ACCESSES = 2**53

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from pate.accounting.special import ndtr
 from pate.accounting.winner.law import density
 
 Array = NDArray[np.float64]

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from pate.accounting.special import ndtr
 from pate.accounting.winner.bends import bend_of_change, bend_of_mass, bend_of_rest
 from pate.accounting.winner.law import moved_mass, vertices
 from pate.accounting.winner.pairs import Pair, polygon

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+
+from pate.accounting.special import ndtr
 
 Array = NDArray[np.float64]
 

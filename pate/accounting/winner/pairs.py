@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from pate.accounting.special import ndtr
 from pate.accounting.winner.law import moved_mass
 
 Array = NDArray[np.float64]
@@ -173,7 +173,7 @@ def _below(slopes: Array, offsets: Array) -> Pair:
 
 def log_far_moment(orders: Array, shift: float) -> Array:
     """Log of the moment E_Q[(P/Q)^a] of N(shift, 1) and N(0, 1) beyond `FARTHEST`: `[A]`."""
-    from scipy.special import log_ndtr
+    from pate.accounting.special import log_ndtr
 
     return np.asarray(orders * (orders - 1) * (shift * shift / 2) + log_ndtr(orders * shift - FARTHEST))
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
+from pate.accounting.special import log_ndtr
 from pate.accounting.winner.cover import (
     FAR_BIT,
     HIGHEST_SUM,

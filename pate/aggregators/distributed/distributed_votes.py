@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from pate.accounting import ApproximateEvent, Event, ZCdpEvent
+from pate.accounting.special import ndtr
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.histogram import Bits, PerQueryAggregator

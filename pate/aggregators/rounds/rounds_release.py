@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.accounting import Adjacency, Event
+from pate.accounting.special import expit
 from pate.aggregators.release import PublicNames, Release, TrainingSet
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.reading import FROM_BACKUP, damaged

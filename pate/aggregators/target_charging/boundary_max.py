@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent
+from pate.accounting.special import softmax
 from pate.accounting.target_charging import boundary_distribution, tight_boundary
 from pate.aggregators.histogram import Bits
 from pate.aggregators.target_charging.aggregator import TargetChargedAggregator

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from pate.accounting import Event
 from pate.comparison.alternatives.alternative import (
@@ -69,7 +69,7 @@ class DpGradientDescent(Alternative):
         schedule = training.schedule(self, noise_multiplier, prevalence)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.of(features, private.labels, private.group_ids)
-        clip, bias = self.rule.clip(prevalence), logit(prevalence)
+        clip, bias = self.rule.clip(prevalence), scipy.special.logit(prevalence)
         noisy = NoisySum(clip, of_steps * math.sqrt(schedule.num_steps), total)
         weights = np.zeros((features.shape[1], len(bias)))
         for _ in range(schedule.num_steps):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import require_positive
@@ -66,7 +66,7 @@ class GroupGradients:
 
     def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
         """The sum over groups of their clipped gradients at a model, `[k, L]`."""
-        residuals = self.labels - expit(self.features @ weights + bias)
+        residuals = self.labels - scipy.special.expit(self.features @ weights + bias)
         num_few = int(np.searchsorted(self.sizes, _FEW, side="right"))
         end = int(self.sizes[:num_few].sum())
         residuals[:end] *= self._shares_of_few(residuals, clip)[:, None]

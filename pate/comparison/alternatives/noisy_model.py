@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class NoisyModel:
         """The probability of each label, `[m, L]`."""
         shrunk = 1 / np.sqrt(1 + _PROBIT * self.noise_variance)
         blocks = [self.log_odds(inputs[first : first + _BLOCK]) for first in range(0, len(inputs), _BLOCK)]
-        return np.asarray(expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk))
+        return np.asarray(scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk))
 
     def predict(self, inputs: Any) -> NDArray[np.bool_]:
         """The labels, `[m, L]`."""

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
 from pate.aggregators.prevalence import Prevalence
@@ -111,7 +111,7 @@ class DpSgd(Alternative):
         descent = Descent(
             network=self.network,
             hidden=self.hidden,
-            bias=logit(prevalence),
+            bias=scipy.special.logit(prevalence),
             clip=self.rule.clip(prevalence),
             noise_multiplier=noise_multiplier,
             sampling_prob=self.sampling_prob(total),

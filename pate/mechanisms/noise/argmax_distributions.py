@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, softmax
+
+from pate.accounting.special import log_ndtr, softmax
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
 
+from pate.accounting.special import ndtri_exp
 from pate.mechanisms.noise.enclosures import exp_bounds, log_bounds
 from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, LazyUniforms
 from pate.mechanisms.noise.quantiles import QUANTILES

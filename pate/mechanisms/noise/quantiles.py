@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, ndtri_exp
 
+from pate.accounting.special import ndtri, ndtri_exp
 from pate.mechanisms.noise.enclosures import Bounds, log_bounds, normal_bounds
 
 Array = NDArray[np.float64]

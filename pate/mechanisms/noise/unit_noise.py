@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+
+from pate.accounting.special import expit
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, ndtri
 
 from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
+from pate.accounting.special import expit, log_ndtr, ndtri
 from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.validation import (
     require,

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from pate.accounting import Event, PureDpEvent
+from pate.accounting.special import gammainccinv, gammaincinv, gammaln
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import ordered_distribution

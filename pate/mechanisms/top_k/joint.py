@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from pate.accounting import BoundedRangeEvent, Event
+from pate.accounting.special import softmax
 from pate.mechanisms.noise.categorical import Weights, draw_index, exponential_weights, with_rest
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.ranking import falling_order

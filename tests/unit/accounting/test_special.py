@@ -1,0 +1,80 @@
+"""Special functions that do without SciPy, to their last digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+
+from pate.accounting import special
+
+RNG = np.random.default_rng(0)
+POINTS = np.concatenate([RNG.normal(size=200), RNG.uniform(-37, 37, 200), [0.0, 1e-300, -1e-300, -35.0]])
+DEEP = -np.exp(RNG.uniform(3, 15, 100))
+
+
+def log_below(x: float) -> mpmath.mpf:
+    """Of the normal distribution."""
+    z = mpmath.mpf(x) / mpmath.sqrt(2)
+    return mpmath.log(mpmath.erfc(-z) / 2) if x < 0 else mpmath.log1p(-mpmath.erfc(z) / 2)
+
+
+def bit(x: float) -> mpmath.mpf:
+    """The probability of a bit."""
+    return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
+
+
+CASES = [
+    (special.log_ndtr, scipy.special.log_ndtr, log_below, 1e-12),
+    (special.ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_below(x)), 1e-12),  # x has no more digits there
+    (special.log_expit, scipy.special.log_expit, lambda x: mpmath.log(bit(x)), 1e-15),
+    (special.expit, scipy.special.expit, bit, 1e-15),
+]
+
+
+@pytest.mark.parametrize(("ours", "library", "exact", "error"), CASES)
+def test_few_values_are_exact_and_many_those_of_the_library(
+    ours: Callable[[Any], Any], library: Callable[[Any], Any], exact: Callable[[float], mpmath.mpf], error: float
+) -> None:
+    with mpmath.workdps(60):
+        found = zip(POINTS.tolist(), ours(POINTS).tolist(), strict=True)
+        assert max(float(abs(value / exact(x) - 1)) for x, value in found) < error
+    many = np.resize(POINTS, 6000)
+    np.testing.assert_allclose(ours(many), library(many), rtol=1e-12)
+    assert float(ours(0.5)) == pytest.approx(float(library(0.5)), rel=1e-15)
+    assert ours(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_deep_tails_of_the_normal_distribution() -> None:
+    np.testing.assert_allclose(special.log_ndtr(DEEP), scipy.special.log_ndtr(DEEP), rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("error")
+def test_ends_are_said_without_a_warning() -> None:
+    ends = np.array([-np.inf, np.inf])
+    np.testing.assert_array_equal(special.ndtr(ends), [0, 1])
+    np.testing.assert_array_equal(special.log_ndtr(ends), [-np.inf, 0])
+    np.testing.assert_array_equal(special.expit(ends), [0, 1])
+    np.testing.assert_array_equal(special.log_expit(ends), [-np.inf, 0])
+    assert special.expit(-745.0) > 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 600, 24_000])
+def test_choices_are_as_exact_as_promised(n: int) -> None:
+    found = special.log_choices(n)
+    assert found.shape == (n + 1,)
+    with mpmath.workdps(40):
+        for k in {0, n, n // 2, n // 3, min(n, 1), min(n, 20)}:
+            error = abs(mpmath.log(mpmath.binomial(n, k)) - mpmath.mpf(float(found[k])))
+            assert error <= 2.0**-50 * math.lgamma(n + 1)
+
+
+def test_softmax_is_that_of_the_library() -> None:
+    x = RNG.normal(size=(5, 4)) * 300
+    np.testing.assert_allclose(special.softmax(x), scipy.special.softmax(x, axis=-1), rtol=1e-12)
+    np.testing.assert_allclose(special.softmax(x, axis=0), scipy.special.softmax(x, axis=0), rtol=1e-12)
