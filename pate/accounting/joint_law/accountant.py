@@ -41,8 +41,8 @@ class JointLawAccountant(Accountant):
     Formal guarantee: an upper bound at each Renyi order that it looks at. It looks at a few, near the best one of
     `RdpAccountant`.
 
-    Edge cases: a price takes about half a second, and solving for the noise takes several prices. The prices of two
-    nearly equal releases may differ by a relative 0.003 more than they would with exact bounds.
+    Edge cases: a price takes about a tenth of a second, and solving for the noise takes several prices. The prices of
+    two nearly equal releases may differ by a relative 0.003 more than they would with exact bounds.
 
     Attributes:
         failure_prob: what approximate events have taken from delta.
