@@ -53,7 +53,7 @@ def row_prices(values: Array, rows: Array) -> Array:
 def _limits(rows: Array) -> Array:
     """What the rows and the ones add up to, `[B, R + 1]`, with what is allowed.
 
-    Where all types are on one side of the first row, its mean is as far on that side.
+    The first row is allowed on the side to which its entries reach farther.
     """
     limits = np.full((len(rows), rows.shape[1] + 1), _ALLOWED)
     limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
