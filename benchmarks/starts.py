@@ -14,12 +14,15 @@ from benchmarks.jobs import Job
 _COMMANDS = f"{Path(sys.executable).parent}{os.sep}"
 _NUMBERS = ("-c", "import numpy, scipy.special")
 _HYDRA = ("-c", "import numpy, scipy.special, hydra")
+_EMPTY = ("-c", "import numpy, scipy.special, hydra; hydra.main(version_base=None)(lambda settings: None)()")
+_SILENT = ("hydra.output_subdir=null", "hydra.run.dir=.", "hydra/job_logging=none", "hydra/hydra_logging=none")
 _STARTS = {
     "all names of pate.aggregators": (
         ("-c", "from pate.aggregators import *"),
         _NUMBERS,
         "numpy and scipy.special",
     ),
+    "a Hydra command without settings": ((*_EMPTY, *_SILENT), _HYDRA, "numpy, scipy.special, hydra"),
     "pate-account aggregator=gaussian_votes": (
         (_COMMANDS + "pate-account", "aggregator=gaussian_votes"),
         _HYDRA,
@@ -34,7 +37,7 @@ _STARTS = {
 def start_jobs() -> Iterator[Job]:
     """A job for each start."""
     for name, (words, least, called) in _STARTS.items():
-        left_out = "our modules" if words[0] == "-c" else "our modules, composing the configuration, the answer"
+        left_out = "whatever is done beyond loading these"
         yield Job(name, partial(_start, words), partial(_start, least), called, left_out, rounds=7)
 
 
