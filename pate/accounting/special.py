@@ -1,7 +1,7 @@
 """Special functions under SciPy's names, most of them without `scipy.special`.
 
 SciPy's take as long to load as all the rest of a price. So logits are left to numpy, a few values of the normal
-distribution to `math.erfc`, and SciPy's are loaded when many values or a rarer function are asked for.
+distribution to `math.erfc`, and SciPy's are loaded when one of the others is asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-_FEW = 5000  # values: more are left to SciPy, which is eight times as fast once it is loaded
 _DEEP = -35.0  # below, four terms of a series have all digits
 _LARGE = 20
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)  # of 1 / x, 1 / x^3 and so on: all digits where x is large
@@ -50,22 +49,19 @@ def log_choices(n: int) -> Array:
     return np.asarray(ofs[-1] - ofs - ofs[::-1])
 
 
-def ndtr(x: ArrayLike) -> Any:
-    """The standard normal distribution function."""
-    if np.size(x) > _FEW:
-        return scipy.special.ndtr(x)
+def few_ndtr(x: ArrayLike) -> Any:
+    """The standard normal distribution function, of a few values."""
     return _erfc(np.multiply(x, -math.sqrt(0.5))) / 2
 
 
-def log_ndtr(x: ArrayLike) -> Any:
-    """Its log."""
-    if np.size(x) > _FEW:
-        return scipy.special.log_ndtr(x)
-    below, above = ndtr(np.maximum(x, _DEEP)), ndtr(np.negative(np.maximum(x, 0.0)))
+def few_log_ndtr(x: ArrayLike) -> Any:
+    """Its log, of a few values."""
+    below, above = few_ndtr(np.maximum(x, _DEEP)), few_ndtr(np.negative(np.maximum(x, 0.0)))
     far = np.minimum(x, _DEEP)
-    square = 1 / (far * far)
-    series = -square * (1 - 3 * square * (1 - 5 * square * (1 - 7 * square)))
-    deep = np.log1p(series) - far * far / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi)
+    with np.errstate(over="ignore"):
+        square = far * far
+    series = -1 / square * (1 - 3 / square * (1 - 5 / square * (1 - 7 / square)))
+    deep = np.log1p(series) - square / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi)
     return np.where(np.less(x, _DEEP), deep, np.where(np.less(x, 0), np.log(below), np.log1p(-above)))
 
 
@@ -76,6 +72,5 @@ def _of_scipy(name: str) -> Callable[..., Any]:
     return lambda *x: getattr(scipy.special, name)(*x)
 
 
-betaincc, erfcx, gammaincinv, gammainccinv, gammaln, ndtri, ndtri_exp = (
-    _of_scipy(name) for name in ("betaincc", "erfcx", "gammaincinv", "gammainccinv", "gammaln", "ndtri", "ndtri_exp")
-)
+_OF_SCIPY = ("betaincc", "erfcx", "gammaincinv", "gammainccinv", "gammaln", "log_ndtr", "ndtr", "ndtri", "ndtri_exp")
+betaincc, erfcx, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(_of_scipy, _OF_SCIPY)

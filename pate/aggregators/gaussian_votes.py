@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, OneBitEvent, SelfComposedEvent
-from pate.accounting.special import log_ndtr, ndtr
+from pate.accounting.special import few_log_ndtr, few_ndtr
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.mechanisms.noise.noisy_order import are_normally_above
@@ -20,7 +20,7 @@ from pate.validation import require_count, require_positive
 def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
     """The price of saying whether a count that moves by at most 1, with noise, exceeds a share of the teachers."""
     z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / noise_std
-    return OneBitEvent(tuple((log_ndtr(z) - log_ndtr(-z)).tolist()), reach=1)
+    return OneBitEvent(tuple((few_log_ndtr(z) - few_log_ndtr(-z)).tolist()), reach=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class GaussianVotes(PerQueryAggregator):
     ) -> ExpectedRelease:
         """See `Aggregator.expected_release`; in closed form."""
         votes = self._made_up(num_labels, num_teachers, agreement)
-        above = ndtr((np.arange(num_teachers + 1) - num_teachers / 2) / self.noise_std)[votes.counts()]
+        above = few_ndtr((np.arange(num_teachers + 1) - num_teachers / 2) / self.noise_std)[votes.counts()]
         return ExpectedRelease(1.0, float(above[votes.labels].mean()), float(1 - above[~votes.labels].mean()))
 
     def _draw(self, votes: NDArray[np.int64], *, num_teachers: int, rng: np.random.Generator) -> tuple[Bits, Bits]:

@@ -12,6 +12,7 @@ import math
 from functools import singledispatch
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from pate.accounting.conversion import rdp_to_hockey_sticks
@@ -29,7 +30,7 @@ from pate.accounting.pld.opposite_maxima import lowered_maximum, opposite_maxima
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
 from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profile
-from pate.accounting.special import expit, log_ndtr, ndtr
+from pate.accounting.special import log_ndtr, ndtr
 
 Array = NDArray[np.float64]
 
@@ -74,7 +75,8 @@ def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
 @privacy_profile.register
 def _(event: PureDpEvent, epsilons: Array) -> Array:
     """Randomized response."""
-    return _at_least_trivial(expit(event.epsilon) - np.exp(epsilons) * expit(-event.epsilon), epsilons)
+    yes, no = scipy.special.expit([event.epsilon, -event.epsilon])
+    return _at_least_trivial(yes - np.exp(epsilons) * no, epsilons)
 
 
 @privacy_profile.register
@@ -91,7 +93,7 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
     near, far = pairs_apart(np.array(event.logits), event.reach)
     profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
     for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
-        for more, less in zip(expit(p), expit(q), strict=True):
+        for more, less in zip(scipy.special.expit(p), scipy.special.expit(q), strict=True):
             np.maximum(profile, more - factor * less, out=profile)
     return _at_least_trivial(profile, epsilons)
 

@@ -30,38 +30,38 @@ def bit(x: float) -> mpmath.mpf:
 
 
 CASES = [
-    (special.log_ndtr, scipy.special.log_ndtr, log_below, 1e-12),
-    (special.ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_below(x)), 1e-12),  # x has no more digits there
+    (special.few_log_ndtr, scipy.special.log_ndtr, log_below, 1e-12),
+    (special.few_ndtr, scipy.special.ndtr, lambda x: mpmath.exp(log_below(x)), 1e-12),  # x has no more digits there
     (special.log_expit, scipy.special.log_expit, lambda x: mpmath.log(bit(x)), 1e-15),
     (special.expit, scipy.special.expit, bit, 1e-15),
 ]
 
 
 @pytest.mark.parametrize(("ours", "library", "exact", "error"), CASES)
-def test_few_values_are_exact_and_many_those_of_the_library(
+def test_values_are_exact_and_those_of_the_library(
     ours: Callable[[Any], Any], library: Callable[[Any], Any], exact: Callable[[float], mpmath.mpf], error: float
 ) -> None:
     with mpmath.workdps(60):
         found = zip(POINTS.tolist(), ours(POINTS).tolist(), strict=True)
         assert max(float(abs(value / exact(x) - 1)) for x, value in found) < error
-    many = np.resize(POINTS, 6000)
-    np.testing.assert_allclose(ours(many), library(many), rtol=1e-12)
+    np.testing.assert_allclose(ours(POINTS), library(POINTS), rtol=1e-12)
     assert float(ours(0.5)) == pytest.approx(float(library(0.5)), rel=1e-15)
     assert ours(np.zeros((0, 2))).shape == (0, 2)
 
 
 def test_deep_tails_of_the_normal_distribution() -> None:
-    np.testing.assert_allclose(special.log_ndtr(DEEP), scipy.special.log_ndtr(DEEP), rtol=1e-14)
+    np.testing.assert_allclose(special.few_log_ndtr(DEEP), scipy.special.log_ndtr(DEEP), rtol=1e-14)
 
 
 @pytest.mark.filterwarnings("error")
 def test_ends_are_said_without_a_warning() -> None:
     ends = np.array([-np.inf, np.inf])
-    np.testing.assert_array_equal(special.ndtr(ends), [0, 1])
-    np.testing.assert_array_equal(special.log_ndtr(ends), [-np.inf, 0])
+    np.testing.assert_array_equal(special.few_ndtr(ends), [0, 1])
+    np.testing.assert_array_equal(special.few_log_ndtr(ends), [-np.inf, 0])
     np.testing.assert_array_equal(special.expit(ends), [0, 1])
     np.testing.assert_array_equal(special.log_expit(ends), [-np.inf, 0])
     assert special.expit(-745.0) > 0
+    assert special.few_log_ndtr(-1e200) == -np.inf
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 600, 24_000])
