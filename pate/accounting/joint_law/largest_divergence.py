@@ -8,19 +8,19 @@ program. Any multipliers of its rows give a bound, so the solver is not trusted:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.joint_law.linear_program import LinearProgram, Multipliers, multipliers
+from pate.accounting.joint_law.corners import Corner, Corners, Divergence
+from pate.accounting.joint_law.linear_programs import best_multipliers
 from pate.accounting.joint_law.types import CandidateTypes
 
 Array = NDArray[np.float64]
-Divergence = Callable[[Array], Array]
-"""A convex function >= 0 of Q / P, 0 at 1: what an outcome adds per mass under P."""
+Places = NDArray[np.int64]
 
 _GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)  # logs, in units of the largest move
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)  # the same
@@ -29,7 +29,7 @@ _FARTHEST, _FARTHER = 8.0, 1.6  # where such a part is divided no more, and how 
 _HALVINGS, _MOST_SPANS = 10, 300
 _CLOSE = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
-_MOST_KEPT = 500_000  # types, in all programs
+_AT_ONCE = 36_000  # types, in all programs that are looked at together: products so small need one thread
 _ROUNDS = 8  # of adding types to the programs, at most
 _UP = 1e-12  # for the rounding of values: differences of terms that are at most an order times a log
 
@@ -37,31 +37,20 @@ _UP = 1e-12  # for the rounding of values: differences of terms that are at most
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """An upper bound on the divergence of the laws of any two neighbors, for one query."""
     with np.errstate(all="ignore"):  # what double precision cannot say becomes infinite
-        return _largest(_Programs(types, divergence))
+        return _largest(_Solved(Corners(types, divergence)))
 
 
-def _largest(programs: _Programs) -> float:
-    bounds = programs.bounds(
+def _largest(solved: _Solved) -> float:
+    bounds = solved.bounds(
         [_Span(*refusals, *growths) for refusals in pairwise(_REFUSALS) for growths in pairwise(_GROWTHS)]
     )
     for _ in range(_HALVINGS):
-        enough = _CLOSE * programs.attained
+        enough = _CLOSE * solved.attained
         halves = [half for span, bound in bounds.items() if bound > enough for half in span.halves()]
         if not halves or len(bounds) > _MOST_SPANS:
             break
-        bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | programs.bounds(halves)
+        bounds = {span: bound for span, bound in bounds.items() if bound <= enough} | solved.bounds(halves)
     return max(bounds.values()) + _UP
-
-
-class _Corner(NamedTuple):
-    """Where a program is made: the log of the ratio of refusals is in low..high, that of the weights' growth is known.
-
-    All in units of the largest move.
-    """
-
-    low: float
-    high: float
-    growth: float
 
 
 class _Span(NamedTuple):
@@ -73,9 +62,9 @@ class _Span(NamedTuple):
     end: float
 
     @property
-    def corners(self) -> tuple[_Corner, _Corner]:
+    def corners(self) -> tuple[Corner, Corner]:
         """Both ends of the growths."""
-        return _Corner(self.low, self.high, self.start), _Corner(self.low, self.high, self.end)
+        return Corner(self.low, self.high, self.start), Corner(self.low, self.high, self.end)
 
     def halves(self) -> tuple[_Span, _Span]:
         """Two that cover it."""
@@ -87,131 +76,84 @@ class _Span(NamedTuple):
         return _Span(low, _FARTHER * edge, start, end), _Span(_FARTHER * edge, high, start, end)
 
 
-class _Solution(NamedTuple):
-    """Of one program: a bound, and the multipliers that give it, 0 for refusals that are not limited."""
-
-    multipliers: Multipliers
-    bound: float
-
-
-class _Grown(NamedTuple):
-    """What all programs of one growth share, each `[K]`."""
-
-    even: Array
-    """By how much a type's weight grows beyond that."""
-    refused: Array
-    """A type's refusals after the move."""
-    passing: Array
-    """What passing adds to the divergence."""
-    failing: Array
-    """What refusing adds, by the type's own ratio."""
-
-
-class _Programs:
-    """The linear programs at all corners, over some types, to which those are added that multipliers leave out.
+class _Solved:
+    """Multipliers at corners: the best over some types, to which those are added that multipliers leave out.
 
     Attributes:
         attained: the largest value of a program where refusals are limited. No finer growths bring a bound below it.
     """
 
-    def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
-        self._types, self._divergence = types, divergence
-        self._of_move = [np.flatnonzero(types.moved == factor) for factor in np.unique(types.moved)]
-        count = len(types.moved)
-        self._some = list(range(0, count, max(1, count // _SOLVED_FIRST)))
-        self._solutions: dict[_Corner, _Solution] = {}
-        self._kept: dict[_Corner, LinearProgram] = {}
-        self._of_growth: dict[float, _Grown] = {}
+    def __init__(self, corners: Corners) -> None:
+        self._corners = corners
+        moved = corners.types.moved
+        self._of_move = [np.flatnonzero(moved == factor) for factor in sorted(set(moved.tolist()))]
+        self._some = np.arange(len(moved)) % max(1, len(moved) // _SOLVED_FIRST) == 0
+        self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
-        """On the divergence of the laws in each span."""
-        corners = dict.fromkeys(corner for span in spans for corner in span.corners)
-        self._solve([corner for corner in corners if corner not in self._solutions])
-        return {span: self._bound(span) for span in spans}
+        """On the divergence of the laws in each span.
 
-    def _bound(self, span: _Span) -> float:
-        """The least of three: multipliers change evenly from corner to corner, or are those of one of both."""
-        first, second = (self._solutions[corner] for corner in span.corners)
-        bound = max(first.bound, second.bound) + self._missed(span)
-        if not bound <= _CLOSE * self.attained:
-            start, end = span.corners
-            of_first = max(first.bound, first.multipliers.bound(self._program(end)))
-            of_second = max(second.bound, second.multipliers.bound(self._program(start)))
-            bound = min(bound if bound < math.inf else math.inf, of_first, of_second)
-        return bound
-
-    def _missed(self, span: _Span) -> float:
-        """At most this is above both corners where multipliers change evenly."""
-        first, second = (self._solutions[corner].multipliers for corner in span.corners)
-        width = self._share(span.end) - self._share(span.start)
-        least, most = second.of_sides[3:] - first.of_sides[3:]
-        bent = (second.of_even - first.of_even) + (most - least) * self._types.moved_fails
-        return max(float((bent * self._types.moved * width).max()), 0.0) / 4
-
-    def _solve(self, corners: list[_Corner]) -> None:
-        """Finds the solutions of all corners; types are added where they would lower a bound much."""
-        for _ in range(_ROUNDS):
-            few = np.array(self._some)
-            found = multipliers([self._program(corner).take(few) for corner in corners])
-            missing = [self._keep(corner, multiplier) for corner, multiplier in zip(corners, found, strict=True)]
-            corners = [corner for corner, places in zip(corners, missing, strict=True) if places]
-            if not corners:
-                break
-            self._some += sorted(set().union(*missing))
-
-    def _keep(self, corner: _Corner, found: Multipliers) -> set[int]:
-        """Keeps the solution that these multipliers give if it is the best, and returns what the program left out."""
-        found.of_sides[3:] *= [corner.low > -math.inf, corner.high < math.inf]
-        program = self._program(corner)
-        left, bound = found.left(program), found.bound(program)
-        if corner not in self._solutions or bound < self._solutions[corner].bound:
-            self._solutions[corner] = _Solution(found, bound)
-        if math.isfinite(corner.high - corner.low):
-            self.attained = max(self.attained, found.attained)
-        if bound <= _CLOSE * max(found.attained, self.attained):
-            return set()
-        peaks = {int(places[left[places].argmax()]) for places in self._of_move}
-        return {peak for peak in peaks if left[peak] > found.attained} - set(self._some)
-
-    def _share(self, growth: float) -> float:
-        return math.exp(-self._types.largest * growth)
-
-    def _program(self, corner: _Corner) -> LinearProgram:
-        """At one corner, over all types; kept for later questions while there are few."""
-        if (kept := self._kept.get(corner)) is not None:
-            return kept
-        made = self._made(corner)
-        if len(self._kept) * made.values.size < _MOST_KEPT:
-            self._kept[corner] = made
-        return made
-
-    def _made(self, corner: _Corner) -> LinearProgram:
-        """The program: values, "the weights grow by this", the rows of the types and two on refusals.
-
-        What a type adds counts refusals by the chord between their two ratios, or by its own ratio where a ratio is
-        missing.
+        The least of three: multipliers change evenly from corner to corner, or are those of one of both.
         """
-        types, grown = self._types, self._grown(corner.growth)
-        # 0 and infinity stand for "not limited"
-        low, high = np.exp(types.largest * np.array([corner.low, corner.high])).tolist()
-        ends = self._divergence(np.array([low, high]))
-        if low == 0 or high == math.inf or not np.isfinite(ends).all():
-            values = grown.passing + grown.failing
-        else:
-            slope = (ends[1] - ends[0]) / (high - low)
-            values = grown.passing + (ends[0] - slope * low) * types.fails + slope * grown.refused
-        least = low * types.fails - grown.refused if low > 0 else np.zeros_like(values)
-        most = grown.refused - high * types.fails if high < math.inf else np.zeros_like(values)
-        return LinearProgram(values, grown.even, np.stack([*types.limits, least, most]))
+        self._add(corner for span in spans for corner in span.corners)
+        places = self._corners.places
+        first, second = np.array([[places[corner] for corner in span.corners] for span in spans]).T
+        bounds = np.maximum(self._bounds[first], self._bounds[second]) + self._missed(first, second)
+        wide = np.flatnonzero(~(bounds <= _CLOSE * self.attained))
+        for here, there in ((first[wide], second[wide]), (second[wide], first[wide])):
+            for some, elsewhere, _ in self._looked_at(there, self._multipliers[here]):
+                of_one = np.maximum(self._bounds[here[some]], elsewhere)
+                bounds[wide[some]] = np.fmin(bounds[wide[some]], of_one)
+        return dict(zip(spans, bounds.tolist(), strict=True))
 
-    def _grown(self, growth: float) -> _Grown:
-        """Kept for the other corners of the same growth."""
-        if growth not in self._of_growth:
-            types, share = self._types, self._share(growth)
-            refused = types.moved * types.moved_fails * share
-            ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
-            passing = np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
-            failing = types.fails * self._divergence(refused / types.fails)
-            self._of_growth[growth] = _Grown(types.moved * share - 1, refused, passing, failing)
-        return self._of_growth[growth]
+    def _missed(self, first: Places, second: Places) -> Array:
+        """At most this is above both corners of each span where multipliers change evenly."""
+        bent = self._multipliers[second] - self._multipliers[first]
+        width = self._corners.shares[second] - self._corners.shares[first]
+        weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
+        parts = self._corners.moved
+        missed = [(weights[some] @ parts).max(axis=1) for some in self._portions(len(weights))]
+        return np.maximum(np.concatenate(missed), 0.0) / 4
+
+    def _add(self, corners: Iterable[Corner]) -> None:
+        """Finds multipliers at new corners; types are added where they would lower a bound much."""
+        places = self._corners.add(corners)
+        self._multipliers = np.append(self._multipliers, np.zeros((len(places), 6)), axis=0)
+        self._bounds = np.append(self._bounds, np.full(len(places), np.inf))
+        for _ in range(_ROUNDS):
+            if not places.size:
+                break
+            places = self._solve(places)
+
+    def _solve(self, places: Places) -> Places:
+        """Keeps multipliers that are better, adds types that they left out, and returns where there were such."""
+        limited = self._corners.limited[places]
+        multipliers, attained = best_multipliers(self._corners.programs(places, np.flatnonzero(self._some)))
+        multipliers[:, -2:] *= limited
+        self.attained = max(self.attained, float(attained[limited.all(axis=1)].max(initial=0.0)))
+        enough, added, lacking = _CLOSE * np.maximum(attained, self.attained), self._some.copy(), []
+        for some, bounds, left in self._looked_at(places, multipliers):
+            here = places[some]
+            better = bounds < self._bounds[here]
+            self._multipliers[here[better]], self._bounds[here[better]] = multipliers[some][better], bounds[better]
+
+            wide = np.flatnonzero(~(bounds <= enough[some]))
+            peaks = np.column_stack([of[left[wide[:, None], of].argmax(axis=1)] for of in self._of_move])
+            new = (left[wide[:, None], peaks] > attained[some][wide, None]) & ~self._some[peaks]
+            added[peaks[new]] = True
+            lacking.append(here[wide[new.any(axis=1)]])
+        self._some = added
+        return np.concatenate(lacking)
+
+    def _looked_at(self, places: Places, multipliers: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Bounds by these multipliers at corners, `[b]`, and what is left of each type, `[b, K]`, some at a time."""
+        for some in self._portions(len(places)):
+            programs = self._corners.programs(places[some])
+            left = programs.left(multipliers[some])
+            yield some, programs.bounds(multipliers[some], left), left
+
+    def _portions(self, count: int) -> list[slice]:
+        """So few corners at a time that what is computed of all types stays small."""
+        size = max(1, _AT_ONCE // self._corners.moved.shape[1])
+        return [slice(first, first + size) for first in range(0, count, size)]
