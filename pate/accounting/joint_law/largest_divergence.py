@@ -114,7 +114,7 @@ class _Solved:
         weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
         parts = self._corners.moved
         missed = [(weights[some] @ parts).max(axis=1) for some in self._portions(len(weights))]
-        return np.maximum(np.concatenate(missed), 0.0) / 4
+        return np.asarray(np.maximum(np.concatenate(missed), 0.0) / 4)
 
     def _add(self, corners: Iterable[Corner]) -> None:
         """Finds multipliers at new corners; types are added where they would lower a bound much."""

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
-    """The rows of these are parts that they share, moved by a constant of their own; so are the values, but for some."""
+    """Their rows are shared parts, moved by constants of their own; their values are partly their own."""
     parts = np.vstack([rng.random(60), [1.0, -1.0, *rng.normal(size=58)], rng.normal(size=(3, 60)) - 0.2, np.ones(60)])
     weights = np.concatenate([np.eye(5, 6)[None]] * number)
     weights[:, 0, 0] = size
@@ -44,10 +44,10 @@ def test_bounds_are_rounded_up(size: float) -> None:
     left = programs.left(multipliers)
     bounds = programs.bounds(multipliers, left)
     exact = _exactly_left(programs, multipliers).max(axis=1)
-    assert all(value <= Fraction(bound) <= value * Fraction(1 + 1e-9) for value, bound in zip(exact, bounds))
+    assert all(value <= Fraction(bound) <= value * Fraction(1 + 1e-9) for value, bound in zip(exact, bounds, strict=True))
     assert (attained <= bounds * (1 + 1e-9)).all()
     assert (attained >= bounds * (1 - 1e-4)).all(), "the multipliers are good"
-    below = [Fraction(found) < value for value, found in zip(exact, left.max(axis=1))]
+    below = [Fraction(found) < value for value, found in zip(exact, left.max(axis=1), strict=True)]
     assert any(below), "plain double precision is below for some, so that the rounding is seen"
 
 
