@@ -44,7 +44,8 @@ def test_bounds_are_rounded_up(size: float) -> None:
     left = programs.left(multipliers)
     bounds = programs.bounds(multipliers, left)
     exact = _exactly_left(programs, multipliers).max(axis=1)
-    assert all(value <= Fraction(bound) <= value * Fraction(1 + 1e-9) for value, bound in zip(exact, bounds, strict=True))
+    for value, bound in zip(exact, bounds, strict=True):
+        assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
     assert (attained <= bounds * (1 + 1e-9)).all()
     assert (attained >= bounds * (1 - 1e-4)).all(), "the multipliers are good"
     below = [Fraction(found) < value for value, found in zip(exact, left.max(axis=1), strict=True)]
