@@ -57,7 +57,9 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
         kinds: numpy's letters of the dtypes that are allowed; None allows all.
     """
     kind = type(values).__name__
-    require(not np.ma.is_masked(values), name, kind, "an array without masked entries: .filled(…) says what they are")
+    if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
+        filled = "an array without masked entries: .filled(…) says what they are"
+        require(not np.ma.is_masked(values), name, kind, filled)
     require(not hasattr(type(values), "nnz"), name, kind, "a dense array: .toarray()")
     try:
         array = np.asarray(values)

@@ -55,7 +55,8 @@ def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
 def pairs_apart(logits: Array, reach: int) -> Array:
     """The different logits exactly `reach` apart, or less at the end: `[2, P]`, each pair once, the larger second."""
     farther = logits[np.minimum(np.arange(len(logits)) + reach, len(logits) - 1)]
-    return np.asarray(np.unique(np.stack([logits, farther])[:, farther > logits], axis=1))
+    pairs = {(low, high) for low, high in zip(logits.tolist(), farther.tolist(), strict=True) if low < high}
+    return np.array(sorted(pairs)).reshape(-1, 2).T
 
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, Ledger, NonPrivateEvent, NoOpEvent
-from pate.accounting.special import ndtr
+from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import InputForm
 from pate.aggregators.centered_release import CenteredRelease, matched_labels
 from pate.aggregators.expected.expected_release import ExpectedRelease
@@ -214,7 +214,7 @@ class CenteredVotes(TeacherVotesAggregator):
         clip = self.clip or self.clip_factor * length
         moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
         noise = moves * clip * self.votes_multiplier / num_teachers * math.sqrt(min(_DIRECTIONS / num_queries, 1.0))
-        right = float(ndtr(min(1.0, clip / length) * apart / 2 / noise))
+        right = float(few_ndtr(min(1.0, clip / length) * apart / 2 / noise))
         return ExpectedRelease(1.0, right, right)
 
     def check_run(self) -> None:

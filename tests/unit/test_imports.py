@@ -83,6 +83,7 @@ print(*sorted(sys.modules))
         ("compare", "--help"),
         ("account", ""),
         ("account", "aggregator=gaussian_votes"),
+        ("account", "aggregator=centered_votes"),
         ("predict", "--help"),
     ],
 )

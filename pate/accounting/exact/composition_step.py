@@ -13,6 +13,7 @@ from functools import singledispatch
 from itertools import pairwise
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pate.accounting.exact.discretized_loss import discretized_loss
@@ -79,8 +80,9 @@ class _PairsStep:
         padded = self._grid.padded(values, self._pad)
         best = np.zeros_like(values)
         if self._uses_left > 0:
+            moved = sliding_window_view(padded, self._grid.size)
             for some in self._together:
-                np.maximum(best, some.largest(padded), out=best)
+                np.maximum(best, some.largest(moved), out=best)
             self._uses_left -= 1
         else:
             best = self._split(padded)
@@ -90,15 +92,13 @@ class _PairsStep:
 
     def _split(self, padded: Array) -> Array:
         """The maximum by splitting boxes from the root; renews the cover."""
-        attained = np.zeros(self._grid.size)
-        for box in self._cover:
-            if not box.halves:
-                np.maximum(attained, self._expect(padded, box), out=attained)
+        known = {box: self._expect(padded, box) for box in self._cover if not box.halves}
+        attained: Array = np.max([np.zeros(self._grid.size), *known.values()], axis=0)
         best, cover, pending = attained.copy(), [], [self._root]
         enough = attained * (1 + _SLACK) + self._slack
         while pending:
             box = pending.pop()
-            bound = self._expect(padded, box)
+            bound: Array = known[box] if box in known else self._expect(padded, box)
             if box.halves and (bound > enough).any():
                 pending.extend(box.halves)
                 continue

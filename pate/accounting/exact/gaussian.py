@@ -7,11 +7,10 @@ times a difference of Mills ratios, which for small mu is an integral of positiv
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
-from pate.accounting.special import erfcx, ndtr
+from pate.accounting.special import few_erfcx, few_ndtr, gauss_legendre
 from pate.validation import require_non_negative, require_probability
 
 _NODES = 12
@@ -51,14 +50,11 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     log_delta -= _ULP * abs(log_delta)
     if mu == 0 or _log_delta(mu, lowest) <= log_delta:
         return 0.0
-    from scipy.optimize import brentq  # loads slowly
-
     highest = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half
-    place = float(brentq(lambda a: _log_delta(mu, a) - log_delta, lowest, highest, xtol=1e-14, rtol=4 * _ULP))
-    step = 1e-14 + 8 * _ULP * abs(place)
-    while _log_delta(mu, place) > log_delta:
-        place, step = place + step, 2 * step
-    return mu * (place + mu / 2) * (1 + _ROUNDING)
+    while highest - lowest > 1e-14 + 4 * _ULP * abs(highest):  # delta is too large at the lowest alone
+        middle = (lowest + highest) / 2
+        lowest, highest = (middle, highest) if _log_delta(mu, middle) > log_delta else (lowest, middle)
+    return mu * (highest + mu / 2) * (1 + _ROUNDING)
 
 
 def _log_delta(mu: float, place: float) -> float:
@@ -69,9 +65,10 @@ def _log_delta(mu: float, place: float) -> float:
     """
     log_density = -place * place / 2 - math.log(2 * math.pi) / 2
     if place < _LEFT:
-        return min(math.log(ndtr(-place) - math.exp(log_density) * _mills(place + mu) * (1 - 16 * _ULP)) + 4 * _ULP, 0)
+        second = math.exp(log_density) * _mills(place + mu) * (1 - 16 * _ULP)
+        return min(math.log(few_ndtr(-place) - second) + 4 * _ULP, 0)
     if mu < _SMALL_MU:
-        nodes, weights = _rule()
+        nodes, weights = gauss_legendre(_NODES)
         x = place + mu * (1 + nodes) / 2
         slopes = np.where(x > _FAR, 1 / np.maximum(x, 1.0) ** 2, 1 - x * _mills(x))
         log_difference = math.log(mu) + math.log(float(weights @ np.maximum(slopes, 0.0)) / 2)
@@ -83,13 +80,6 @@ def _log_delta(mu: float, place: float) -> float:
     return log_density + log_difference + _ULP * (place * place + abs(log_density + log_difference) + lost + 16)
 
 
-@lru_cache
-def _rule() -> tuple[np.ndarray, np.ndarray]:
-    """The nodes and weights of Gauss and Legendre; made when used, as numpy loads them slowly."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
-
-
 def _mills(x: float | np.ndarray) -> np.ndarray:
     """R(x) = Φ(-x) / φ(x), for x not far below 0."""
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * few_erfcx(x / math.sqrt(2)))

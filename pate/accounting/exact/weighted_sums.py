@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pate.accounting.exact.loss_grid import LossGrid, Shift
@@ -41,9 +40,8 @@ class WeightedSums:
                     self._weights[row, place[shift.whole]] += shift.lower
                     self._weights[row, place[shift.whole + 1]] += shift.upper
 
-    def largest(self, padded: Array) -> Array:
-        """The largest of them, `[size]`."""
-        moved = sliding_window_view(padded, self._size)
+    def largest(self, moved: Array) -> Array:
+        """The largest of them, `[size]`, of padded values as they are moved, `[2 pad + 1, size]`."""
         best = np.empty(self._size)
         for first in range(0, self._size, _POINTS_AT_ONCE):
             some = moved[self._starts, first : first + _POINTS_AT_ONCE]

@@ -12,8 +12,7 @@ import math
 from functools import singledispatch
 
 import numpy as np
-import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pate.accounting.conversion import rdp_to_hockey_sticks
 from pate.accounting.events import (
@@ -72,10 +71,17 @@ def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
     return _at_least_trivial(sampled_gaussian_profile(event, epsilons), epsilons)
 
 
+def _expit(logits: ArrayLike) -> Array:
+    """SciPy's, to the digits of the totals that ledgers have kept."""
+    from scipy.special import expit  # loads slowly
+
+    return np.asarray(expit(logits))
+
+
 @privacy_profile.register
 def _(event: PureDpEvent, epsilons: Array) -> Array:
     """Randomized response."""
-    yes, no = scipy.special.expit([event.epsilon, -event.epsilon])
+    yes, no = _expit([event.epsilon, -event.epsilon])
     return _at_least_trivial(yes - np.exp(epsilons) * no, epsilons)
 
 
@@ -93,7 +99,7 @@ def _(event: OneBitEvent, epsilons: Array) -> Array:
     near, far = pairs_apart(np.array(event.logits), event.reach)
     profile, factor = np.zeros_like(epsilons), np.exp(epsilons)
     for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
-        for more, less in zip(scipy.special.expit(p), scipy.special.expit(q), strict=True):
+        for more, less in zip(_expit(p), _expit(q), strict=True):
             np.maximum(profile, more - factor * less, out=profile)
     return _at_least_trivial(profile, epsilons)
 

@@ -9,24 +9,16 @@ X and Y are below 0.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.special import ndtr
+from pate.accounting.special import gauss_legendre, ndtr
 
 Array = NDArray[np.float64]
 
 _MANY, _FEW = 64, 16  # nodes
 _FARTHEST = 9.0
-
-
-@lru_cache
-def _rule(count: int) -> tuple[Array, Array]:
-    """The nodes and weights of Gauss and Legendre; made when used, as numpy loads them slowly."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return nodes, weights
 
 
 def density(z: Array) -> Array:
@@ -38,14 +30,14 @@ def first_wins(a: Array, b: Array) -> Array:
     """P(X > max(0, Y)), `[N]`, by quadrature; wrong by about 1e-15."""
     low, high = np.maximum(0.0, a - _FARTHEST), np.maximum(a + _FARTHEST, _FARTHEST)
     half = (high - low) / 2
-    nodes, weights = _rule(_MANY)
+    nodes, weights = gauss_legendre(_MANY)
     x = half[:, None] * nodes + (high + low)[:, None] / 2
     return np.asarray(half * ((density(x - a[:, None]) * ndtr(x - b[:, None])) @ weights))
 
 
 def moved_mass(z: Array, shift: float) -> Array:
     """Φ(z) - Φ(z - shift), to its last digits however small the shift: `[N]`."""
-    nodes, weights = _rule(_FEW)
+    nodes, weights = gauss_legendre(_FEW)
     steps = shift * (1 + nodes) / 2
     return np.asarray(shift / 2 * (density(z[:, None] - steps) @ weights))
 
@@ -55,7 +47,7 @@ def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
 
     The sets are: the first count; the first count or the rest; the rest; either count.
     """
-    nodes, weights = _rule(_FEW)
+    nodes, weights = gauss_legendre(_FEW)
     steps = shift * (1 + nodes) / 2
     falls = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
     rises = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)

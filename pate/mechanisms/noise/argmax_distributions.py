@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.special import log_ndtr, softmax
+from pate.accounting.special import gauss_legendre, log_ndtr, softmax
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_NODES = 64
 _PANELS_PER_SCALE = 2
 _TAIL = 42.0
 
@@ -64,8 +64,9 @@ def _panels(low: float, high: float, count: int) -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on equal panels of an interval."""
     edges = np.linspace(low, high, count + 1)
     half = np.diff(edges) / 2
-    nodes = (edges[:-1] + half)[:, None] + half[:, None] * _NODES
-    return nodes.ravel(), (half[:, None] * _WEIGHTS).ravel()
+    nodes, weights = gauss_legendre(_NODES)
+    points = (edges[:-1] + half)[:, None] + half[:, None] * nodes
+    return points.ravel(), (half[:, None] * weights).ravel()
 
 
 def _log_laplace_cdf(x: Array) -> Array:

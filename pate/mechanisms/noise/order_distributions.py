@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
+from pate.accounting.special import gauss_legendre
 from pate.mechanisms.noise.unit_noise import UnitNoise
 from pate.validation import require
 
 Array = NDArray[np.float64]
 
-_NODES, _WEIGHTS = legendre.leggauss(16)
+_NODES = 16
 _MOST_PANELS = 10_000
 
 
@@ -60,26 +61,30 @@ def _grid(values: Array, noise: UnitNoise) -> tuple[Array, Array]:
     low = np.concatenate([edge[:-1] for edge in edges])[:, None]
     high = np.concatenate([edge[1:] for edge in edges])[:, None]
     half = (high - low) / 2
-    return low + half * (1 + _NODES), half
+    nodes, _ = gauss_legendre(_NODES)
+    return low + half * (1 + nodes), half
 
 
 def _total(integrand: Array, half: Array) -> float:
-    return float(((integrand @ _WEIGHTS) * half[:, 0]).sum())
+    _, weights = gauss_legendre(_NODES)
+    return float(((integrand @ weights) * half[:, 0]).sum())
 
 
 def _integral_above(integrand: Array, half: Array) -> Array:
     """The integral from each point to the end of the grid: `[P, 16]`."""
-    panels = np.asarray(integrand @ _WEIGHTS) * half[:, 0]
+    _, weights = gauss_legendre(_NODES)
+    panels = np.asarray(integrand @ weights) * half[:, 0]
     later = np.append(np.cumsum(panels[::-1])[::-1][1:], 0.0)
-    return np.asarray(half * (integrand @ _WITHIN.T) + later[:, None])
+    return np.asarray(half * (integrand @ _weights_to_the_end().T) + later[:, None])
 
 
+@lru_cache
 def _weights_to_the_end() -> Array:
     """`[a, b]` weight of node b in the integral from node a to 1 of the interpolating polynomial."""
-    coefficients = np.linalg.inv(legendre.legvander(_NODES, len(_NODES) - 1))
+    from numpy.polynomial import legendre  # loads slowly
+
+    nodes, _ = gauss_legendre(_NODES)
+    coefficients = np.linalg.inv(legendre.legvander(nodes, _NODES - 1))
     primitive = legendre.legint(coefficients)
-    end, nodes = np.asarray(legendre.legval([1.0], primitive)), np.asarray(legendre.legval(_NODES, primitive))
-    return np.asarray((end - nodes).T)
-
-
-_WITHIN = _weights_to_the_end()
+    end, before = np.asarray(legendre.legval([1.0], primitive)), np.asarray(legendre.legval(nodes, primitive))
+    return np.asarray((end - before).T)

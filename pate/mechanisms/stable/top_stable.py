@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.special import gauss_legendre
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.noisy_order import Scaled, are_above
 from pate.mechanisms.noise.unit_noise import UNIT_NOISES
@@ -16,7 +17,7 @@ from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution, DomainTopK
 from pate.validation import require
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_NODES = 16
 _PANEL, _TAIL = 0.5, 42.0
 
 
@@ -112,4 +113,5 @@ def _nodes(kinks: Array, threshold_scale: float, gap_scale: float) -> tuple[Arra
     edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
     low = np.concatenate([edge[:-1] for edge in edges])[:, None]
     half = np.concatenate([np.diff(edge) for edge in edges])[:, None] / 2
-    return (low + half * (1 + _NODES)).ravel(), (half * _WEIGHTS).ravel()
+    nodes, weights = gauss_legendre(_NODES)
+    return (low + half * (1 + nodes)).ravel(), (half * weights).ravel()

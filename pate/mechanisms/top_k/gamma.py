@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event, PureDpEvent
-from pate.accounting.special import gammainccinv, gammaincinv, gammaln
+from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.noisy_order import Values, largest_noisy
 from pate.mechanisms.noise.order_distributions import ordered_distribution
@@ -27,7 +27,7 @@ _UNIFORM = UnitNoise(
     kinks=(-1.0, 1.0),
     panel=np.inf,
 )
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_NODES = 10
 _PANELS = 6
 _TAIL = 1e-16
 
@@ -81,10 +81,11 @@ class GammaTopK(TopKMechanism):
         corners = np.unique(
             np.concatenate([np.linspace(*ends, _PANELS + 1), halves[(halves > ends[0]) & (halves < ends[1])]])
         )
+        nodes, weights = gauss_legendre(_NODES)
         distribution: Distribution = {}
         for low, high in pairwise(corners.tolist()):
             half = (high - low) / 2
-            for r, weight in zip(low + half * (1 + _NODES), half * _WEIGHTS, strict=True):
+            for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
                 for outcome, p in ordered_distribution(values / r, self.k, _UNIFORM).items():
                     distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
