@@ -28,6 +28,11 @@ _STARTS = {
         _HYDRA,
         "numpy, scipy.special, hydra",
     ),
+    "pate-account aggregator=centered_votes": (
+        (_COMMANDS + "pate-account", "aggregator=centered_votes"),
+        _HYDRA,
+        "numpy, scipy.special, hydra",
+    ),
     "pate-account": ((_COMMANDS + "pate-account",), _HYDRA, "numpy, scipy.special, hydra"),
     "pate-train --help": ((_COMMANDS + "pate-train", "--help"), _HYDRA, "numpy, scipy.special, hydra"),
     "pate-train teachers=x, a typo": ((_COMMANDS + "pate-train", "teachers=x"), _HYDRA, "numpy, scipy.special, hydra"),
