@@ -78,6 +78,23 @@ def test_the_claim_is_nearly_reached(others: int, penalty: float) -> None:
     assert furthest(found) > 0.8 * sums.l2_sensitivity
 
 
+def test_teachers_are_refused_that_are_too_large_for_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def votes(penalty: float) -> ConvexVotes:
+        return votes_of(np.eye(6, 3), np.ones((6, 2)), np.arange(6), [0, 0, 0, 0, 1, 1], penalty=penalty)
+
+    width = votes(1.0).width
+    enough = 4**2 * (width + 2) * width * 2 / 6 / 2.0**37  # four groups that count once each
+    votes(enough * 1.01)
+    with pytest.raises(InvalidValue, match=r"num_teachers=2: expected more teachers, or a larger penalty"):
+        votes(enough * 0.99)
+    monkeypatch.setattr(convex_votes, "_MOST_RECORDS", 3)
+    with pytest.raises(InvalidValue, match="too many records"):
+        votes(1.0)
+    monkeypatch.setattr(convex_votes, "_MOST_WEIGHTS", 7)
+    with pytest.raises(InvalidValue, match="weights=10: expected fewer directions"):
+        votes(1.0)
+
+
 def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: training without Huber's line is refuted."""
     real = convex_votes.convex_fit

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
 from pate.votes.convex.convex_fit import convex_fit
 from pate.votes.moment_votes import Array, MomentVotes, Rows
 
 _TOLERANCE = 2.0**-12
 """Of a teacher's training, in clips; the clip is smaller by four times as much."""
+_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL = 2**18, 2**24, 2.0**37  # for which doubles have digits enough
 
 
 class ConvexVotes(MomentVotes):
@@ -31,11 +33,22 @@ class ConvexVotes(MomentVotes):
         num_learners: N.
         penalty: Λ over the groups per teacher times the mean variance of a direction, > 0.
         given: as `MomentVotes` of the groups.
+
+    Raises:
+        InvalidValue: teachers so large that rounding could move a vote by more than the clip leaves room for.
     """
 
     def __init__(self, *, learner_of: Rows, num_learners: int, penalty: float, **given: Any) -> None:
         super().__init__(**given)
         self.penalty, self.num_learners, self._learner_of = penalty, num_learners, learner_of
+        self._ridge = penalty / self.width * self.num_teachers / num_learners
+        num_weights, fewer = self.width * self.num_labels, "fewer directions of the public pool or fewer labels"
+        require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
+        smaller = "more teachers, or a larger penalty: these have too many records"
+        for rows, counts, _ in self._learners():
+            require(len(rows) <= _MOST_RECORDS, "num_teachers", num_learners, smaller)
+            pull = float(counts.sum()) ** 2 * (self.width + 2)
+            require(pull <= _MOST_PULL * self._ridge, "num_teachers", num_learners, smaller)
 
     def key(self, salt: str) -> str:
         """See `RoundVotes.key`: of who learns what, too."""
@@ -49,7 +62,6 @@ class ConvexVotes(MomentVotes):
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
-        ridge = self.penalty / self.width * self.num_teachers / self.num_learners
         total = np.zeros(weights.shape, dtype=np.int64)
         for rows, counts, weight in self._learners():
             found = convex_fit(
@@ -57,10 +69,10 @@ class ConvexVotes(MomentVotes):
                 residuals[rows],
                 counts=counts,
                 limits=clip / weight,
-                ridge=ridge,
+                ridge=self._ridge,
                 tolerance=_TOLERANCE * clip,
             )
-            total += np.trunc(found * (gain * ridge / clipped.step)).astype(np.int64)
+            total += np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64)
         return total
 
     def _learners(self) -> Iterator[tuple[Rows, Array, Array]]:
