@@ -46,7 +46,7 @@ class Corners:
     """
 
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
-        self.types, self._divergence = types, divergence
+        self._types, self._divergence = types, divergence
         self.moved = np.stack([types.moved, types.moved * types.moved_fails])
         self._parts = np.stack([types.fails, *self.moved, np.ones_like(types.fails), *types.limits])
         self.places: dict[Corner, int] = {}
@@ -71,7 +71,7 @@ class Corners:
 
     def _make(self, corners: list[Corner]) -> None:
         low, high, growth = np.array(corners).T
-        low, high, share = (np.exp(self.types.largest * logs) for logs in (low, high, -growth))
+        low, high, share = (np.exp(self._types.largest * logs) for logs in (low, high, -growth))
         limited = np.column_stack([low > 0, high < np.inf])
         near, far = self._divergence(np.stack([low, high]))
         chord = limited.all(axis=1) & np.isfinite(near) & np.isfinite(far)
@@ -95,7 +95,7 @@ class Corners:
     def _of_growth(self, growth: float, by_chord: bool) -> Array:
         """What passing adds to the divergence, and refusing where that is not by the chord; kept for other corners."""
         if (growth, by_chord) not in self._kept:
-            types, share = self.types, math.exp(-self.types.largest * growth)
+            types, share = self._types, math.exp(-self._types.largest * growth)
             if by_chord:
                 ratios = np.where(types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0)
                 added = np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)

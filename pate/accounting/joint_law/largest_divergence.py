@@ -85,7 +85,7 @@ class _Solved:
 
     def __init__(self, corners: Corners) -> None:
         self._corners = corners
-        moved = corners.types.moved
+        moved = corners.moved[0]
         self._of_move = [np.flatnonzero(moved == factor) for factor in sorted(set(moved.tolist()))]
         self._some = np.arange(len(moved)) % max(1, len(moved) // _SOLVED_FIRST) == 0
         self._multipliers, self._bounds = np.zeros((0, 6)), np.zeros(0)
