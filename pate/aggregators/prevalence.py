@@ -21,8 +21,11 @@ Array = NDArray[np.float64]
 
 _SPLIT = (0.1, 0.3, 0.6)  # of 1 / noise_multiplier**2: length, first estimate, second
 _RAREST = 0.005
-_SHRINKAGE = 0.6
-_LITTLE_NOISE = 0.002
+_SIMULATED = 4096
+"""Teachers in the simulation that chooses the last clip."""
+_SIMULATED_SHARES = 2**20
+_MOST_RECORDS = 2**20
+"""Simulated shares of more records hardly differ from these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +34,11 @@ class Prevalence:
 
     Rule:
         1. The length of a teacher's shares: the most common power of the root of 2, by noisy counts of teachers.
+           Teachers without any label are not counted.
         2. The mean of the shares, each clipped to that length.
-        3. The mean of what the shares exceed this estimate by, clipped. The clip is 0.6 of the noise's length plus the
-           length that labels drawn by the estimate would leave. It may be up to twice that, as long as the noise stays
-           below 0.002 per label, because clipped shares of few labels are biased.
+        3. The mean of what the shares exceed this estimate by, clipped. A long clip needs much noise, a short one
+           biases the mean. The clip is the one that errs least for simulated teachers: their records draw labels
+           independently, by an estimate that is one standard deviation of the noise away.
 
     Estimates are cut to [0, 1], the last one to [0.005, 0.995].
 
@@ -99,7 +103,7 @@ class Prevalence:
         charge_draw(ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=rng, key=key)
         length = self._length(shares, rng)
         first, std = self._mean(shares, np.zeros(shares.num_labels), length, 1, num_teachers, rng)
-        closer = self._closer(first, std, length, num_teachers, records_per_teacher)
+        closer = self._closer(first, std, num_teachers, records_per_teacher)
         second, _ = self._mean(shares, first, closer, 2, num_teachers, rng)
         return second.clip(_RAREST, 1 - _RAREST)
 
@@ -119,12 +123,15 @@ class Prevalence:
         noisy = counts + noise.sample(counts.shape, rng)
         return math.sqrt(shares.num_labels) / 2 ** (int(np.argmax(noisy)) / 2)
 
-    def _closer(self, first: Array, std: float, length: float, num_teachers: int, records: float) -> float:
-        """The second clip: what noise and chance leave of the first estimate, twice that where it costs little."""
-        spread = math.sqrt(float((first * (1 - first)).sum()) / records)
-        clip = min(length, max(_SHRINKAGE * std * math.sqrt(len(first)) + spread, length / 2**NUM_LENGTHS))
-        noise_std = self._moves * clip * self._multipliers[2] / num_teachers
-        return float(clip * min(max(_LITTLE_NOISE / noise_std, 1.0), 2.0))
+    def _closer(self, first: Array, std: float, num_teachers: int, records: float) -> float:
+        """The second clip: of those down from the longest, the one of least simulated error."""
+        rests = _simulated_rests(first, std, records)
+        norms = np.maximum(np.linalg.norm(rests, axis=2), np.finfo(np.float64).tiny)
+        clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
+        cut = 1 - np.minimum(1, clips[:, None, None] / norms)
+        biases = np.einsum("cst,stl->csl", cut, rests) / norms.shape[1]
+        noise = self._moves * clips * self._multipliers[2] / num_teachers
+        return float(clips[np.argmin((biases**2).mean(axis=(1, 2)) + noise**2)])
 
     def _mean(
         self, shares: ShareSums, center: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
@@ -137,3 +144,17 @@ class Prevalence:
         noisy = total + RoundedGaussian(std).sample(total.shape, rng)
         unit = clipped.step / num_teachers
         return np.asarray((center + noisy[0] * unit).clip(0, 1)), std * unit
+
+
+def _simulated_rests(estimate: Array, std: float, records: float) -> Array:
+    """What shares of simulated teachers exceed an estimate by, `[2, T, L]`: with its error, and with the opposite one.
+
+    Nothing here is private: the estimate was released.
+    """
+    rng = np.random.default_rng(0)
+    num_labels = len(estimate)
+    num_records = min(round(records), _MOST_RECORDS)
+    num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
+    shares = rng.binomial(num_records, estimate, (num_teachers, num_labels)) / num_records
+    error = std * rng.choice([-1.0, 1.0], num_labels)
+    return np.asarray(shares - estimate + np.stack([error, -error])[:, None])

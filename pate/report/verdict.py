@@ -16,7 +16,7 @@ _NAMES = {
     "balanced_accuracy": "balanced accuracy",
 }
 _LOSSES = (
-    ("majority_vote_student", "student", "noise", "more teachers, fewer queries, a larger epsilon or centered_votes"),
+    ("majority_vote_student", "student", "noise", "more teachers, fewer queries or a larger epsilon"),
     ("true_label_student", "majority_vote_student", "the teachers", "more records for each teacher, or scaled inputs"),
     ("all_records_model", "true_label_student", "the number of queries", "more queries"),
 )
@@ -40,15 +40,16 @@ class Verdict:
     text: str
 
     @classmethod
-    def of(cls, student: Scores | None, baselines: Baselines, *, num_answered: int) -> Verdict:
-        """The verdict on a student and its number of answered queries."""
+    def of(cls, student: Scores | None, baselines: Baselines, *, num_answered: int, centered: bool = False) -> Verdict:
+        """The verdict on a student and its number of answered queries; `centered`, where the votes were already."""
         if student is None or not num_answered:
             remedy = "more teachers, fewer queries, a larger epsilon or another aggregator"
             text = f"No query was answered, so the student learned nothing. What helps: {remedy}."
             return cls(None, None, None, text)
         behind = {name: _behind(student, constant) for name, constant in _constants(baselines).items()}
         share = _share(student, baselines)
-        text = " ".join([_share_text(student, baselines, share), _beaten_text(behind), _loss_text(student, baselines)])
+        loss = _loss_text(student, baselines, centered)
+        text = " ".join([_share_text(student, baselines, share), _beaten_text(behind), loss])
         beats = {name: not metrics for name, metrics in behind.items()}
         return cls(share, beats.get("best_constant"), beats.get("prior"), text.strip())
 
@@ -107,7 +108,7 @@ def _beaten_text(behind: dict[str, list[str]]) -> str:
     return f"Better than {' and '.join(words[name] for name in behind)} in every metric." if behind else ""
 
 
-def _loss_text(student: Scores, baselines: Baselines) -> str:
+def _loss_text(student: Scores, baselines: Baselines, centered: bool) -> str:
     """The step from the ceiling down to the student that lost most, and what helps; none below the student."""
     losses = []
     found = vars(baselines) | {"student": student}
@@ -116,6 +117,8 @@ def _loss_text(student: Scores, baselines: Baselines) -> str:
         if high is not None and low is not None and low >= (getattr(student, HEADLINE) or 0.0):
             losses.append((high - low, name, remedy))
     lost, name, remedy = max(losses, default=(0.0, "", ""))
+    if name == "noise" and not centered:
+        remedy += ", or aggregator=centered_votes"
     return f"Most was lost to {name} ({lost:.3f}); what helps: {remedy}." if round(lost, 3) > 0 else ""
 
 

@@ -34,7 +34,7 @@ class ShareSums(ABC):
     def lengths(self) -> Integers:
         """How many teachers have shares of each length, `[NUM_LENGTHS]`: sqrt(L) over the k-th power of the root of 2.
 
-        Each teacher is in one entry at most.
+        Each teacher is in one entry at most; one without any label is in none.
         """
 
     @abstractmethod
@@ -66,9 +66,9 @@ class TeacherShares(ShareSums):
 
     def lengths(self) -> Integers:
         """See `ShareSums.lengths`; lengths are rounded up."""
-        longest = math.sqrt(self.num_labels)
-        lengths = np.maximum(np.linalg.norm(self.shares, axis=1), longest / 2**NUM_LENGTHS)
-        places = np.clip(np.floor(2 * np.log2(longest / lengths)), 0, NUM_LENGTHS - 1).astype(np.int64)
+        lengths = np.linalg.norm(self.shares, axis=1)
+        places = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[lengths > 0]))
+        places = places.clip(0, NUM_LENGTHS - 1).astype(np.int64)
         return np.bincount(places, minlength=NUM_LENGTHS)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:

@@ -19,6 +19,7 @@ from pate.accounting import (
 )
 from pate.aggregators import CenteredRelease, CenteredVotes, Prevalence
 from pate.validation import InvalidValue
+from pate.votes.sums.share_sums import NUM_LENGTHS, TeacherShares
 
 SHARES = np.array([0.5, 0.3, 0.05])
 
@@ -39,6 +40,26 @@ def test_the_prevalence_is_found_where_teachers_are_many() -> None:
         prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
         found = prevalence.release(records(20_000), num_teachers=20_000, rng=np.random.default_rng(0))
         np.testing.assert_allclose(found, SHARES, atol=0.02)
+
+
+@pytest.mark.parametrize("num_labels", [1, 3, 40])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_prevalence_is_found_whatever_the_number_of_labels(
+    num_labels: int, share: float, adjacency: Adjacency
+) -> None:
+    """One record per teacher; of one label at 0.05, most teachers have none."""
+    shares = (np.random.default_rng(1).random((1000, num_labels)) < share).astype(float)
+    prevalence = Prevalence(noise_multiplier=2.6, adjacency=adjacency)
+    found = prevalence.release(shares, num_teachers=1000, rng=np.random.default_rng(0))
+    assert np.sqrt(((found - shares.mean(axis=0)) ** 2).mean()) < 0.03
+
+
+def test_lengths_count_a_teacher_once_or_not_at_all() -> None:
+    shares = np.array([[0, 0], [1, 1], [1, 0], [0.5, 0.5], [1e-9, 0], [0, 0]])
+    assert np.flatnonzero(TeacherShares(shares).lengths()).tolist() == [0, 1, 2, NUM_LENGTHS - 1]
+    assert TeacherShares(shares).lengths().max() == 1
+    assert not TeacherShares(shares[[0, 5]]).lengths().any()
 
 
 def test_a_smaller_radius_gives_means_of_many_records_less_noise() -> None:

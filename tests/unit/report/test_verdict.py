@@ -44,6 +44,9 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
     text = Verdict.of(low, replace(BASELINES, **levels), num_answered=3).text
     assert f"{lost} (0.600); what helps: " in text
+    assert ("aggregator=centered_votes" in text) == (first_high == 0)
+    centered = Verdict.of(low, replace(BASELINES, **levels), num_answered=3, centered=True).text
+    assert centered == text.replace(", or aggregator=centered_votes", "")
 
 
 def test_what_the_student_itself_passes_is_no_loss() -> None:
