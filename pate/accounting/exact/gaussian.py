@@ -17,6 +17,7 @@ _NODES = 12
 _SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
 _LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
 _FAR = 50.0  # farther right 1 - x R(x) has too few digits; there its bound 1 / x**2 will do
+_FARTHEST = 40.0  # of thresholds; beyond, delta is below any double
 _ULP = 2.0**-52
 _ROUNDING = 2.0**-49  # relative, of the final products
 
@@ -34,7 +35,10 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
         return 0.0
     lost = (epsilon / mu + mu / 2) * _ULP  # by the place of the threshold
     place = epsilon / mu - mu / 2 - lost
-    return 1.0 if math.isnan(place) else min(math.nextafter(math.exp(min(_log_delta(mu, place), 0.0)), 1.0), 1.0)
+    if math.isnan(place):
+        return 1.0
+    log_delta = _log_delta(mu, place) if place < _FARTHEST else -math.inf
+    return min(math.nextafter(math.exp(min(log_delta, 0.0)), 1.0), 1.0)
 
 
 def gaussian_epsilon(mu: float, *, target_delta: float) -> float:

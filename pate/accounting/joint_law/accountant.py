@@ -26,6 +26,8 @@ _STEP = 1.05  # between two orders minus 1, on one grid for all: what was found 
 _STRIDES = (2, 1)  # of the search on that grid
 _FARTHEST = 24  # places from where it starts
 _LARGEST_RANGE = 20.0  # of a selection; beyond, the parts are as good
+_LOWEST_LOGIT = -700.0  # of a gap's test; the probability of passing is a full double then
+_LARGEST_LOG = 700.0
 _LEAST, _CLOSE = 1e-30, 1.01  # of deltas
 _RESOLUTION = 0.003
 _WORTH_IT = 0.99  # of the Renyi accountant's price at the first order
@@ -148,9 +150,13 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
             return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))
 
     parts = float(rdp_curve(count_leaves(event), np.array([order]))[0])
-    if not 0 < event.selection.epsilon < _LARGEST_RANGE or parts == math.inf:
+    lowest = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
+    if not 0 < event.selection.epsilon < _LARGEST_RANGE or lowest < _LOWEST_LOGIT or parts == math.inf:
         return parts
-    return min(parts, math.log1p(largest_divergence(types_of(event), divergence)) / (order - 1))
+    types = types_of(event)
+    largest = largest_divergence(types, divergence)
+    largest += math.expm1(min(order * types.rounding, _LARGEST_LOG)) * (largest + order)
+    return min(parts, math.log1p(largest) / (order - 1))
 
 
 def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:

@@ -31,7 +31,7 @@ _CLOSE = 1.01  # of the bound to the programs' values
 _SOLVED_FIRST = 80  # types
 _AT_ONCE = 36_000  # types, in all programs that are looked at together: products so small need one thread
 _ROUNDS = 8  # of adding types to the programs, at most
-_UP = 1e-12  # for the rounding of values: differences of terms that are at most an order times a log
+_UP = 1e-12  # for the rounding of a divergence's values about 1
 
 
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:

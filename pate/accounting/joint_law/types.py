@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +12,8 @@ from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.special import expit
 
 Array = NDArray[np.float64]
+
+_ROUNDING = 2.0**-50  # of a log, and of each of about eight steps to a ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,7 @@ class CandidateTypes:
 
     Attributes:
         largest: log of the most by which a move changes a candidate's weight.
+        rounding: at most this is the log of a ratio, of masses before and after a move, off.
         moved: the factor on the weight.
         passes: the probability of passing, and `moved_passes` that after the move.
         fails: 1 - passes, and `moved_fails`, to their last digits.
@@ -30,6 +33,7 @@ class CandidateTypes:
     """
 
     largest: float
+    rounding: float
     moved: Array
     passes: Array
     moved_passes: Array
@@ -39,7 +43,7 @@ class CandidateTypes:
 
     def take(self, places: NDArray[np.int64]) -> CandidateTypes:
         """Some of the types."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "largest"}
+        arrays = {name: of for name, of in vars(self).items() if isinstance(of, np.ndarray)}
         return replace(self, **{name: array[..., places] for name, array in arrays.items()})
 
     @classmethod
@@ -49,6 +53,8 @@ class CandidateTypes:
         num_teachers, largest = event.num_teachers, event.selection.epsilon / 2
         gaps, moves = _gaps_and_moves(num_teachers, reach)
         before, after = logits[gaps], logits[gaps + moves]
+        finite = np.isfinite(before) & np.isfinite(after)
+        furthest = float(np.abs(after[finite] - before[finite]).max(initial=0.0))
         other_set = (gaps <= reach) & (gaps + moves <= reach)  # the test's good part refuses where the sets differ
         before, after = (np.append(side, np.full(other_set.sum(), -np.inf)) for side in (before, after))
         gaps, moves = np.append(gaps, gaps[other_set]), np.append(moves, moves[other_set])
@@ -57,6 +63,7 @@ class CandidateTypes:
         limits = np.exp(-largest / reach * gaps) * rows
         return cls(
             largest=largest,
+            rounding=_ROUNDING * (8 + 2 * largest + furthest),
             moved=np.exp(largest / reach * moves),
             passes=expit(before),
             moved_passes=expit(after),

@@ -15,7 +15,7 @@ from pate.accounting import Adjacency, GaussianEvent
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.release_context import ReleaseContext
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from pate.validation import require_count, require_positive
+from pate.validation import require, require_count, require_positive
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.round_votes import RoundVotes
@@ -23,6 +23,7 @@ from pate.votes.round_votes import RoundVotes
 Array = NDArray[np.float64]
 
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
+_LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
 
 Gather = Callable[[], NDArray[np.int64]]
 Draw = Callable[[int, Gather, ClippedMoments], tuple[NDArray[np.int64], float]]
@@ -62,13 +63,18 @@ class VoteRounds:
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
         require_count("rounds", self.num_rounds)
-        require_positive("clip_factor", self.clip_factor)
+        factor = require_positive("clip_factor", self.clip_factor)
+        require(factor >= _LEAST_FACTOR, "clip_factor", factor, f"at least {_LEAST_FACTOR:g} for votes in rounds")
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
 
     @property
     def event(self) -> GaussianEvent:
         """The price of all rounds."""
         return GaussianEvent(self.noise_multiplier)
+
+    def require_teachers(self, num_teachers: int) -> None:
+        """Raises `InvalidValue` for more teachers than a round can add up, before anything is charged."""
+        ClippedMoments(1.0, num_teachers, self.adjacency)
 
     def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext) -> Array:
         """The student's weights `[D, L]` on features of length sqrt(D).

@@ -16,7 +16,8 @@ from pate.votes.moment_votes import Array, MomentVotes, Rows
 
 _TOLERANCE = 2.0**-12
 """Of a teacher's training, in clips; the clip is smaller by four times as much."""
-_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL = 2**18, 2**24, 2.0**37  # for which doubles have digits enough
+_MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
+"""For which doubles have digits enough: see docs/proofs/vote_rounds.md."""
 
 
 class ConvexVotes(MomentVotes):
@@ -45,9 +46,11 @@ class ConvexVotes(MomentVotes):
         num_weights, fewer = self.width * self.num_labels, "fewer directions of the public pool or fewer labels"
         require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
         smaller = "more teachers, or a larger penalty: these have too many records"
-        for rows, counts, _ in self._learners():
-            require(len(rows) <= _MOST_RECORDS, "num_teachers", num_learners, smaller)
-            pull = float(counts.sum()) ** 2 * (self.width + 2)
+        for rows, counts, weight in self._learners():
+            num_groups = float((counts / weight).sum())
+            lengths = (self.num_labels + 4) * num_groups
+            require(len(rows) <= _MOST_RECORDS and lengths <= _MOST_LENGTHS, "num_teachers", num_learners, smaller)
+            pull = float(counts.sum()) * num_groups * (self.width + 2)
             require(pull <= _MOST_PULL * self._ridge, "num_teachers", num_learners, smaller)
 
     def key(self, salt: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import mpmath
+import numpy as np
 import pytest
 
 from pate.accounting import (
@@ -21,6 +24,7 @@ from pate.accounting import (
     SelfComposedEvent,
 )
 from pate.accounting.joint_law.accountant import joint_rdp
+from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 
@@ -145,3 +149,34 @@ def test_delta_is_found_far_from_renyis_order() -> None:
     shape = {"num_queries": 600, "num_labels": 10, "num_teachers": 50}
     spent = JointLawAccountant().compose(StableTopK(selection_scale=17.13, test_std=15.46).event_for(**shape))
     assert spent.get_delta(spent.get_epsilon(1e-3)) == pytest.approx(1e-3, rel=0.2)
+
+
+@pytest.mark.parametrize("lowest", [-1000.0, -709.0])
+def test_where_passing_is_no_full_double_it_costs_what_its_parts_do(lowest: float) -> None:
+    """The gap rises from 1 to 2 and passing becomes e^50 times as likely: the price of the test alone covers that."""
+    logits = tuple(lowest + 50.0 * gap for gap in range(7))
+    test = OneBitEvent(logits, 2)
+    event = SelectThenTestEvent((BoundedRangeEvent(0.1), ApproximateEvent(test, 1e-9)), 2)
+    for order in (2.0, 40.0):
+        parts = float(rdp_curve(count_leaves(event), np.array([order]))[0])
+        assert joint_rdp(event, order) == parts >= bit_rdp(logits[2], logits[1], order)
+
+
+def bit_rdp(logit: float, other: float, order: float) -> float:
+    """The Renyi divergence of two bits, with many digits."""
+    with mpmath.workdps(60):
+        chances = [1 / (1 + mpmath.exp(-mpmath.mpf(place))) for place in (logit, other)]
+        p, q = ([chance, 1 - chance] for chance in chances)
+        return float(mpmath.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))) / (order - 1))
+
+
+@pytest.mark.parametrize("order", [1.5, 8.0, 400.0])
+def test_ratios_that_are_a_little_off_change_a_divergence_no_more_than_is_added(order: float) -> None:
+    off, ratios = 1e-3, np.exp(np.linspace(-1, 1, 41))
+
+    def divergence(of: Any) -> Any:
+        return of ** (1 - order) - 1 + (order - 1) * (of - 1)
+
+    for rounded in (ratios * np.exp(off), ratios * np.exp(-off)):
+        found = divergence(rounded)
+        assert (divergence(ratios) <= found + np.expm1(order * off) * (found + order)).all()

@@ -154,6 +154,16 @@ def test_impossible_numbers_of_rounds_are_refused() -> None:
             CenteredVotes(noise_multiplier=1.0, rounds=rounds)  # type: ignore[arg-type]
 
 
+def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> None:
+    ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
+    context = ReleaseContext(np.random.default_rng(0), ledger)
+    with pytest.raises(InvalidValue, match=r"num_teachers=4194304: expected fewer teachers"):
+        aggregator().release_from(source(num_teachers=2**22), context)
+    with pytest.raises(InvalidValue, match=r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"):
+        aggregator(clip_factor=1e-99).release_from(source(), context)
+    assert not ledger.entries
+
+
 def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
     kept = np.arange(4000) != 17
     absent = source()

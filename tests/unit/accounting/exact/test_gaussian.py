@@ -139,3 +139,8 @@ def test_the_plain_difference_is_what_this_finds_out() -> None:
     halves = (epsilon * np.linspace(0.51, 0.52, 100)).tolist()
     assert true_delta(mu, halves[-1]) > 1e-153  # half of epsilon is no epsilon at all
     assert min(plain_delta(mu, half) for half in halves) <= 1e-300
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])
+def test_a_delta_below_any_double_is_rounded_up_to_the_least_one(mu: float, epsilon: float) -> None:
+    assert gaussian_delta(mu, epsilon=epsilon) == 5e-324
