@@ -19,6 +19,7 @@ from pate.data import ImageForm, TableSchema
 from pate.data.table import TableFile
 from pate.data.table.cells import as_texts
 from pate.data.table.schema import require_columns
+from pate.data.unlike_public import untold
 from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
@@ -66,7 +67,11 @@ def predict(config: DictConfig) -> None:
         text.flush()
         text.detach()
     said = f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability"
-    Console(stderr=True, highlight=False).print(Text(said), soft_wrap=True)
+    _say(said)
+
+
+def _say(line: str) -> None:
+    Console(stderr=True, highlight=False).print(Text(line), soft_wrap=True)
 
 
 def _require_apart(output: Path, config: DictConfig) -> None:
@@ -103,7 +108,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None and identity not in names:
         raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
     require_columns("data", names, schema.names)
-    done = 0
+    done, tells = 0, dict.fromkeys(schema.names, False)
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
         inputs = schema.inputs(batch, first_row=done)
         numbers = range(done + 1, done + 1 + len(inputs))
@@ -111,8 +116,11 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
         if identity is not None:
             texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
         done += len(inputs)
+        tells = {column: tells[column] or told for column, told in schema.tells(inputs).items()}
         yield texts, inputs
     require(done > 0, "data", file.path, "at least one row")
+    for line in untold("data", tells, done):
+        _say(f"warning: {line}")
 
 
 def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:

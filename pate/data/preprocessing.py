@@ -34,6 +34,10 @@ class Preprocessing(ABC):
     def inputs(self, given: Any) -> NDArray[np.float32]:
         """Inputs float32 `[n, …]`; raises `InvalidValue` where something is missing or of another kind."""
 
+    def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
+        """Of each column, whether inputs `[n, …]` say something of it that the public file knows; {} of pictures."""
+        return {}
+
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
         """Which features stand for pictures, what they were fitted on, and digests; nothing where inputs are plain."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate import __version__
-from pate.aggregators import Aggregator, CenteredRelease, Release
+from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
 from pate.pricing import Budget
 from pate.report import (
@@ -97,7 +97,7 @@ class Results:
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
-                centered=isinstance(self.release, CenteredRelease),
+                centered=self.aggregator.input_form == "centered",
             ),
             intervals={name: self._intervals(prediction) for name, prediction in predictions.items()},
             data=self._data_summary(),

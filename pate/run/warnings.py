@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pate.aggregators import Aggregator
 from pate.data import Dataset
+from pate.data.unlike_public import unlike_public
 from pate.teachers import Voter
 
 if TYPE_CHECKING:  # torch is not loaded for a warning
@@ -30,6 +31,9 @@ def plan_warnings(
         yield from few_records(setting, len(dataset.private), num_teachers, remedy)
     if not dataset.public_labeled:
         yield "data: the public records have no labels, so how right teachers and release are is not measured"
+    for split, records in (("private", dataset.private), ("test", dataset.test)):
+        if dataset.preprocessing is not None:
+            yield from unlike_public(f"data.{split}", dataset.preprocessing, records.inputs)
     if aggregator.single_label and dataset.private.labels.sum(axis=1).mean() > 1:
         yield warning_of_one_label(aggregator)
     minding = [name for name, part in (("teacher", teacher), ("student", student)) if part.minds_scale]

@@ -87,7 +87,9 @@ def test_teachers_are_refused_that_are_too_large_for_their_digits(monkeypatch: p
     votes(enough * 1.01)
     with pytest.raises(InvalidValue, match=r"num_teachers=2: expected more teachers, or a larger penalty"):
         votes(enough * 0.99)
-    heavy = np.repeat(np.arange(3), 4)  # three groups of four records: each counts sqrt(4), and pulls no further than one
+    heavy = np.repeat(
+        np.arange(3), 4
+    )  # three groups of four records: each counts sqrt(4), and pulls no further than one
     enough = 2 * 3 * 3 * (width + 2) * width / 3 / 2.0**37
     votes_of(np.eye(12, 3), np.ones((12, 2)), heavy, [0, 0, 0], penalty=enough * 1.01)
     with pytest.raises(InvalidValue, match="too many records"):

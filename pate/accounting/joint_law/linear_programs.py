@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,6 @@ class LinearPrograms:
     weights: Array
     sizes: Array
     own: Array
-
-    def take(self, places: NDArray[np.int64]) -> LinearPrograms:
-        """The same over some of the types."""
-        return replace(self, parts=self.parts[:, places], own=self.own[:, places])
 
     @property
     def table(self) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -40,11 +40,6 @@ class CandidateTypes:
     fails: Array
     moved_fails: Array
     limits: Array
-
-    def take(self, places: NDArray[np.int64]) -> CandidateTypes:
-        """Some of the types."""
-        arrays = {name: of for name, of in vars(self).items() if isinstance(of, np.ndarray)}
-        return replace(self, **{name: array[..., places] for name, array in arrays.items()})
 
     @classmethod
     def of(cls, event: SelectThenTestEvent) -> CandidateTypes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue
 
 _DAY_S = 86400.0
+_SPELLINGS = (
+    (r"^([+-]?\d+)\.0*$", r"\1"),
+    (r"^([+-]?\d+\.\d*[1-9])0+$", r"\1"),
+    ("(?i)^true$", "True"),
+    ("(?i)^false$", "False"),
+)
+_IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_TRUTHS = (("false", "0"), ("true", "1"))
 
 
 def arrow() -> Any:
@@ -55,12 +63,19 @@ class Words:
 
     array: Any
 
-    def codes(self, categories: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def codes(self, categories: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The place of each word among categories, -1 where it is none, and which are missing."""
-        pa = arrow()
-        found = pa.compute.index_in(self.array, value_set=pa.array(categories, pa.string()), skip_nulls=True)
+        found = arrow().compute.index_in(self.array, value_set=categories.array, skip_nulls=True)
         codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes, self.missing
+
+    @property
+    def as_categories(self) -> Words:
+        """The same, each value spelled one way: 3.0 is 3, 2.50 is 2.5, true is True; 007 stays as it is."""
+        array = self.array
+        for spelled, plain in _SPELLINGS:
+            array = arrow().compute.replace_substring_regex(array, spelled, plain)
+        return Words(array)
 
     def counts(self) -> dict[str, int]:
         """How often each word occurs."""
@@ -82,10 +97,13 @@ class Words:
 
 
 def as_numbers(array: Any) -> Cells:
-    """Cells as numbers; truth values are 0 and 1, infinities are wrong."""
+    """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
     pa, array = arrow(), _decoded(array)
     if _is_text(array):
-        return _parsed(as_texts(array).array, lambda texts: texts.cast(pa.float64()), float)
+        return _parsed(as_texts(array).array, _floats, _float)
+    if pa.types.is_duration(array.type):
+        in_second = _IN_SECOND[array.type.unit]
+        array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
     if not _is_numeric(array):
         return _all_wrong(array)
     cast = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
@@ -124,6 +142,22 @@ def as_texts(array: Any) -> Words:
         array = array.cast(pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
     return Words(pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed))
+
+
+def _floats(texts: Any) -> Any:
+    """Words as numbers, those of truth among them; raises where there are others."""
+    pa = arrow()
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        lower = pa.compute.utf8_lower(texts)
+        for word, number in _TRUTHS:
+            lower = pa.compute.if_else(pa.compute.equal(lower, word), number, lower)
+        return lower.cast(pa.float64())
+
+
+def _float(text: str) -> float:
+    return float(dict(_TRUTHS).get(text.lower(), text))
 
 
 def _days(text: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import Cells, as_dates, as_numbers, as_texts
+from pate.data.table.cells import Cells, arrow, as_dates, as_numbers, as_texts
 from pate.validation import InvalidValue, require
 
 OTHER, MISSING = "other", "missing"
@@ -41,6 +41,10 @@ class Column(ABC):
     @abstractmethod
     def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Features float32 `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
+
+    @abstractmethod
+    def tells(self, block: NDArray[np.float32]) -> bool:
+        """Whether features `[n, k]` hold any cell that is a value, and of a kind that the public file knows."""
 
     @abstractmethod
     def cells(self, block: NDArray[np.float32]) -> Any:
@@ -105,6 +109,11 @@ class NumberColumn(Column):
             block[:, 1] = cells.missing
         return block, cells.wrong
 
+    def tells(self, block: NDArray[np.float32]) -> bool:
+        """See `Column.tells`. A missing cell without a feature of its own is at the mean."""
+        known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
+        return bool(known.any())
+
     def cells(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
         """See `Column.cells`: numbers to a millionth of the public range, NaN where they are missing."""
         numbers = block[:, 0].astype(np.float64) * self.std + self.mean
@@ -164,13 +173,17 @@ class CategoryColumn(Column):
 
     def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """See `Column.encode`. Every word is a category; none is wrong."""
-        codes, missing = as_texts(array).codes(self.categories)
+        codes, missing = as_texts(array).as_categories.codes(as_texts(arrow().array(self.categories)).as_categories)
         block = np.zeros((len(codes), len(self.feature_names)), np.float32)
         codes[codes < 0] = len(self.categories)
         if self.missing:
             codes[missing] = len(self.categories) + 1
         block[np.arange(len(codes)), codes] = 1
         return block, np.zeros(len(codes), np.bool_)
+
+    def tells(self, block: NDArray[np.float32]) -> bool:
+        """See `Column.tells`."""
+        return bool(block[:, : len(self.categories)].any())
 
     def cells(self, block: NDArray[np.float32]) -> Any:
         """See `Column.cells`: a categorical, whose last category is that of all other words."""
@@ -209,6 +222,10 @@ class TextColumn(Column):
     def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Nothing."""
         return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
+
+    def tells(self, block: NDArray[np.float32]) -> bool:
+        """It is not used."""
+        return True
 
     def cells(self, block: NDArray[np.float32]) -> Any:
         """All missing."""

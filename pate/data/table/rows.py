@@ -191,7 +191,7 @@ def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], ND
         wrong[:, place] = cells.missing | cells.wrong | ~np.isin(cells.values, (0, 1))
         if wrong[:, place].any():
             words = Words(arrow().compute.utf8_lower(as_texts(batch.column(name)).array))
-            codes, _ = words.codes((*_FALSE, *_TRUE))
+            codes, _ = words.codes(Words(arrow().array((*_FALSE, *_TRUE))))
             said = wrong[:, place] & (codes >= 0)
             labels[said, place] = codes[said] >= len(_FALSE)
             wrong[said, place] = False

@@ -89,9 +89,13 @@ class TableSchema(Preprocessing):
         """
         from pandas import DataFrame
 
-        ends = np.cumsum([len(column.feature_names) for column in self.columns])
-        blocks = np.split(inputs, ends[:-1], axis=1)
-        return DataFrame({each.name: each.cells(block) for each, block in zip(self.columns, blocks, strict=True)})
+        pairs = zip(self.columns, self._blocks(inputs), strict=True)
+        return DataFrame({column.name: column.cells(block) for column, block in pairs})
+
+    def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
+        """See `Preprocessing.tells`."""
+        pairs = zip(self.columns, self._blocks(inputs), strict=True)
+        return {column.name: column.tells(block) for column, block in pairs}
 
     def inputs(self, given: Any, *, first_row: int = 0) -> NDArray[np.float32]:
         """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
@@ -107,6 +111,11 @@ class TableSchema(Preprocessing):
         inputs, wrong = self.encode(table)
         self.require_right("data", wrong.sum(axis=0), wrong.argmax(axis=0) + first_row, table.num_rows)
         return inputs
+
+    def _blocks(self, inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        """The features of each column."""
+        ends = np.cumsum([len(column.feature_names) for column in self.columns])
+        return np.split(inputs, ends[:-1], axis=1)
 
     def require_right(self, name: str, counts: NDArray[np.int64], first: NDArray[np.int64], num_rows: int) -> None:
         """Raises, with column and count, where cells are not what the schema says; their values stay unsaid.
@@ -223,7 +232,7 @@ def _column_of(name: str, array: Any) -> Column:
         return NumberColumn.of(name, numbers)
     if (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
-    words = as_texts(array)
+    words = as_texts(array).as_categories
     if words.with_comma:
         rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
         raise InvalidValue(f"data.public.{name}: expected {rule}")

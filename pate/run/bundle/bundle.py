@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data import TableSchema
 from pate.data.table import TableFile
+from pate.data.unlike_public import UnlikePublic, unlike_public
 from pate.features import ExtractedForm
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
@@ -115,7 +117,10 @@ class Bundle:
             data = TableFile(Path(data), "data", encoding, decimal).read()
         if not isinstance(data, np.ndarray):
             if form is not None:
-                return form.inputs(data)
+                inputs = form.inputs(data)
+                for line in unlike_public("data", form, inputs):
+                    warnings.warn(line, UnlikePublic, stacklevel=3)
+                return inputs
             if hasattr(data, "columns"):
                 rule = (
                     f"an array of shape [n, {', '.join(map(str, self.form.input_shape))}]; this model knows no columns"

@@ -54,10 +54,10 @@ def test_bounds_are_rounded_up(size: float) -> None:
 
 def test_the_table_is_of_values_and_rows() -> None:
     programs = _programs(np.random.default_rng(1), 1.0, 3)
-    table = programs.take(np.array([4, 7])).table
+    table = programs.table
     multipliers = np.array([[0.5, 1.0, 2.0, 3.0]] * 3)
     left = table[:, 0] - (multipliers[:, :, None] * table[:, 1:]).sum(axis=1)
-    np.testing.assert_allclose(programs.left(multipliers)[:, [4, 7]], left, rtol=1e-12)
+    np.testing.assert_allclose(programs.left(multipliers), left, rtol=1e-12)
 
 
 def test_what_double_precision_cannot_say_is_infinite() -> None:
