@@ -54,6 +54,7 @@ def table_of(config: DictConfig) -> Table:
         group=config.group,
         id=config.id,
         drop=tuple(config.drop),
+        category=tuple(config.category),
         encoding=config.encoding,
         decimal=config.decimal,
     )

@@ -42,6 +42,8 @@ def explain(error: Exception) -> str:
             hint = "; submitit's come with pip install 'pate-multilabel[slurm]'" if name.startswith("submitit") else ""
             if group == "data" and "." in name:
                 hint = "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE"
+            elif group == "teacher":
+                hint = "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)"
             return f"{group}={name}: expected one of {', '.join(known)}{nearest(name, known)}{hint}"
     repeated = re.search(r"Multiple values for (\w+)|Error resolving interpolation '\$\{one:\$\{(\w+)\}\}'", text)
     if repeated:

@@ -184,6 +184,7 @@ class TableSchemaConfig:
         data: the file of the public records.
         output: the file to write.
         labels: columns that are no features, like group, id, split and drop.
+        category: columns of codes, each value a category.
         encoding: of a CSV file.
         decimal: point or comma, of a CSV file.
     """
@@ -195,6 +196,7 @@ class TableSchemaConfig:
     id: str | None = None
     split: str | None = None
     drop: list[str] = field(default_factory=list)
+    category: list[str] = field(default_factory=list)
     encoding: str = "utf-8"
     decimal: str = "point"
 

@@ -171,6 +171,10 @@ def test_a_list_in_which_a_blank_is_left_is_shown_in_quotes() -> None:
             "data=private.csv",
             r"data=private\.csv: .*; files of a table are data=table data\.private=FILE .*",
         ),
+        (
+            "teacher=forest",
+            r"teacher=forest: expected one of .*; teacher=sklearn takes any classifier of scikit-learn .*",
+        ),
         ("data.private=a.csv", r"data\.private: expected a key .*: data=table data\.private=FILE …"),
         ("seed=1,2", r"seed=1,2: expected one value, a list as 'seed=\[1,2\]', or -m before it, which runs each"),
         ("output_dir.a=1", r"output_dir: expected text, output_dir=VALUE, and no setting below it"),

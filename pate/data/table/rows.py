@@ -16,7 +16,7 @@ from pate.validation import InvalidValue, require
 
 SPLITS = ("private", "public", "test")
 _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
-LABEL_HINT = "; yes and no are taken too, an empty cell is not"
+LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not"
 
 
 @dataclass(frozen=True)

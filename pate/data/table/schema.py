@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -37,14 +37,18 @@ class TableSchema(Preprocessing):
     kind: ClassVar[str] = "table"
 
     @classmethod
-    def of(cls, table: Any) -> Self:
+    def of(cls, table: Any, *, codes: Collection[str] = ()) -> Self:
         """What a public table says, a pyarrow one: of each column its kind, range or categories.
+
+        Args:
+            table: the public one.
+            codes: columns whose numbers or dates are categories.
 
         A column is of numbers, or else of dates, where all its cells are. Words are categories; the rarest are "other"
         where there are more than 50 of them; where these 50 are fewer than half of all, the column is text, which is
         not used.
         """
-        return cls(tuple(_column_of(name, table.column(name)) for name in table.column_names))
+        return cls(tuple(_column_of(name, table.column(name), name in codes) for name in table.column_names))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -68,12 +72,13 @@ class TableSchema(Preprocessing):
 
     def require_usable(self, name: str) -> None:
         """Raises where a column can be no feature, or there is none."""
-        for column in self.columns:
-            if not column.feature_names:
-                remedy = f"data.drop=[{column.name}] leaves it out"
-                if column.kind == TextColumn.kind:
-                    remedy += f"; data.group={column.name} where it says whose row it is"
-                raise InvalidValue(f"{name}.{column.name}: expected {column.expects}; {remedy}")
+        useless = [column for column in self.columns if not column.feature_names]
+        if useless:
+            first, names = useless[0], ",".join(column.name for column in useless)
+            remedy = f"data.drop=[{names}] leaves {'it' if len(useless) == 1 else 'all such columns'} out"
+            if first.kind == TextColumn.kind:
+                remedy += f"; data.group={first.name} where it says whose row it is"
+            raise InvalidValue(f"{name}.{first.name}: expected {first.expects}; {remedy}")
         require(len(self.columns) > 0, f"{name}.columns", 0, "a column that is no label, group or id")
 
     def encode(self, batch: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -130,7 +135,7 @@ class TableSchema(Preprocessing):
             if count:
                 found = f"{count} of {num_rows} rows hold something else, row {row + 1} is the first"
                 setting = "data.decimal" if "." in name else "decimal"
-                hint = f"; {setting}=comma reads 3,5" if column.kind == NumberColumn.kind else ""
+                hint = f"; numbers such as 3,5 need {setting}=comma" if column.kind == NumberColumn.kind else ""
                 rule = f"{column.expects} as in the public file, {found}{hint}"
                 raise InvalidValue(f"{name}.{column.name}: expected {rule}")
 
@@ -223,17 +228,17 @@ def _array(series: Any) -> Any:
         return pa.array([None if each is None or each != each else str(each) for each in series], pa.string())
 
 
-def _column_of(name: str, array: Any) -> Column:
+def _column_of(name: str, array: Any, is_code: bool) -> Column:
     """What a public column is."""
     numbers = as_numbers(array)
     if numbers.missing.all():
         return EmptyColumn(name, missing=True)
-    if numbers.fits:
+    if numbers.fits and not is_code:
         return NumberColumn.of(name, numbers)
-    if (dates := as_dates(array)).fits:
+    if not is_code and (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
     words = as_texts(array).as_categories
-    if words.with_comma:
+    if words.with_comma and not is_code:
         rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
         raise InvalidValue(f"data.public.{name}: expected {rule}")
     counts = words.counts()
@@ -249,7 +254,9 @@ def _read_column(name: str, said: Any, where: str) -> Column:
         raise InvalidValue(f"{where}.columns.{name}.kind={kind}: expected one of {', '.join(KINDS)}")
     lacking = [key for key in KINDS[kind].keys if key not in said]
     if lacking:
-        raise InvalidValue(f"{where}.columns.{name}: expected also {', '.join(lacking)}, which kind: {kind} needs")
+        hint = f"; pate-schema category=[{name}] finds them" if kind == CategoryColumn.kind else ""
+        rule = f"also {', '.join(lacking)}, which kind: {kind} needs{hint}"
+        raise InvalidValue(f"{where}.columns.{name}: expected {rule}")
     try:
         return KINDS[kind].read(name, said)
     except InvalidValue as error:

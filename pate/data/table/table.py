@@ -46,6 +46,7 @@ class Table:
             for rows that have nothing to do with each other.
         id: column that names each record; None for the number of the row. Public ids are published.
         drop: columns that are not read.
+        category: columns of codes: their numbers or dates are words, each a category.
         schema: file that `pate-schema` wrote; None learns it anew from the public file.
         encoding: of CSV files.
         decimal: `comma` where numbers of CSV files read 3,5.
@@ -66,6 +67,7 @@ class Table:
     group: str | None = None
     id: str | None = None
     drop: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
     schema: str | None = None
     encoding: str = "utf-8"
     decimal: str = "point"
@@ -77,8 +79,8 @@ class Table:
         require_text("data.name", self.name)
         for name in ("private", "public", "test", "path", "split", "group", "id", "schema"):
             value = getattr(self, name)
-            require(value is None or isinstance(value, str), f"data.{name}", value, "text")
-        for name in ("labels", "drop"):
+            require(value is None or (isinstance(value, str) and value != ""), f"data.{name}", value, "a name")
+        for name in ("labels", "drop", "category"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
@@ -151,7 +153,9 @@ class Table:
         file = self._public_file
         for role in _ROLES[:-1]:
             self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
-        return TableSchema.of(self._public_features())
+        table = self._public_features()
+        self._require_named(self.category, "category", table.column_names, f"{file.name} that is a feature")
+        return TableSchema.of(table, codes=self.category)
 
     def numbered_columns(self) -> tuple[str, ...]:
         """Features that hold another whole number in each public row, as the numbers of contracts and cases do."""
@@ -162,6 +166,8 @@ class Table:
     def table_schema(self) -> TableSchema:
         """The schema: from its file, or from the public records."""
         if self.schema is not None:
+            rule = "none beside data.schema, whose kinds hold; pate-schema category=[…] writes them there"
+            require(not self.category, "data.category", list(self.category), rule)
             schema = TableSchema.load(Path(self.schema))
             learned = set(self._roles.no_features)
             schema = schema.without(learned)

@@ -14,6 +14,7 @@ from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import guarantee
 from pate.run.bundle.form import ModelForm
 
+_LONGEST_WORD = 60
 _MOST_COLUMNS = 60
 _COMMENTS = 44
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
@@ -69,7 +70,7 @@ the private records has it.
 | `release.npz` | what was released: `labels`, `answered`, `record_ids` of public records, `label_names` |
 | `privacy_card.md` | the guarantee, and what it does not cover |
 | `config.yaml` | settings that are public |
-| `manifest.json` | SHA-256 of these files; loading checks it |
+| `manifest.json` | SHA-256 of these files; loading checks the weights and the schema |
 """)
 
 _USES = {
@@ -187,7 +188,8 @@ def _extracted(form: ExtractedForm) -> str:
 
 def _range(column: dict[str, Any]) -> str:
     if column["kind"] == "category":
-        words = [f'"{word}"' if "," in word else word for word in column["categories"][:10]]
+        words = [w if len(w) <= _LONGEST_WORD else f"{w[:_LONGEST_WORD]}…" for w in column["categories"][:10]]
+        words = [f'"{word}"' if "," in word else word for word in words]
         return cell(", ".join(words) + (", …" if len(column["categories"]) > 10 else ""))
     if column["kind"] == "date":
         return "dates such as 2025-01-31"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 import pate
+from pate.cli.predict import predict
 from pate.data import TableSchema
+from pate.data.unlike_public import UnlikePublic
 from pate.files.manifest import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
@@ -19,6 +23,7 @@ from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student
 from pate.validation import InvalidValue
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.csv")
 TABLE = {"age": [20.0, 40.0, None, 60.0] * 10, "sex": ["F", "M", "", "M"] * 10}
 LABELS = ("old", "male")
 
@@ -99,6 +104,20 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
     with pytest.raises(InvalidValue, match=r"^data=\S+: expected text in utf-8; name its encoding: encoding=latin-1"):
         bundle.predict(folder.parent / "comma.csv", decimal="comma")
     assert repr(bundle) == f"<Bundle {bundle.form.name}: linear model of {', '.join(LABELS)}>"
+
+
+def test_records_that_do_not_look_like_the_public_ones_are_said(folder: Path, capsys: Any) -> None:
+    """By the library as a warning, by the command as a line; once, however many batches there are."""
+    bundle, strange = pate.load(folder), TABLE | {"sex": ["f", "m", "x", "x"] * 10}
+    with pytest.warns(UnlikePublic, match=r"^data\.sex: every cell is missing or is no word of the public file"):
+        bundle.predict(strange)
+    pa.csv.write_csv(pa.table(strange), folder.parent / "strange.csv")
+    config = {"release": str(folder), "data": str(folder.parent / "strange.csv"), "id": None}
+    config |= {"output": str(folder.parent / "p.csv"), "encoding": "utf-8", "decimal": "point"}
+    predict(OmegaConf.create(config))
+    said = capsys.readouterr().err
+    assert said.count("warning: data.sex: every cell is missing") == 1
+    assert "data.age" not in said
 
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
