@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.charged_draw import charge_draw
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 from pate.votes.sums.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
@@ -26,6 +26,7 @@ _SIMULATED = 4096
 _SIMULATED_SHARES = 2**20
 _MOST_RECORDS = 2**20
 """Simulated shares of more records hardly differ from these."""
+_RULE = 2  # its version, for a ledger's key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +35,15 @@ class Prevalence:
 
     Rule:
         1. The length of a teacher's shares: the most common power of the root of 2, by noisy counts of teachers.
-           Teachers without any label are not counted.
-        2. The mean of the shares, each clipped to that length.
+           Teachers without any label are not counted, nor are lengths that are too short for a label of one record.
+        2. The mean of the shares, each clipped to that length; or of how they differ from 1/2, where that is shorter.
         3. The mean of what the shares exceed this estimate by, clipped. A long clip needs much noise, a short one
            biases the mean. The clip is the one that errs least for simulated teachers: their records draw labels
-           independently, by an estimate that is one standard deviation of the noise away.
+           independently, by an estimate that is one standard deviation of the noise away. Where no clip errs less, it
+           is again of how the shares differ from 1/2.
 
-    Estimates are cut to [0, 1], the last one to [0.005, 0.995].
+    The second estimate is the result; if the first one was around 1/2, which clips nothing, it is their mean, weighted
+    by their errors. It is cut to [0.005, 0.995].
 
     Formal guarantees:
         * One teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips (one). Each
@@ -97,14 +100,20 @@ class Prevalence:
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
 
         def key(salt: str) -> str:
-            said = repr((self, num_teachers, records_per_teacher, shares.key(salt), salt))
+            said = repr((_RULE, self, num_teachers, records_per_teacher, shares.key(salt), salt))
             return hashlib.sha256(said.encode()).hexdigest()
 
+        self._require_steps(shares.num_labels)
         charge_draw(ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=rng, key=key)
-        length = self._length(shares, rng)
-        first, std = self._mean(shares, np.zeros(shares.num_labels), length, 1, num_teachers, rng)
-        closer = self._closer(first, std, num_teachers, records_per_teacher)
-        second, _ = self._mean(shares, first, closer, 2, num_teachers, rng)
+        length, half = self._length(shares, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
+        whole = float(np.linalg.norm(half))
+        around_half = whole < length
+        start = half if around_half else np.zeros_like(half)
+        first, std = self._mean(shares, start, min(length, whole), 1, num_teachers, rng)
+        center, clip, error = self._closer(first.clip(0, 1), std, num_teachers, records_per_teacher)
+        second, _ = self._mean(shares, center, clip, 2, num_teachers, rng)
+        if around_half:
+            second += (first - second) * error / (error + std**2)
         return second.clip(_RAREST, 1 - _RAREST)
 
     @property
@@ -116,34 +125,50 @@ class Prevalence:
         """Contributions that one change moves."""
         return 2 if self.adjacency == Adjacency.REPLACE_ONE else 1
 
-    def _length(self, shares: ShareSums, rng: np.random.Generator) -> float:
+    def _require_steps(self, num_labels: int) -> None:
+        """Raises if noise would be more than can be drawn, whatever the clips."""
+        steps = 2 * ClippedSum(1.0, (1, num_labels), self.adjacency).l2_sensitivity  # a grid is finer by less than 2
+        most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
+        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, f"at most {most:.3g}")
+
+    def _length(self, shares: ShareSums, rng: np.random.Generator, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
-        counts = shares.lengths()
+        longest = math.sqrt(shares.num_labels)
+        likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
+        counts = shares.lengths()[: 1 + math.ceil(2 * math.log2(longest * likely))]
         noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0])
         noisy = counts + noise.sample(counts.shape, rng)
-        return math.sqrt(shares.num_labels) / 2 ** (int(np.argmax(noisy)) / 2)
+        return longest / 2 ** (int(np.argmax(noisy)) / 2)
 
-    def _closer(self, first: Array, std: float, num_teachers: int, records: float) -> float:
-        """The second clip: of those down from the longest, the one of least simulated error."""
+    def _closer(self, first: Array, std: float, num_teachers: int, records: float) -> tuple[Array, float, float]:
+        """The second center and clip, those of least simulated error, and that error squared.
+
+        They are the first estimate and one of the clips down from the longest, or 1/2 and a clip that cuts nothing.
+        """
         rests = _simulated_rests(first, std, records)
         norms = np.maximum(np.linalg.norm(rests, axis=2), np.finfo(np.float64).tiny)
         clips = norms.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         cut = 1 - np.minimum(1, clips[:, None, None] / norms)
         biases = np.einsum("cst,stl->csl", cut, rests) / norms.shape[1]
-        noise = self._moves * clips * self._multipliers[2] / num_teachers
-        return float(clips[np.argmin((biases**2).mean(axis=(1, 2)) + noise**2)])
+        noise_of_one = self._moves * self._multipliers[2] / num_teachers
+        errors = (biases**2).mean(axis=(1, 2)) + (noise_of_one * clips) ** 2
+        half = np.full_like(first, 0.5)
+        whole = float(np.linalg.norm(half))
+        if (noise_of_one * whole) ** 2 < errors.min():
+            return half, whole, (noise_of_one * whole) ** 2
+        return first, float(clips[np.argmin(errors)]), float(errors.min())
 
     def _mean(
         self, shares: ShareSums, center: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
     ) -> tuple[Array, float]:
-        """The mean around a center, cut to [0, 1], and the std of its noise."""
+        """The mean around a center, and the std of its noise."""
         multiplier = self._multipliers[step]
         clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
         total = shares.total(clipped, center)
         std = multiplier * clipped.l2_sensitivity
         noisy = total + RoundedGaussian(std).sample(total.shape, rng)
         unit = clipped.step / num_teachers
-        return np.asarray((center + noisy[0] * unit).clip(0, 1)), std * unit
+        return np.asarray(center + noisy[0] * unit), std * unit
 
 
 def _simulated_rests(estimate: Array, std: float, records: float) -> Array:

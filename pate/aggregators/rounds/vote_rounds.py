@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.release_context import ReleaseContext
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments
@@ -73,8 +73,11 @@ class VoteRounds:
         return GaussianEvent(self.noise_multiplier)
 
     def require_teachers(self, num_teachers: int) -> None:
-        """Raises `InvalidValue` for more teachers than a round can add up, before anything is charged."""
-        ClippedMoments(1.0, num_teachers, self.adjacency)
+        """Raises `InvalidValue` for more teachers than a round can add up, or more noise than it can draw."""
+        finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
+        most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
+        rule = f"at most {most:.4g} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
+        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
 
     def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext) -> Array:
         """The student's weights `[D, L]` on features of length sqrt(D).

@@ -17,7 +17,8 @@ from pate.validation import require, require_generator, require_positive
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-_LARGEST_STD = 2.0**40
+LARGEST_STD = 2.0**44
+"""Beyond, too many draws would need more than 64 bits."""
 _UNIT = 2.0**-64
 _MARGIN = 2.0**-40  # of a probability; the float error stays below 2**-50
 
@@ -37,7 +38,7 @@ class RoundedGaussian:
           sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
 
     Attributes:
-        std: in steps of the grid, in (0, 2**40].
+        std: in steps of the grid, in (0, 2**44].
 
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
@@ -50,7 +51,7 @@ class RoundedGaussian:
 
     def __post_init__(self) -> None:
         require_positive("std", self.std)
-        require(self.std <= _LARGEST_STD, "std", self.std, f"at most 2**40 = {_LARGEST_STD:.0f}")
+        require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         """Independent draws of that shape."""

@@ -161,7 +161,13 @@ def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> No
         aggregator().release_from(source(num_teachers=2**22), context)
     with pytest.raises(InvalidValue, match=r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"):
         aggregator(clip_factor=1e-99).release_from(source(), context)
+    noisy = CenteredVotes(noise_multiplier=1e4)
+    with pytest.raises(
+        InvalidValue, match=r"^noise_multiplier=.*: expected at most 3344 in 6 rounds: a larger epsilon"
+    ):
+        noisy.release_from(source(), context)
     assert not ledger.entries
+    CenteredVotes(noise_multiplier=3000.0).release_from(source(), context)
 
 
 def test_under_add_remove_a_teacher_may_be_missing_and_noise_is_half() -> None:
