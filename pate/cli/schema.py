@@ -36,11 +36,11 @@ def write_schema(config: DictConfig) -> None:
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     try:
         table = table_of(config)
-        schema, numbered = table.public_schema(), table.numbered_columns()
+        schema, numbered, coded = table.public_schema(), table.numbered_columns(), table.coded_columns()
     except InvalidValue as error:
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
-    _print(schema, output, numbered)
+    _print(schema, output, numbered, coded)
 
 
 def table_of(config: DictConfig) -> Table:
@@ -65,7 +65,7 @@ def _own_names(message: str) -> str:
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
 
 
-def _print(schema: TableSchema, output: Path, numbered: Sequence[str]) -> None:
+def _print(schema: TableSchema, output: Path, numbered: Sequence[str], coded: Sequence[str]) -> None:
     console = Console()
     table = Shown(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("column", "kind", "features", "missing"):
@@ -77,6 +77,9 @@ def _print(schema: TableSchema, output: Path, numbered: Sequence[str]) -> None:
     for name in numbered:
         rule = f"if it is the number of a record, drop=[{name}] or id={name} leaves it out of the features"
         console.print(Text(f"{name}: another number in each row; {rule}"), soft_wrap=True)
+    for name in coded:
+        rule = f"numbers with a zero in front; if they are codes, category=[{name}] makes each a category"
+        console.print(Text(f"{name}: {rule}"), soft_wrap=True)
     console.print(Text(f"{output}: of the public file alone; data.schema={output} uses it"), soft_wrap=True)
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from pate.data.preprocessing import Preprocessing
 
-_FEWEST = 10  # records; fewer may all be rare ones
-_MOST = 5000
+_FEWEST = 100  # records; fewer may all be rare ones
+_BLOCK = 5000
 
 
 class UnlikePublic(UserWarning):
@@ -18,8 +18,14 @@ class UnlikePublic(UserWarning):
 
 
 def unlike_public(name: str, form: Preprocessing, inputs: NDArray[np.float32]) -> Iterator[str]:
-    """A line for each such column, by the inputs `[n, …]` of some thousand records spread over all of them."""
-    yield from untold(name, form.tells(inputs[:: max(1, len(inputs) // _MOST)]), len(inputs))
+    """A line for each such column of inputs `[n, …]`; it reads them until each column has told something."""
+    tells: dict[str, bool] = {}
+    for first in range(0, len(inputs), _BLOCK):
+        for column, told in form.tells(inputs[first : first + _BLOCK]).items():
+            tells[column] = told or tells.get(column, False)
+        if all(tells.values()):
+            return
+    yield from untold(name, tells, len(inputs))
 
 
 def untold(name: str, tells: Mapping[str, bool], num_records: int) -> Iterator[str]:

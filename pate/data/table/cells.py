@@ -16,9 +16,14 @@ _DAY_S = 86400.0
 _SPELLINGS = (
     (r"^([+-]?\d+)\.0*$", r"\1"),
     (r"^([+-]?\d+\.\d*[1-9])0+$", r"\1"),
+    (r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:)", r"\1 \2"),
+    (r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"\1"),
+    (r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d*[1-9])0+$", r"\1"),
+    (r"^(\d{4}-\d\d-\d\d) 00:00:00$", r"\1"),
     ("(?i)^true$", "True"),
     ("(?i)^false$", "False"),
 )
+_WHOLE_BELOW = 2.0**63
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TRUTHS = (("false", "0"), ("true", "1"))
 
@@ -70,12 +75,17 @@ class Words:
         return codes, self.missing
 
     @property
-    def as_categories(self) -> Words:
+    def as_values(self) -> Words:
         """The same, each value spelled one way: 3.0 is 3, 2.50 is 2.5, true is True; 007 stays as it is."""
-        array = self.array
+        coded = self._joined.dictionary_encode()
+        words = coded.dictionary
         for spelled, plain in _SPELLINGS:
-            array = arrow().compute.replace_substring_regex(array, spelled, plain)
-        return Words(array)
+            words = arrow().compute.replace_substring_regex(words, spelled, plain)
+        return Words(words.take(coded.indices))
+
+    @property
+    def _joined(self) -> Any:
+        return self.array.combine_chunks() if isinstance(self.array, arrow().ChunkedArray) else self.array
 
     def counts(self) -> dict[str, int]:
         """How often each word occurs."""
@@ -135,7 +145,8 @@ def as_texts(array: Any) -> Words:
     if not _is_text(array):
         if pa.types.is_floating(array.type):
             values = array.to_numpy(zero_copy_only=False)
-            if not np.any(values[np.isfinite(values)] % 1):
+            known = values[~np.isnan(values)]
+            if np.all(np.abs(known) < _WHOLE_BELOW) and not np.any(known % 1):
                 array = pa.array(values, pa.float64(), from_pandas=True).cast(pa.int64(), safe=False)
             else:
                 array = pa.array(values, pa.float64(), from_pandas=True)

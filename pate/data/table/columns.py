@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import Cells, arrow, as_dates, as_numbers, as_texts
+from pate.data.table.cells import Cells, Words, arrow, as_dates, as_numbers, as_texts
 from pate.validation import InvalidValue, require
 
 OTHER, MISSING = "other", "missing"
@@ -152,6 +152,8 @@ class DateColumn(NumberColumn):
 class CategoryColumn(Column):
     """Words: a feature of 0 and 1 for each category of the public file, one for all others, one for missing ones.
 
+    A word that is no category, but the same number, date or truth as one, is that one: 3.0 where the public file has 3.
+
     Attributes:
         categories: those that have a feature, in its order.
     """
@@ -173,7 +175,10 @@ class CategoryColumn(Column):
 
     def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """See `Column.encode`. Every word is a category; none is wrong."""
-        codes, missing = as_texts(array).as_categories.codes(as_texts(arrow().array(self.categories)).as_categories)
+        words, known = as_texts(array), Words(arrow().array(self.categories, arrow().string()))
+        codes, missing = words.codes(known)
+        if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
+            codes = np.where(codes < 0, words.as_values.codes(known.as_values)[0], codes)
         block = np.zeros((len(codes), len(self.feature_names)), np.float32)
         codes[codes < 0] = len(self.categories)
         if self.missing:

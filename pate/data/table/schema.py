@@ -237,7 +237,7 @@ def _column_of(name: str, array: Any, is_code: bool) -> Column:
         return NumberColumn.of(name, numbers)
     if not is_code and (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
-    words = as_texts(array).as_categories
+    words = as_texts(array).as_values if is_code else as_texts(array)
     if words.with_comma and not is_code:
         rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
         raise InvalidValue(f"data.public.{name}: expected {rule}")

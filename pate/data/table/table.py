@@ -162,6 +162,13 @@ class Table:
         table = self._public_features()
         return tuple(name for name in table.column_names if _numbers_rows(table.column(name)))
 
+    def coded_columns(self) -> tuple[str, ...]:
+        """Features that are numbers, some of them with a zero in front, as the codes of places have."""
+        table = self._public_features()
+        return tuple(
+            name for name in table.column_names if name not in self.category and _has_codes(table.column(name))
+        )
+
     @cached_property
     def table_schema(self) -> TableSchema:
         """The schema: from its file, or from the public records."""
@@ -248,7 +255,7 @@ class Table:
         for role in _ROLES[:-1]:
             self._require_named(self._wanted(role, split, names), role, names, where)
         everywhere = set.intersection(*(set(each) for each in self._names.values()))
-        lost = [name for name in names if name not in everywhere and name not in (*self.drop, *self.labels)]
+        lost = [name for name in names if name not in everywhere and name not in self._roles.no_features]
         if lost:
             lacking = next(each for each in _SPLITS if lost[0] not in self._names[each])
             rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
@@ -301,6 +308,13 @@ class Table:
         groups = numbered([rows[split].groups for split in _SPLITS])
         require_apart("group", self.group, groups)
         return dict(zip(_SPLITS, groups, strict=True))
+
+
+def _has_codes(column: Any) -> bool:
+    words = as_texts(column).array
+    return as_numbers(column).fits and bool(
+        arrow().compute.any(arrow().compute.match_substring_regex(words, r"^0\d")).as_py()
+    )
 
 
 def _numbers_rows(column: Any) -> bool:

@@ -92,7 +92,7 @@ class Bundle:
 
     def predict(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.bool_]:
         """Labels, bool `[n, L]`: those whose probability reaches the threshold. For arguments see `predict_proba`."""
-        return self.decide(self.predict_proba(data, encoding=encoding, decimal=decimal))
+        return self.decide(self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal)))
 
     def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
         """The labels of probabilities `[n, L]`."""

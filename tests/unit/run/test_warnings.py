@@ -35,12 +35,12 @@ def test_a_split_that_does_not_look_like_the_public_one_is_said() -> None:
     pa = pytest.importorskip("pyarrow")
     schema = TableSchema.of(pa.table({"town": ["Bonn", "Aachen"] * 10}))
     inputs = {
-        name: np.tile(schema.inputs({"town": [town]}), (20, 1)) for name, town in (("same", "Bonn"), ("other", "bonn"))
+        name: np.tile(schema.inputs({"town": [town]}), (120, 1)) for name, town in (("same", "Bonn"), ("other", "bonn"))
     }
     for split, line in (("private", "data.private.town: "), ("test", "data.test.town: ")):
-        strange = dataclasses.replace(getattr(data, split).take(np.arange(20)), inputs=inputs["other"])
+        strange = dataclasses.replace(getattr(data, split).take(np.arange(120)), inputs=inputs["other"])
         others = {
-            name: dataclasses.replace(getattr(data, name).take(np.arange(20)), inputs=inputs["same"])
+            name: dataclasses.replace(getattr(data, name).take(np.arange(120)), inputs=inputs["same"])
             for name in ("private", "public", "test")
             if name != split
         }

@@ -40,6 +40,29 @@ def test_a_code_is_one_category_however_it_is_written(cells: Any) -> None:
     assert np.array_equal(schema.inputs(pd.DataFrame({"ward": cells})), wanted)
 
 
+def test_words_that_the_public_file_tells_apart_stay_apart() -> None:
+    """As codes of illnesses do, and as in models that were published before."""
+    schema = schema_of(icd=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
+    names = [name.removeprefix("icd=") for name in schema.feature_names]
+    assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
+    found = schema.inputs({"icd": ["250.00", "250.0", "1.10", "1.100", "x"]}).argmax(axis=1)
+    assert [names[place] for place in found] == ["250.00", "250.0", "1.10", "1.1", "other"]
+
+
+def test_days_are_one_category_however_they_are_written() -> None:
+    days = ["2025-01-31", "2025-02-01"]
+    schema = schema_of(ward=days)
+    assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
+    moments = pa.array(days).cast(pa.timestamp("us"))
+    for cells in (days, moments, moments.cast(pa.timestamp("ns")), [f"{day}T00:00:00.000" for day in days]):
+        assert schema.inputs({"ward": cells}).argmax(axis=1).tolist() == [0, 1]
+
+
+def test_numbers_without_end_are_no_huge_codes() -> None:
+    assert as_texts(pa.array([1.0, float("inf"), 2.0])).array.to_pylist()[1] == "inf"
+    assert len(set(as_texts(pa.array([1e19, 2e19])).array.to_pylist())) == 2
+
+
 def test_categories_that_people_wrote_are_read_in_the_same_way() -> None:
     column = CategoryColumn("ward", False, ("3.0", "2.50", "007", "true"))
     block, _ = column.encode(pa.array(["3", "2.5", "7", "TRUE", "007"]))
@@ -74,7 +97,7 @@ def test_a_column_that_tells_nothing_is_named() -> None:
     schema = schema_of(
         ward=["a", "b", "a", "c"], age=[1.0, 2.0, 5.0, 4.0], height=[1.0, None, 3.0, 4.0], one=[1, 1, 1, 1]
     )
-    rows = 12
+    rows = 120
     good = pd.DataFrame({"ward": ["b"] * rows, "age": [3.0] * rows, "height": [2.0] * rows, "one": [1] * rows})
     age = good["age"] + 0.5
 
@@ -85,8 +108,13 @@ def test_a_column_that_tells_nothing_is_named() -> None:
     assert lines() == []
     assert lines(ward="B")[0].startswith("data.ward: every cell is missing or is no word of the public file")
     assert lines(height=np.nan)[0].startswith("data.height: ")
-    assert lines(ward=None, height=None, number=9) == []
+    assert lines(ward=None, height=None, number=99) == []
     assert lines(ward=["b"] + ["B"] * (rows - 1)) == []
+    rare = ["B"] * 40_000
+    rare[39_321] = "b"
+    assert (
+        list(unlike_public("data", schema_of(ward=["a", "b"]), schema_of(ward=["a", "b"]).inputs({"ward": rare}))) == []
+    )
     missing = schema.inputs(good.assign(age=np.nan))
     assert [line.split(":")[0] for line in unlike_public("data", schema, missing)] == ["data.age"]
 
@@ -123,6 +151,20 @@ def test_all_columns_that_can_be_no_feature_are_named_at_once(tmp_path: Path) ->
         InvalidValue, match=r"data\.public\.name: .*data\.drop=\[name,note\] leaves all such columns out"
     ):
         Table(**given).load()
+
+
+def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
+    """Somebody who dropped it would have privacy for rows where it was meant for people."""
+    given = files(tmp_path, "who,age,ill", ["x,3,1", "y,4,0"])
+    Path(given["public"]).write_text("age,ill\n3,1\n4,0\n")
+    with pytest.raises(InvalidValue, match=r"^data\.group=who: expected a column of data\.public$"):
+        Table(**given, group="who").load()
+
+
+def test_zeros_in_front_are_said_to_be_codes(tmp_path: Path) -> None:
+    given = files(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
+    assert Table(**given).coded_columns() == ("zip",)
+    assert Table(**given, category=["zip"]).coded_columns() == ()
 
 
 @pytest.mark.parametrize("name", ["private", "group", "schema"])
