@@ -135,10 +135,11 @@ class Prevalence:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
         longest = math.sqrt(shares.num_labels)
         likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
-        counts = shares.lengths()[: 1 + math.ceil(2 * math.log2(longest * likely))]
+        shortest = math.ceil(2 * math.log2(longest * likely))
+        counts = shares.lengths()
         noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0])
         noisy = counts + noise.sample(counts.shape, rng)
-        return longest / 2 ** (int(np.argmax(noisy)) / 2)
+        return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
 
     def _closer(self, first: Array, std: float, num_teachers: int, records: float) -> tuple[Array, float, float]:
         """The second center and clip, those of least simulated error, and that error squared.

@@ -170,7 +170,7 @@ class RunFolder:
         if found != wanted:
             asked = dict(_leaves(wanted))
             there = ", ".join(f"{key}={value}" for key, value in sorted(_leaves(found)) if asked.get(key) != value)
-            shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings"
+            shown = shorten(there, _MOST_SHOWN, placeholder=" …") or "other settings, or those of another version"
             rule = f"expected a new folder or this run's own, found a run with {shown}"
             raise InvalidValue(f"output_dir={self.path}: {rule}")
 
