@@ -26,6 +26,7 @@ _SIMULATED = 4096
 _SIMULATED_SHARES = 2**20
 _MOST_RECORDS = 2**20
 """Simulated shares of more records hardly differ from these."""
+_UNBIASED = 1.15  # as large as another squared error may be one that is noise alone
 _RULE = 2  # its version, for a ledger's key
 
 
@@ -39,8 +40,8 @@ class Prevalence:
         2. The mean of the shares, each clipped to that length; or of how they differ from 1/2, where that is shorter.
         3. The mean of what the shares exceed this estimate by, clipped. A long clip needs much noise, a short one
            biases the mean. The clip is the one that errs least for simulated teachers: their records draw labels
-           independently, by an estimate that is one standard deviation of the noise away. Where no clip errs less, it
-           is again of how the shares differ from 1/2.
+           independently, by an estimate that is one standard deviation of the noise away. Where no clip errs clearly
+           less, the mean is again of how the shares differ from 1/2.
 
     The second estimate is the result; if the first one was around 1/2, which clips nothing, it is their mean, weighted
     by their errors. It is cut to [0.005, 0.995].
@@ -155,7 +156,7 @@ class Prevalence:
         errors = (biases**2).mean(axis=(1, 2)) + (noise_of_one * clips) ** 2
         half = np.full_like(first, 0.5)
         whole = float(np.linalg.norm(half))
-        if (noise_of_one * whole) ** 2 < errors.min():
+        if (noise_of_one * whole) ** 2 < _UNBIASED * errors.min():
             return half, whole, (noise_of_one * whole) ** 2
         return first, float(clips[np.argmin(errors)]), float(errors.min())
 
@@ -181,6 +182,8 @@ def _simulated_rests(estimate: Array, std: float, records: float) -> Array:
     num_labels = len(estimate)
     num_records = min(round(records), _MOST_RECORDS)
     num_teachers = min(_SIMULATED, max(_SIMULATED_SHARES // num_labels, 1))
-    shares = rng.binomial(num_records, estimate, (num_teachers, num_labels)) / num_records
+    least = min(std, 0.5)  # of an estimate that noise may have cut to 0
+    likely = estimate.clip(least, 1 - least)
+    shares = rng.binomial(num_records, likely, (num_teachers, num_labels)) / num_records
     error = std * rng.choice([-1.0, 1.0], num_labels)
-    return np.asarray(shares - estimate + np.stack([error, -error])[:, None])
+    return np.asarray(shares - likely + np.stack([error, -error])[:, None])
