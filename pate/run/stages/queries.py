@@ -103,7 +103,8 @@ class Queries:
 def _own_words(message: str) -> str:
     """A message of a table about the queries, for which no setting names an encoding or a decimal mark."""
     rule = "; all places have the same file, in UTF-8 and with decimal points"
-    return re.sub(r"; (?:name its encoding: encoding|numbers such as 3,5 need decimal)=.*", rule, re.sub(r"^data\b", "queries", message))
+    hints = r"; (?:name its encoding: encoding|numbers such as 3,5 need decimal)=.*"
+    return re.sub(hints, rule, re.sub(r"^data\b", "queries", message))
 
 
 @dataclass(frozen=True)
