@@ -131,8 +131,17 @@ def test_few_convex_teachers_release_what_many_would(in_rounds: tuple[Path, Repo
     report = train(plan, tmp_path / "whole", SilentMonitor())
     assert report.privacy.epsilon == in_rounds[1].privacy.epsilon
     assert (report.teachers.num_teachers, report.teachers.records_per_teacher) == (4, 240)
-    assert report.student.micro_f1 > in_rounds[1].student.micro_f1 - 0.02
-    assert report.student.mean_average_precision > in_rounds[1].student.mean_average_precision - 0.02
+    others = [
+        in_rounds[1],
+        *(train(centered_plan(seed=seed), tmp_path / f"many{seed}", SilentMonitor()) for seed in (1, 2)),
+    ]
+    few = [report, *(train(replace(plan, seed=seed), tmp_path / f"few{seed}", SilentMonitor()) for seed in (1, 2))]
+    for metric in ("micro_f1", "mean_average_precision"):  # a draw's threshold moves micro-F1 by 0.03
+        lost = [
+            getattr(one.student, metric) - getattr(other.student, metric)
+            for one, other in zip(others, few, strict=True)
+        ]
+        assert np.mean(lost) < 0.015
     with pytest.raises(KeyboardInterrupt):
         train(plan, tmp_path / "run", SilentMonitor(stop_at="training the majority"))
     for name in ("release/release.npz", "rounds/round_4.npz", "rounds/round_5.npz"):
