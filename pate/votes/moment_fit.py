@@ -17,6 +17,8 @@ _PRIOR_SHARE = 0.1  # of the logits' variance that the moments show: its tail is
 _FREE = 1e3  # prior variance of a constant
 _SEARCH = {"maxiter": 100, "ftol": 1e-9}  # with 40, what noise there is decided where it stopped
 _NEWTON_STEPS = 12
+_LOST = 0.005  # error of a share after the steps: so large only where no slope gives the moments, and they diverge
+_BISECTIONS = 40
 _LEAST = 1e-12
 
 
@@ -44,7 +46,8 @@ class MomentFit:
     the round's student and the present one. Of what is beyond the prevalence's moment the posterior mean is taken
     (`posterior_rows`): directions of more public variance say more, and labels share what they say. The weights match
     it, under a Gaussian prior whose variance is a tenth of what the moments themselves show; then each label's slope
-    and constant are matched again, without a prior: so probabilities are calibrated.
+    and constant are matched again, without a prior: so probabilities are calibrated. Where no slope gives the moments,
+    the prior's slope stays and only the constant is matched: the label's share is right all the same.
 
     Attributes:
         public: float32 `[m, D]`, features of public inputs, the last one 1.
@@ -159,4 +162,20 @@ class MomentFit:
             more = np.clip((h00 * tilt - h01 * off) / det, -0.5 * slope, slope)
             slope = np.clip(slope + more, 0.2, 50)
             constant = constant + np.clip((h11 * off - h01 * tilt) / det, -1, 1)
+        lost = np.abs(target[-1] - expit(slope * along + constant).mean(axis=0)) > _LOST
+        slope[lost] = 1.0
+        constant[lost] = _constants(along[:, lost], target[-1, lost])
         return np.append(weights[:-1] * slope, constant[None], axis=0)
+
+
+def _constants(logits: Rows, shares: Array) -> Array:
+    """What added to each column of logits `[m, L]` gives its mean probability, `[L]`: bisected, as nothing diverges."""
+    from scipy.special import expit, logit  # loads slowly
+
+    shares = np.clip(shares, 1 / len(logits), 1 - 1 / len(logits))  # noise can ask for less than 0
+    low, high = logit(shares) - logits.max(axis=0), logit(shares) - logits.min(axis=0)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        less = expit(logits + middle).mean(axis=0) < shares
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.asarray((low + high) / 2)

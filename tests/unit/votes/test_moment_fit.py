@@ -67,6 +67,26 @@ def test_noise_alone_teaches_nothing(fit: MomentFit) -> None:
     assert np.abs(weights[:-1]).max() < 0.1
 
 
+@pytest.mark.parametrize("size", [0.5, 2.0, 20.0])
+def test_moments_that_no_weights_have_leave_each_label_its_share(fit: MomentFit, size: float) -> None:
+    """Noise can ask for more of a direction than probabilities between 0 and 1 give."""
+    residuals = np.zeros((4, 2))
+    residuals[0, 0] = residuals[1, 0] = size
+    weights = fit.fit([NoisyMoments(residuals, np.full(2, 0.01), fit.probabilities(fit.start()))], fit.start())
+    said = fit.probabilities(weights)
+    assert np.isfinite(weights).all()
+    np.testing.assert_allclose(said.mean(axis=0), fit.prevalence, atol=0.006)
+    assert np.corrcoef(said[:, 0], fit.public[:, 0] + fit.public[:, 1])[0, 1] > 0.7
+
+
+def test_noise_that_asks_for_a_share_below_0_gives_a_rare_label(fit: MomentFit) -> None:
+    residuals = np.zeros((4, 2))
+    residuals[-1, 0] = -2.0
+    weights = fit.fit([NoisyMoments(residuals, np.full(2, 0.01), fit.probabilities(fit.start()))], fit.start())
+    assert np.isfinite(weights).all()
+    assert fit.probabilities(weights)[:, 0].mean() < 0.02
+
+
 def test_a_precise_round_counts_for_more_than_a_noisy_one(fit: MomentFit) -> None:
     start = fit.start()
     good, bad = one_round(fit, 1e-4, start), one_round(fit, 0.3, start, seed=3)
