@@ -17,8 +17,9 @@ _PRIOR_SHARE = 0.1  # of the logits' variance that the moments show: its tail is
 _FREE = 1e3  # prior variance of a constant
 _SEARCH = {"maxiter": 100, "ftol": 1e-9}  # with 40, what noise there is decided where it stopped
 _NEWTON_STEPS = 12
-_LOST = 0.005  # error of a share after the steps: so large only where no slope gives the moments, and they diverge
-_BISECTIONS = 40
+_LOST = 0.005  # error of a share after the steps: so large only where they diverged
+_SLOPES = (0.2, 50.0)  # the least and the most
+_BISECTIONS = 30
 _LEAST = 1e-12
 
 
@@ -46,8 +47,8 @@ class MomentFit:
     the round's student and the present one. Of what is beyond the prevalence's moment the posterior mean is taken
     (`posterior_rows`): directions of more public variance say more, and labels share what they say. The weights match
     it, under a Gaussian prior whose variance is a tenth of what the moments themselves show; then each label's slope
-    and constant are matched again, without a prior: so probabilities are calibrated. Where no slope gives the moments,
-    the prior's slope stays and only the constant is matched: the label's share is right all the same.
+    and constant are matched again, without a prior: so probabilities are calibrated. With much noise no slope may give the
+    moment; the label's share is matched all the same.
 
     Attributes:
         public: float32 `[m, D]`, features of public inputs, the last one 1.
@@ -160,19 +161,37 @@ class MomentFit:
             h11 = (q * along**2).mean(axis=0) + 1e-9
             det = np.maximum(h00 * h11 - h01**2, _LEAST)
             more = np.clip((h00 * tilt - h01 * off) / det, -0.5 * slope, slope)
-            slope = np.clip(slope + more, 0.2, 50)
+            slope = np.clip(slope + more, *_SLOPES)
             constant = constant + np.clip((h11 * off - h01 * tilt) / det, -1, 1)
         lost = np.abs(target[-1] - expit(slope * along + constant).mean(axis=0)) > _LOST
-        slope[lost] = 1.0
-        constant[lost] = _constants(along[:, lost], target[-1, lost])
+        if lost.any():
+            slope[lost], constant[lost] = _slopes(along[:, lost], wanted[lost], target[-1, lost])
         return np.append(weights[:-1] * slope, constant[None], axis=0)
 
 
-def _constants(logits: Rows, shares: Array) -> Array:
-    """What added to each column of logits `[m, L]` gives its mean probability, `[L]`: bisected, as nothing diverges."""
-    from scipy.special import expit, logit  # loads slowly
+def _slopes(logits: Rows, wanted: Array, shares: Array) -> tuple[Array, Array]:
+    """Each column's slope and constant: its mean probability is `shares`, its moment along the logits is `wanted`.
+
+    Where no slope has that moment, the slope is the nearest of the limits. Both are bisected, which cannot diverge.
+    """
+    from scipy.special import expit  # loads slowly
 
     shares = np.clip(shares, 1 / len(logits), 1 - 1 / len(logits))  # noise can ask for less than 0
+    low, high = np.log(np.repeat([_SLOPES], logits.shape[1], axis=0)).T
+    for _ in range(_BISECTIONS // 2):
+        middle = (low + high) / 2
+        sloped = np.exp(middle) * logits
+        probabilities = expit(sloped + _constants(sloped, shares))
+        less = (probabilities * logits).mean(axis=0) < wanted
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    slopes = np.exp((low + high) / 2)
+    return slopes, _constants(slopes * logits, shares)
+
+
+def _constants(logits: Array, shares: Array) -> Array:
+    """What added to each column of logits `[m, L]` gives its mean probability, `[L]`."""
+    from scipy.special import expit, logit  # loads slowly
+
     low, high = logit(shares) - logits.max(axis=0), logit(shares) - logits.min(axis=0)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
