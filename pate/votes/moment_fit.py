@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ _SEARCH = {"maxiter": 100, "ftol": 1e-9}  # with 40, what noise there is decided
 _NEWTON_STEPS = 12
 _LOST = 0.005  # error of a share after the steps: so large only where they diverged
 _SLOPES = (0.2, 50.0)  # the least and the most
+_SUREST = 2.0  # std of the log-odds of a label that noise alone makes steep
 _BISECTIONS = 30
 _LEAST = 1e-12
 
@@ -47,8 +49,8 @@ class MomentFit:
     the round's student and the present one. Of what is beyond the prevalence's moment the posterior mean is taken
     (`posterior_rows`): directions of more public variance say more, and labels share what they say. The weights match
     it, under a Gaussian prior whose variance is a tenth of what the moments themselves show; then each label's slope
-    and constant are matched again, without a prior: so probabilities are calibrated. With much noise no slope may give the
-    moment; the label's share is matched all the same.
+    and constant are matched again, without a prior: so probabilities are calibrated. With much noise no slope may
+    give the moment; the label's share is matched all the same.
 
     Attributes:
         public: float32 `[m, D]`, features of public inputs, the last one 1.
@@ -172,12 +174,14 @@ class MomentFit:
 def _slopes(logits: Rows, wanted: Array, shares: Array) -> tuple[Array, Array]:
     """Each column's slope and constant: its mean probability is `shares`, its moment along the logits is `wanted`.
 
-    Where no slope has that moment, the slope is the nearest of the limits. Both are bisected, which cannot diverge.
+    Where no slope has that moment, the slope is the nearest of its limits: what noise asks for gives no student that is
+    sure of everything. Both are bisected, which cannot diverge.
     """
     from scipy.special import expit  # loads slowly
 
     shares = np.clip(shares, 1 / len(logits), 1 - 1 / len(logits))  # noise can ask for less than 0
-    low, high = np.log(np.repeat([_SLOPES], logits.shape[1], axis=0)).T
+    low = np.full(logits.shape[1], math.log(_SLOPES[0]))
+    high = np.log(np.clip(_SUREST / np.maximum(logits.std(axis=0), _LEAST), 1.0, _SLOPES[1]))
     for _ in range(_BISECTIONS // 2):
         middle = (low + high) / 2
         sloped = np.exp(middle) * logits
