@@ -14,6 +14,8 @@ from pate.data.table.cells import Cells, Words, arrow, as_dates, as_numbers, as_
 from pate.validation import InvalidValue, require
 
 OTHER, MISSING = "other", "missing"
+_RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, so 100 by chance once in 5 billion tables
+_ROUNDING = 1e-6  # of single precision
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,19 @@ class NumberColumn(Column):
         return block, cells.wrong
 
     def tells(self, block: NDArray[np.float32]) -> bool:
-        """See `Column.tells`. A missing cell without a feature of its own is at the mean."""
+        """See `Column.tells`. A missing cell without a feature of its own is at the mean.
+
+        Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there: by
+        Cantelli's inequality at most `1 / (1 + k^2)` of them are `k` standard deviations from the mean, or further.
+        """
         known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
-        return bool(known.any())
+        numbers = block[known, 0]
+        if self.low == self.high or not len(numbers):
+            return bool(len(numbers))
+        low, high = ((end - self.mean) / self.std for end in (self.low, self.high))
+        all_low = low < -_RARE_END and numbers.max() <= low * (1 - _ROUNDING)
+        all_high = high > _RARE_END and numbers.min() >= high * (1 - _ROUNDING)
+        return not (all_low or all_high)
 
     def cells(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
         """See `Column.cells`: numbers to a millionth of the public range, NaN where they are missing."""

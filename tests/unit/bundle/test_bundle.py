@@ -109,7 +109,7 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
 def test_records_that_do_not_look_like_the_public_ones_are_said(folder: Path, capsys: Any) -> None:
     """By the library as a warning, by the command as a line; once, however many batches there are."""
     bundle, strange = pate.load(folder), {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
-    with pytest.warns(UnlikePublic, match=r"^data\.sex: every cell is missing or is no word of the public file"):
+    with pytest.warns(UnlikePublic, match=r"^data\.sex: every cell is missing, or no word of the public file"):
         bundle.predict(strange)
     pa.csv.write_csv(pa.table(strange), folder.parent / "strange.csv")
     config = {"release": str(folder), "data": str(folder.parent / "strange.csv"), "id": None}

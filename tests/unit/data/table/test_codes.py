@@ -106,7 +106,7 @@ def test_a_column_that_tells_nothing_is_named() -> None:
         return list(unlike_public("data", schema, inputs))
 
     assert lines() == []
-    assert lines(ward="B")[0].startswith("data.ward: every cell is missing or is no word of the public file")
+    assert lines(ward="B")[0].startswith("data.ward: every cell is missing, or no word of the public file")
     assert lines(height=np.nan)[0].startswith("data.height: ")
     assert lines(ward=None, height=None, number=99) == []
     assert lines(ward=["b"] + ["B"] * (rows - 1)) == []
@@ -117,6 +117,23 @@ def test_a_column_that_tells_nothing_is_named() -> None:
     )
     missing = schema.inputs(good.assign(age=np.nan))
     assert [line.split(":")[0] for line in unlike_public("data", schema, missing)] == ["data.age"]
+
+
+def test_a_column_in_other_units_is_named() -> None:
+    """Grams for kilograms, or dates after all public ones; a rare truth that no record has is no reason."""
+    days = [f"2024-01-{day:02}" for day in range(1, 31)]
+    public = {"weight": np.linspace(40, 120, 30), "day": days, "rare": [1.0] + [0.0] * 29}
+    schema = schema_of(**public)
+    good = pd.DataFrame({"weight": np.linspace(60, 90, 120), "day": ["2024-01-09"] * 120, "rare": [0.0] * 120})
+
+    def named(**changes: Any) -> list[str]:
+        return [line.split(":")[0] for line in unlike_public("data", schema, schema.inputs(good.assign(**changes)))]
+
+    assert named() == []
+    assert named(weight=good["weight"] * 1000) == ["data.weight"]
+    assert named(weight=good["weight"] / 1000) == ["data.weight"]
+    assert named(day="2024-02-01", rare=1.0) == ["data.day", "data.rare"]
+    assert named(weight=[40.0] * 60 + [120.0] * 60) == []
 
 
 def files(folder: Path, head: str, rows: list[str]) -> dict[str, Any]:
