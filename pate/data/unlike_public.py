@@ -30,7 +30,7 @@ def unlike_public(name: str, form: Preprocessing, inputs: NDArray[np.float32]) -
 
 def untold(name: str, tells: Mapping[str, bool], num_records: int) -> Iterator[str]:
     """A line for each column that tells nothing; none where there are few records."""
-    rule = "every cell is missing, or no word of the public file, or at one end of its numbers; in other words or units?"
+    rule = "every cell is missing, or no word of the public file, or at one end of its range; in other words or units?"
     for column, told in tells.items():
         if not told and num_records >= _FEWEST:
             yield f"{name}.{column}: {rule}"

@@ -114,8 +114,8 @@ class NumberColumn(Column):
     def tells(self, block: NDArray[np.float32]) -> bool:
         """See `Column.tells`. A missing cell without a feature of its own is at the mean.
 
-        Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there: by
-        Cantelli's inequality at most `1 / (1 + k^2)` of them are `k` standard deviations from the mean, or further.
+        Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there. By
+        Cantelli's inequality, at most `1 / (1 + k^2)` of them are `k` standard deviations or more from the mean.
         """
         known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
         numbers = block[known, 0]
