@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pate.accounting.ledger import Ledger
 
 
+NAMED_SOURCES: set[type] = set()
+"""Further classes of bit generators whose numbers come from their state alone; a subclass may be another's."""
+
+
 def noise_name(rng: np.random.Generator) -> str:
     """A digest of the generator's state; empty for a generator whose numbers may come from elsewhere."""
     state = _state(rng)
@@ -36,7 +40,8 @@ def _state(rng: np.random.Generator) -> str:
     """All that the generator's numbers come from, in full; empty for one that is neither numpy's nor the cipher."""
     source = rng.bit_generator
     cipher = getattr(sys.modules.get("randomgen.chacha"), "ChaCha", None)  # loaded by whoever made such a generator
-    known = type(source).__module__.startswith("numpy.random.") or type(source) is cipher
+    kind = type(source)
+    known = kind.__module__.startswith("numpy.random.") or kind is cipher or kind in NAMED_SOURCES
     return repr(_plain(source.state)) if type(rng) is np.random.Generator and known else ""
 
 

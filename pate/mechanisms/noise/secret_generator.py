@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 import secrets
-from typing import Any
+import weakref
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
@@ -24,8 +27,11 @@ def secret_generator() -> np.random.Generator:
     Formal guarantees:
         * Whoever tells its noise from ideal noise, or takes it off, has told ChaCha20 from uniform bits.
         * Its state is known to the ledger, so that the same noise is charged once and never used twice.
+        * It exists once: copies and pickles are refused, its state cannot be set back, a forked process has it under a
+          new key from the operating system, and threads take turns.
 
-    Edge cases: a copy, a pickle and a forked process continue with the same numbers, as with every generator of numpy.
+    Edge cases: `copy.copy` of the generator, and every `Generator(rng.bit_generator)`, go on with its one stream: what
+    one of them has drawn no other draws again.
 
     Raises:
         InvalidValue: randomgen is not installed.
@@ -42,7 +48,8 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     """The ChaCha20 stream of a key, from its beginning: the same key gives the same noise.
 
     Rule: 20 rounds, the key as it is, nonce and counter 0. Children that `spawn` gives have keys from blocks of the
-    same cipher that the stream does not reach.
+    same cipher that the stream does not reach. It exists once, as `secret_generator` says: the key's stream is drawn in
+    the process that made the generator.
 
     Args:
         key: 32 bytes, secret, for one purpose alone.
@@ -52,15 +59,27 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     """
     whole = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(whole, "key", "(not shown)", f"{_KEY_BYTES} bytes")
-    return np.random.Generator(_cipher()(_CipherKey(key)))
+    return np.random.Generator(_held(_cipher())(_CipherKey(key)))
 
 
-class _CipherKey(ISpawnableSeedSequence):
+class _Held:
+    """What would be drawn from twice, were there two of it."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuses `copy.copy`, `copy.deepcopy` and `pickle`."""
+        rule = "one that is neither copied nor sent elsewhere, as a copy would draw the same noise again"
+        raise InvalidValue(f"rng=secret_generator(): expected {rule}; make one in each process")
+
+
+class _CipherKey(_Held, ISpawnableSeedSequence):
     """A key where numpy expects a sequence of seeds, which would mix it down to 128 bits."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._num_children = 0
+        self.renew(key)
+
+    def renew(self, key: bytes) -> None:
+        """Takes another key, with no children so far."""
+        self._key, self._children = key, itertools.count()  # from which threads take different numbers
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
         """The key itself, for a generator that takes all of it."""
@@ -70,13 +89,63 @@ class _CipherKey(ISpawnableSeedSequence):
 
     def spawn(self, n_children: int) -> list[_CipherKey]:
         """Keys from blocks beyond the stream, each given once."""
-        first = self._num_children
-        self._num_children += n_children
-        return [_CipherKey(self._beyond_stream(index)) for index in range(first, first + n_children)]
+        return [_CipherKey(self._beyond_stream(next(self._children))) for _ in range(n_children)]
 
     def _beyond_stream(self, index: int) -> bytes:
         source = _cipher()(key=int.from_bytes(self._key, "little"), counter=(1 + index) << _BEYOND)
         return _block(source)[:_KEY_BYTES]
+
+
+_ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class _HeldCipher(_Held):
+    """What a ChaCha must be besides, to draw no number twice; numpy's lock makes threads take turns."""
+
+    lock: Any
+    seed: Any
+    seed_seq: Any
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)  # the cipher's, see `_held`
+        _ALIVE.add(self)
+
+    @property
+    def state(self) -> Any:
+        """Under the cipher's own name, by which ledgers have known it."""
+        cipher = _cipher()
+        return cipher.state.__get__(self) | {"bit_generator": f"{cipher.__module__}.{cipher.__name__}"}
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        rule = "as it comes, as a stream that is set back draws the same noise again"
+        raise InvalidValue(f"bit_generator.state=(not shown): expected {rule}")
+
+    def renew(self) -> None:
+        """Takes a key of this process alone, from the beginning of its stream."""
+        self.lock._at_fork_reinit()  # a thread of the parent may have held it
+        key = secrets.token_bytes(_KEY_BYTES)
+        self.seed(key=int.from_bytes(key, "little"))
+        self.seed_seq.renew(key)
+
+
+@functools.cache
+def _held(cipher: Any) -> Any:
+    """The cipher's class of what exists once; ledgers know it by its state, as they know the cipher itself."""
+    from pate.accounting.charged_draw import NAMED_SOURCES
+
+    kind = type("HeldCipher", (_HeldCipher, cipher), {})
+    NAMED_SOURCES.add(kind)
+    return kind
+
+
+def _renew_all() -> None:
+    for cipher in list(_ALIVE):
+        cipher.renew()
+
+
+if hasattr(os, "register_at_fork"):  # not where there are no forks
+    os.register_at_fork(after_in_child=_renew_all)
 
 
 @functools.cache

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import builtins
 import copy
+import functools
 import multiprocessing
 import os
 import pickle
+import signal
 import struct
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 
+from pate.accounting.charged_draw import noise_name
 from pate.mechanisms import cipher_generator, secret_generator
 from pate.mechanisms.noise import secret_generator as module
 from pate.validation import InvalidValue
@@ -112,30 +120,140 @@ def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
     assert len({*streams, stream(children[0].spawn(1)[0], 64), stream(rng, 64)}) == 5
 
 
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])
-def test_a_copy_continues_with_the_same_numbers_and_children(again: Any) -> None:
+HELD = {
+    "the generator": lambda rng: rng,
+    "its bits": lambda rng: rng.bit_generator,
+    "its key": lambda rng: rng.bit_generator.seed_seq,
+    "a child": lambda rng: rng.spawn(1)[0],
+    "what holds it": lambda rng: {"noise": [rng]},
+    "a method of it": lambda rng: rng.normal,
+}
+WAYS = {"copy.deepcopy": copy.deepcopy} | {
+    f"protocol {number}": functools.partial(pickle.dumps, protocol=number)
+    for number in range(pickle.HIGHEST_PROTOCOL + 1)
+}
+
+
+@pytest.mark.parametrize("make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"])
+@pytest.mark.parametrize(
+    ("way", "held"), [pair for pair in product(WAYS, HELD) if pair != ("copy.deepcopy", "a method of it")]
+)  # which stays a method of the same one
+def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, make: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"^rng=secret_generator\(\): expected one that is neither copied nor sent"):
+        WAYS[way](HELD[held](make()))
+
+
+@pytest.mark.parametrize("held", ["its bits", "its key"])
+def test_a_shallow_copy_of_the_stream_is_refused(held: str) -> None:
+    with pytest.raises(InvalidValue, match="neither copied nor sent elsewhere"):
+        copy.copy(HELD[held](secret_generator()))
+
+
+def test_several_generators_of_one_stream_go_on_with_it() -> None:
     rng = cipher_generator(KEY)
-    rng.integers(2**32, size=3, dtype=np.uint32)
-    rng.spawn(1)
-    other = again(rng)
-    assert type(other.bit_generator) is type(rng.bit_generator)
-    assert stream(other.spawn(1)[0], 64) == stream(rng.spawn(1)[0], 64)
-    assert stream(other, 640) == stream(rng, 640)
-    source = cipher_generator(bytes(32))
-    source.bit_generator.state = rng.bit_generator.state
-    assert stream(source, 64) == stream(rng, 64)
+    again = copy.copy(rng), np.random.Generator(rng.bit_generator)
+    expected = stream(cipher_generator(KEY), 64 * 3)
+    assert b"".join(stream(one, 64) for one in (rng, *again)) == expected
 
 
-@pytest.mark.process
-def test_a_forked_process_continues_with_the_same_numbers() -> None:
+def test_a_stream_is_not_set_back() -> None:
     rng = secret_generator()
+    with pytest.raises(InvalidValue, match=r"^bit_generator.state=\(not shown\): expected as it comes"):
+        rng.bit_generator.state = rng.bit_generator.state
+
+
+def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
+    """From the middle of a block, of children, and the name by which a ledger knows what comes."""
+    name = noise_name(rng)
+    return name.encode(), rng.normal(size=9).tobytes(), stream(rng, 64), *(stream(one, 64) for one in rng.spawn(2))
+
+
+def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
     receiving, sending = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
-        sending.send_bytes(stream(rng, 64))
+        signal.alarm(60)
+        sending.send(act())
         os._exit(0)
-    os.waitpid(child, 0)
-    assert receiving.recv_bytes() == stream(rng, 64)
+    assert os.waitpid(child, 0)[1] == 0
+    found: tuple[bytes, ...] = receiving.recv()
+    return found
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"])
+def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
+    """Also of children, and in a process whose parent drew nothing before it forked again."""
+    rng = make()
+    rng.integers(2**32, size=3, dtype=np.uint32)
+    (child,) = rng.spawn(1)
+    mine = [_in_a_fork(lambda: _drawn(rng)) for _ in range(2)]
+    mine += [_in_a_fork(lambda: _in_a_fork(lambda: _drawn(rng))), _in_a_fork(lambda: _drawn(child))]
+    mine += [_drawn(rng), _drawn(child)]
+    assert len({part for drawn in mine for part in drawn}) == 5 * len(mine)
+
+
+@pytest.mark.process
+def test_the_parent_goes_on_with_its_stream() -> None:
+    rng = cipher_generator(KEY)
+    before = stream(rng, 8)
+    _in_a_fork(lambda: _drawn(rng))
+    assert before + stream(rng, 64) == stream(cipher_generator(KEY), 72)
+
+
+@pytest.mark.process
+def test_a_fork_draws_though_a_thread_was_drawing() -> None:
+    rng = secret_generator()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with rng.bit_generator.lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    try:
+        assert len(_in_a_fork(lambda: _drawn(rng))) == 5
+    finally:
+        done.set()
+        thread.join()
+
+
+def _again(_: int) -> bytes:
+    return stream(_SHARED, 64)
+
+
+_SHARED = secret_generator()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
+def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: str) -> None:
+    found = [_again(0)]
+    for _ in range(2):
+        with multiprocessing.get_context(start).Pool(1) as pool:
+            found += pool.map(_again, range(2))
+    assert len(set(found)) == 5
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_workers_are_not_sent_a_generator(backend: str) -> None:
+    with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
+        Parallel(2, backend=backend)(delayed(stream)(secret_generator(), 64) for _ in range(2))
+
+
+def test_threads_take_turns() -> None:
+    """What they draw together is the stream, every word once; and no child is given twice."""
+    rng = cipher_generator(KEY)
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(lambda _: rng.integers(2**64, size=8, dtype=np.uint64), range(2000)))
+        children = list(pool.map(lambda _: stream(rng.spawn(1)[0], 64), range(400)))
+    words = np.frombuffer(stream(cipher_generator(KEY), 64 * 2000), "<u8")
+    np.testing.assert_array_equal(np.sort(np.concatenate(drawn)), np.sort(words))
+    assert len(set(children)) == 400
 
 
 @pytest.mark.parametrize("key", [b"", KEY[:31], KEY + b"\0", "0" * 32, 0, np.frombuffer(KEY, np.uint8)])
