@@ -78,32 +78,48 @@ def test_the_claim_is_nearly_reached(others: int, penalty: float) -> None:
     assert furthest(found) > 0.8 * sums.l2_sensitivity
 
 
-def test_teachers_are_refused_that_are_too_large_for_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_are_refused_for_too_many_groups_by_public_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     def votes(penalty: float) -> ConvexVotes:
         return votes_of(np.eye(6, 3), np.ones((6, 2)), np.arange(6), [0, 0, 0, 0, 1, 1], penalty=penalty)
 
     width = votes(1.0).width
-    enough = 4**2 * (width + 2) * width * 2 / 6 / 2.0**37  # four groups that count once each
+    enough = 4 * 4**2 * (width + 2) * width * 2 / 6  # four groups that count four times each
+    monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
     votes(enough * 1.01)
     with pytest.raises(InvalidValue, match=r"num_teachers=2: expected more teachers, or a larger penalty"):
         votes(enough * 0.99)
-    heavy = np.repeat(
-        np.arange(3), 4
-    )  # three groups of four records: each counts sqrt(4), and pulls no further than one
-    enough = 2 * 3 * 3 * (width + 2) * width / 3 / 2.0**37
-    votes_of(np.eye(12, 3), np.ones((12, 2)), heavy, [0, 0, 0], penalty=enough * 1.01)
-    with pytest.raises(InvalidValue, match="too many records"):
-        votes_of(np.eye(12, 3), np.ones((12, 2)), heavy, [0, 0, 0], penalty=enough * 0.99)
-    with monkeypatch.context() as patched:
-        patched.setattr(convex_votes, "_MOST_LENGTHS", 4 * (2 + 4) - 1)
-        with pytest.raises(InvalidValue, match="too many records"):
-            votes(1.0)
-    monkeypatch.setattr(convex_votes, "_MOST_RECORDS", 3)
-    with pytest.raises(InvalidValue, match="too many records"):
-        votes(1.0)
-    monkeypatch.setattr(convex_votes, "_MOST_WEIGHTS", 7)
-    with pytest.raises(InvalidValue, match="weights=10: expected fewer directions"):
-        votes(1.0)
+    monkeypatch.undo()
+    for name, most, match in (
+        ("_MOST_LENGTHS", 4 * (2 + 4) - 1, "too many groups"),
+        ("_MOST_RECORDS", 3, "too many groups"),
+        ("_MOST_WEIGHTS", 7, "weights=10: expected fewer directions"),
+        ("_MOST_STEPS", 7, r"penalty=1.0: expected a larger one"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(convex_votes, name, most)
+            with pytest.raises(InvalidValue, match=match):
+                votes(1.0)
+
+
+@pytest.mark.parametrize("penalty", [0.1, 10.0])
+def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
+    """Its first records count: 16 times as many as are expected. That many records of one group were refused."""
+    rng, sums = np.random.default_rng(5), ClippedMoments(0.3, 21)
+    beside, theirs = rng.normal(size=(20, 3)), rng.random((20, 2)) < 0.5
+    found = []
+    for size in (1, 16, 20_000, 270_000):
+        first = np.tile(rng.normal(size=(16, 3)), (math.ceil(size / 16), 1))[:size]
+        group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(20)])
+        held = np.concatenate([np.ones((size, 2), dtype=bool), theirs])
+        votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * 21, penalty=penalty)
+        kept = votes_of(
+            np.concatenate([first[:16], beside]), held[-20 - min(size, 16) :], group_of[-20 - min(size, 16) :],
+            [0] * 21, penalty=penalty,
+        )  # fmt: skip
+        found.append(votes.total(WEIGHTS, SCALE * 40, sums).ravel())
+        np.testing.assert_array_equal(found[-1], kept.total(WEIGHTS, SCALE * 40, sums).ravel())
+    moved = max(float(np.linalg.norm(one - other)) for one in found for other in found)
+    assert 0 < moved <= sums.l2_sensitivity
 
 
 def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,64 +2,80 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
-
-from pate.validation import InvalidValue
 
 Array = NDArray[np.float64]
 
 _TINY = 1e-300
 _GUESSES = 8
 _ABOVE_GUESS = 1.1
-_SMALLEST_STEP = 2.0**-60  # over that of a loss without records
 
 
 def convex_fit(
-    features: Array, targets: Array, *, counts: Array, limits: Array, ridge: float, tolerance: float
+    features: Array, targets: Array, *, counts: Array, limits: Array, ridge: float, tolerance: float, most_steps: int
 ) -> Array:
     """Nearly the weights W `[D, L]` that minimize the sum of counts h(|target - features W|) + ridge |W|^2 / 2.
 
     h is Huber's function of a record's distance over all labels together: a square up to the record's limit, a line
-    from there on. So the gradient of a record is at most as long as its count times its limit. Gradient descent:
-    wherever a step has not made the gradient shorter, later steps are half as long. Short steps always do.
+    from there on. So the gradient of a record is at most as long as its count times its limit. Gradient descent, twice
+    at most: with a step for the curvature that there seems to be, halved wherever it has not made the gradient
+    shorter; and, where that has not ended, from 0 with a step that is short enough for any records.
 
-    Formal guarantee: at the weights that are returned, the loss has a gradient shorter than `tolerance`. They are
-    nearer than `tolerance / ridge` to the minimum.
+    Formal guarantee: it ends, whatever the records are. The weights are nearer than `tolerance / ridge` to the minimum,
+    where `most_steps` is at least `steps_to_minimum`. Costs at most twice as many steps.
 
     Args:
         features: `[n, D]`, of length at most 1.
-        targets: `[n, L]`.
+        targets: `[n, L]`, finite.
         counts: `[n]`, > 0.
         limits: `[n]`, > 0.
         ridge: > 0.
         tolerance: > 0.
-
-    Raises:
-        InvalidValue: targets that are not finite.
-        ArithmeticError: numbers so far apart that doubles do not get there.
+        most_steps: >= 1.
 
     Source: docs/proofs/vote_rounds.md.
     """
-    if not np.isfinite(targets).all():
-        raise InvalidValue("votes=NaN or infinity: expected finite numbers below 1e150")
-    weights = np.zeros((features.shape[1], targets.shape[1]))
-    step = 2 / (2 * ridge + _ABOVE_GUESS * _curvature(features, counts))
-    before = np.inf
-    while True:
+
+    def gradient(weights: Array) -> Array:
         left = targets - features @ weights
         lengths = np.sqrt(np.einsum("ij,ij->i", left, left))
         left *= (counts * np.minimum(1.0, limits / np.maximum(lengths, _TINY)))[:, None]
-        gradient = ridge * weights - features.T @ left
-        length = float(np.linalg.norm(gradient))
-        if length < tolerance:
-            return weights
-        if not length < before:
-            step /= 2
-        if not (np.isfinite(length) and step * ridge > _SMALLEST_STEP):
-            raise ArithmeticError(f"training ends at a gradient of {length:g}, above {tolerance:g}")
-        weights -= step * gradient
-        before = length
+        return np.asarray(ridge * weights - features.T @ left)
+
+    # No eigenvalue of the Hessian is above ridge + sum of counts, as features have length 1 at most. Up to that step
+    # every step takes the distance to the minimum down to 1 - step ridge of it.
+    surely = 1 / (ridge + float(counts.sum()))
+    probably = 2 / (2 * ridge + _ABOVE_GUESS * _curvature(features, counts))
+    for step, least in ((max(probably, surely), surely), (surely, surely)):
+        weights, before = np.zeros((features.shape[1], targets.shape[1])), math.inf
+        for _ in range(most_steps):
+            slope = gradient(weights)
+            length = float(np.linalg.norm(slope))
+            if length < tolerance:
+                return weights
+            if not length < before:
+                step = max(step / 2, least)
+            weights -= step * slope
+            before = length
+    return weights
+
+
+def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: float) -> float:
+    """After so many steps from 0 weights are nearer than half of `tolerance / ridge` to the minimum.
+
+    The minimum is no farther from 0 than `pull / ridge`, and n steps leave at most e^(-n ridge / (ridge + curvature))
+    of that.
+
+    Args:
+        pull: of all records together, the most that it may be.
+        curvature: the most that the counts may add up to.
+        ridge: > 0.
+        tolerance: > 0.
+    """
+    return math.ceil((1 + curvature / ridge) * math.log(max(2 * pull / tolerance, 2.0)))
 
 
 def _curvature(features: Array, counts: Array) -> float:

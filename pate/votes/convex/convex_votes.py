@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -11,13 +12,17 @@ import numpy as np
 
 from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments, Integers
-from pate.votes.convex.convex_fit import convex_fit
+from pate.votes.convex.convex_fit import convex_fit, steps_to_minimum
 from pate.votes.moment_votes import Array, MomentVotes, Rows
 
 _TOLERANCE = 2.0**-12
 """Of a teacher's training, in clips; the clip is smaller by four times as much."""
 _MOST_RECORDS, _MOST_WEIGHTS, _MOST_PULL, _MOST_LENGTHS = 2**18, 2**24, 2.0**37, 2.0**38
 """For which doubles have digits enough: see docs/proofs/vote_rounds.md."""
+_MOST_TIMES_EXPECTED = 16
+"""Records of a group over those that are expected of one: a group counts the root of its records, 4 times at most. So
+no group makes training longer than that, and no more than 16 times as many numbers are multiplied."""
+_MOST_STEPS = 2**20
 
 
 class ConvexVotes(MomentVotes):
@@ -27,7 +32,9 @@ class ConvexVotes(MomentVotes):
     by what the penalty takes off along an average direction. At the minimum Λ W is the sum of the clipped gradients of
     its groups; where one group is replaced, it moves by at most two clips, however many groups the teacher has.
 
-    To `RoundVotes` the groups are the teachers: `num_teachers` is their number.
+    To `RoundVotes` the groups are the teachers: `num_teachers` is their number. Of a group the first `most_records`
+    count, a number that no record decides. So a vote is there for any records, after a number of steps that has a
+    public bound: nothing is refused once the release is charged.
 
     Args:
         learner_of: int64 `[G]`, the teacher that learns from each group.
@@ -36,7 +43,8 @@ class ConvexVotes(MomentVotes):
         given: as `MomentVotes` of the groups.
 
     Raises:
-        InvalidValue: teachers so large that rounding could move a vote by more than the clip leaves room for.
+        InvalidValue: so many groups per teacher that rounding could move a vote by more than the clip leaves room for,
+            or that training could take too long. It depends on public numbers alone.
     """
 
     def __init__(self, *, learner_of: Rows, num_learners: int, penalty: float, **given: Any) -> None:
@@ -45,13 +53,17 @@ class ConvexVotes(MomentVotes):
         self._ridge = penalty / self.width * self.num_teachers / num_learners
         num_weights, fewer = self.width * self.num_labels, "fewer directions of the public pool or fewer labels"
         require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, fewer)
-        smaller = "more teachers, or a larger penalty: these have too many records"
-        for rows, counts, weight in self._learners():
-            num_groups = float((counts / weight).sum())
-            lengths = (self.num_labels + 4) * num_groups
-            require(len(rows) <= _MOST_RECORDS and lengths <= _MOST_LENGTHS, "num_teachers", num_learners, smaller)
-            pull = float(counts.sum()) * num_groups * (self.width + 2)
-            require(pull <= _MOST_PULL * self._ridge, "num_teachers", num_learners, smaller)
+        groups = int(np.bincount(learner_of, minlength=num_learners).max())  # of the largest teacher
+        smaller = "more teachers, or a larger penalty: these have too many groups"
+        lengths = (self.num_labels + 4) * groups
+        require(groups <= _MOST_RECORDS and lengths <= _MOST_LENGTHS, "num_teachers", num_learners, smaller)
+        expected = math.ceil(_MOST_TIMES_EXPECTED * self.records_per_teacher)
+        self.most_records = min(expected, _MOST_RECORDS // groups)
+        counted = groups * math.sqrt(self.most_records / self.records_per_teacher)
+        require(counted * groups * (self.width + 2) <= _MOST_PULL * self._ridge, "num_teachers", num_learners, smaller)
+        steps = steps_to_minimum(groups, curvature=counted, ridge=self._ridge, tolerance=_TOLERANCE)
+        require(steps <= _MOST_STEPS, "penalty", penalty, "a larger one, or fewer directions of the public pool")
+        self._most_steps = int(steps)
 
     def key(self, salt: str) -> str:
         """See `RoundVotes.key`: of who learns what, too."""
@@ -74,6 +86,7 @@ class ConvexVotes(MomentVotes):
                 limits=clip / weight,
                 ridge=self._ridge,
                 tolerance=_TOLERANCE * clip,
+                most_steps=self._most_steps,
             )
             total += np.trunc(found * (gain * self._ridge / clipped.step)).astype(np.int64)
         return total
@@ -81,14 +94,18 @@ class ConvexVotes(MomentVotes):
     def _learners(self) -> Iterator[tuple[Rows, Array, Array]]:
         """Of each teacher: its records, what each of them counts, and what the group of each counts."""
         groups = self._teacher_of[self._order]
-        sizes = np.bincount(groups, minlength=self.num_teachers)[groups]
+        sizes = np.minimum(np.bincount(groups, minlength=self.num_teachers), self.most_records)[groups]
         weights = np.sqrt(sizes / self.records_per_teacher)
         for rows in filter(len, self._rows_of_learners):
             yield rows, weights[rows] / sizes[rows], weights[rows]
 
     @cached_property
     def _rows_of_learners(self) -> list[Rows]:
-        """Of each teacher, in the order of the labels."""
-        learners = self._learner_of[self._teacher_of[self._order]]
+        """Of each teacher, in the order of the labels: the first records of each of its groups."""
+        groups = self._teacher_of[self._order]  # all records of a group side by side
+        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
+        place = np.arange(len(groups)) - np.repeat(firsts, np.diff(firsts, append=len(groups)))  # within its group
+        kept = np.flatnonzero(place < self.most_records)
+        learners = self._learner_of[groups[kept]]
         ends = np.cumsum(np.bincount(learners, minlength=self.num_learners))
-        return np.split(np.argsort(learners, kind="stable"), ends[:-1])
+        return np.split(kept[np.argsort(learners, kind="stable")], ends[:-1])
