@@ -15,6 +15,7 @@ from pate.classifier.pools import Pools
 from pate.classifier.tasks import Bits, Rows, Task
 from pate.data.partition import Partition
 from pate.run.randomness import Streams
+from pate.teachers.fitted_labels import of_a_part
 from pate.votes.source import Array, VoteSource, mean_labels
 
 
@@ -74,5 +75,5 @@ def _confidences(
     task: Task, estimator: Any, inputs: Rows, targets: Bits, seed: int, queries: Rows
 ) -> NDArray[np.float32]:
     """On one thread, whose last bits do not depend on the machine's load: `[1, Q, L]`."""
-    with threadpool_limits(1):
+    with threadpool_limits(1), of_a_part(estimator):
         return task.fit(estimator, inputs, targets, seed=seed).confidences(queries)[None]

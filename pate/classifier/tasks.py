@@ -151,8 +151,9 @@ class _ClassModel(FittedModel):
 
     def predict(self, inputs: Rows) -> Bits:
         first = self.present[0] if len(self.present) else 0
-        codes = np.full(len(inputs), first) if self.model is None else self.model.predict(inputs)
-        return np.asarray(np.asarray(codes)[:, None] == np.arange(self.num_classes))
+        codes = np.full(len(inputs), first) if self.model is None else np.asarray(self.model.predict(inputs))
+        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, f"({len(inputs)},)")
+        return np.asarray(codes[:, None] == np.arange(self.num_classes))
 
     def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
         if not len(self.present):

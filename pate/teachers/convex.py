@@ -28,7 +28,7 @@ class ConvexTeacher(Voter):
 
     Rule: in each round a teacher fits its own records' residuals against the public student, in directions of the
     public pool. The loss is strongly convex, and no group pulls on it harder than the clip. What is summed are weights
-    times the penalty (`ConvexVotes`). Of a group the first records count, up to 16 times as many as are expected of one.
+    times the penalty (`ConvexVotes`). The first records of a group count, up to 16 times as many as are expected.
 
     Formal guarantee: where one private group is replaced, the sum moves by at most two clips, however many groups and
     teachers there are. Where all records of one teacher are replaced, it may move further.

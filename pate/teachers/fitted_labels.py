@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.validation import InvalidValue, require
+
 _BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
+_SHOWN = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +41,13 @@ class FittedLabels:
         elif estimator.__sklearn_tags__().target_tags.multi_output:
             models = [seeded(estimator, seed).fit(rows, targets if len(varying) > 1 else targets[:, 0])]
         else:
-            models = [seeded(estimator, seed).fit(rows, column) for column in targets.T]
+            models = []
+            for label, column in zip(varying, targets.T, strict=True):
+                try:
+                    models.append(seeded(estimator, seed).fit(rows, column))
+                except Exception as error:
+                    error.add_note(f"label {label}, which {column.sum()} of {len(column)} records have")
+                    raise
         return cls(labels[0].astype(np.float64), varying, models)
 
     def confidences(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -45,8 +56,29 @@ class FittedLabels:
         if self.models:
             width = len(self.varying) // len(self.models)  # labels a model
             columns = [_columns(model, rows, width) for model in self.models]
+            for found in columns:
+                require(found.shape == (len(rows), width), "predictions.shape", found.shape, f"({len(rows)}, {width})")
+                require(bool(np.isfinite(found).all()), "predictions", "NaN or infinity", "finite numbers")
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
         return confidences
+
+
+@contextmanager
+def of_a_part(estimator: Any, name: str = "estimator") -> Iterator[None]:
+    """Says of whatever goes wrong inside that the estimator cannot be fitted to one teacher's part.
+
+    Which part it is depends on private records, and nothing has paid for saying so: the line is the owner's alone.
+
+    Raises:
+        InvalidValue: in place of the estimator's own error.
+    """
+    try:
+        yield
+    except Exception as error:
+        said = " ".join(str(error).split())[:_SHOWN]
+        where = "; ".join((*getattr(error, "__notes__", ()), f"{type(error).__name__}: {said}"))
+        rule = "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger"
+        raise InvalidValue(f"{name}={type(estimator).__name__}: expected {rule} ({where})") from error
 
 
 def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.teachers.fitted_labels import FittedLabels, minds_scale, stretched
+from pate.teachers.fitted_labels import FittedLabels, minds_scale, of_a_part, stretched
 from pate.teachers.teacher import PICKLE, Shard, State, Teacher, as_rows, require_shards
 from pate.validation import InvalidValue, require_probability
 from pate.votes.source import VoteSource
@@ -88,7 +88,8 @@ class SklearnTeacher(Teacher):
     def predict_many(self, states: Sequence[State], inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Confidences, stretched piecewise linearly so that the threshold is at 0.5."""
         rows = self._rows(inputs)
-        raw = np.stack([pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states])
+        with of_a_part(self.estimator, "teacher.estimator"):
+            raw = np.stack([pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states])
         return stretched(raw, self.threshold)
 
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
@@ -97,8 +98,9 @@ class SklearnTeacher(Teacher):
 
     def _fit(self, shard: Shard, seed: int) -> State:
         rows = self._rows(shard.inputs)
-        fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
-        loss = np.square(fitted.confidences(rows) - shard.labels).mean()
+        with of_a_part(self.estimator, "teacher.estimator"):
+            fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
+            loss = np.square(fitted.confidences(rows) - shard.labels).mean()
         return {
             PICKLE: np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8),
             "loss_curve": np.array([loss], np.float32),
@@ -127,7 +129,7 @@ class _FramedTeacher(SklearnTeacher):
         try:
             self.predict_many([self._fit(Shard(some, bits), 0)], some)
         except (ValueError, TypeError) as error:
-            said = " ".join(str(error).split())[:_SHOWN]
+            said = " ".join(str(error.__cause__ or error).split())[:_SHOWN]
             rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({said})"
             raise InvalidValue(f"teacher.estimator={type(self.estimator).__name__}: expected {rule}") from error
 

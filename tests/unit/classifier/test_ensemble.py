@@ -13,6 +13,7 @@ from pate.classifier.ensemble import FittedVotes
 from pate.classifier.pools import Pools
 from pate.classifier.tasks import ManyLabels, OneClass, Task
 from pate.run.randomness import Streams
+from pate.validation import InvalidValue
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((240, 3)).astype(np.float32)
@@ -79,3 +80,38 @@ def test_votes_are_handed_over_as_the_aggregator_reads_them(aggregator: Gaussian
 def test_aggregators_for_one_class_take_its_votes(aggregator: GNMax | FixedTopK) -> None:
     release = aggregator.release_from(source(*TASKS[1]), ReleaseContext(np.random.default_rng(3)))
     assert (release.labels.sum(axis=1) == 1).all()
+
+
+class _Failing(GaussianNB):
+    """Fails in a way, where a part has fewer than two records with the label."""
+
+    def __init__(self, way: str = "fit") -> None:
+        super().__init__()
+        self.way = way
+
+    def fit(self, X, y):  # noqa: N803
+        if self.way == "singular" and y.sum() < 2:
+            raise np.linalg.LinAlgError("Singular\nmatrix")
+        return super().fit(X, y)
+
+    def predict_proba(self, X):  # noqa: N803
+        found = super().predict_proba(X)
+        return {"shape": found[:-1], "nan": found * np.nan, "singular": found}[self.way]
+
+
+@pytest.mark.parametrize("num_jobs", [None, pytest.param(2, marks=pytest.mark.process)])
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("singular", r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\)"),
+        ("shape", "InvalidValue: predictions.shape"),
+        ("nan", "InvalidValue: predictions=NaN or infinity: expected finite numbers"),
+    ],
+)
+def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(way: str, words: str, num_jobs: int | None) -> None:
+    targets = MANY.copy()
+    targets[:, 2] = np.arange(240) % 24 == 0
+    pools = Pools(INPUTS, targets, np.arange(240), QUERIES)
+    made = FittedVotes(ManyLabels(3), _Failing(way), pools, num_teachers=10, streams=Streams(3), num_jobs=num_jobs)
+    with pytest.raises(InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"):
+        list(made.bits())

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -93,3 +94,12 @@ def test_refuses_what_is_no_estimator():
         SklearnTeacher(DecisionTreeClassifier)
     with pytest.raises(InvalidValue, match=r"threshold=0.0: expected a number in \(0, 1\)"):
         SklearnTeacher(DecisionTreeClassifier(), threshold=0.0)
+
+
+def test_an_estimator_that_fails_on_a_part_is_named_with_the_label() -> None:
+    labels = np.zeros((12, 2), dtype=bool)
+    labels[:6, 0], labels[0, 1] = True, True
+    part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
+    estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
+    with pytest.raises(InvalidValue, match=r"^teacher.estimator=Calib.*teacher's part.*label 1, which 1 of 12 records"):
+        SklearnTeacher(estimator).fit_many([part], [0])

@@ -21,7 +21,13 @@ COUNTS, LIMITS = RNG.uniform(0.2, 2, size=60), RNG.uniform(0.5, 2, size=60)
 
 def fitted(features: Any = FEATURES, targets: Any = TARGETS, **changes: Any) -> Any:
     total = len(features)
-    given = {"counts": COUNTS[:total], "limits": LIMITS[:total], "ridge": 0.7, "tolerance": 1e-9, "most_steps": 20_000} | changes
+    given = {
+        "counts": COUNTS[:total],
+        "limits": LIMITS[:total],
+        "ridge": 0.7,
+        "tolerance": 1e-9,
+        "most_steps": 20_000,
+    } | changes
     return convex_fit(np.asarray(features), np.asarray(targets), **given)
 
 
