@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 from pate.aggregators import DistributedVotes
 from pate.federated.request import Request
 from pate.federated.sum_terms import SumTerms
+from pate.files.atomic import write_text
+from pate.files.lock import locked
+from pate.files.reading import FROM_BACKUP, read_text
 from pate.mechanisms import secret_generator
 from pate.run.stages.holder import HolderPlan
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, require, require_count
 from pate.votes.holders import VoteFile
+
+_LOCK = "notes.lock"
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,9 @@ class HolderSum:
     noise: DistributedVotes | None = None
     seed: int | None = None
     max_answers: int = 1
+
+    def __post_init__(self) -> None:
+        require_count("max_answers", self.max_answers)
 
     def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> NDArray[np.float64]:
         """What is sent for one request, `[Q, L]`.
@@ -58,14 +66,23 @@ class HolderSum:
     def _answer_once(self, folder: Path, request: Request) -> None:
         """Notes on disk, before anything is sent, that this request has its answer."""
         path = folder / f"answered-{request.digest}"
-        others = len([found for found in folder.glob("answered-*") if found != path])
-        rule = f"at most {self.max_answers}, the max_answers of this holder"
-        require(others < self.max_answers, "requests answered with noise", others + 1, rule)
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
+        with locked(folder / _LOCK):
             rule = "a request that was not answered before: a second noisy sum is a second release"
-            raise InvalidValue(f"request: expected {rule}") from None
+            if os.path.lexists(path):
+                raise InvalidValue(f"request: expected {rule}")
+            others = len(list(folder.glob("answered-*")))
+            rule = f"at most {self.max_answers}, the max_answers of this holder"
+            require(others < self.max_answers, "requests answered with noise", others + 1, rule)
+            write_text(path, "")
 
     def _seeded(self, holder: str) -> np.random.Generator:
         return np.random.default_rng([self.seed or 0, *holder.encode()])
+
+
+def first_note(path: Path, text: str) -> str | None:
+    """Writes a note where none is of that name, and says what is in an earlier one; for processes side by side."""
+    with locked(path.parent / _LOCK):
+        if os.path.lexists(path):
+            return read_text(path, remedy=FROM_BACKUP)
+        write_text(path, text)
+    return None

@@ -43,8 +43,9 @@ class SumTerms:
         require_count("num_holders", self.num_holders, minimum=3)
         rule = "1 or more with secure aggregation, in which all holders but one can open a sum"
         require(self.max_absent >= 1, "max_absent", self.max_absent, rule)
-        rule = f"at most {self.num_holders - 2}: two holders' sum tells each of them the other's numbers"
-        require(self.max_absent <= self.num_holders - 2, "max_absent", self.max_absent, rule)
+        most = (self.num_holders - 1) // 2
+        rule = f"at most {most}, fewer than half: else a server opens single holders by telling half that one is absent"
+        require(self.max_absent <= most, "max_absent", self.max_absent, rule)
         require_count("most", self.most)
         room = (MODULUS - 1) // (2 * self.num_holders)
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
@@ -68,12 +69,15 @@ class SumTerms:
         """For counts with shares of noise.
 
         Raises:
-            InvalidValue: an aggregator for other holders, or for fewer absent ones.
+            InvalidValue: an aggregator for other holders, for fewer absent ones, or for too many colluders.
         """
         names = {"num_holders": len(roll.holders), "max_dropouts": roll.max_absent}
         for name, wanted in names.items():
             found = getattr(aggregator, name)
             require(found == wanted, f"aggregator.{name}", found, f"{wanted}, as the roll says")
+        colluders, spare = aggregator.max_colluders, len(roll.holders) - 2 * roll.max_absent
+        rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
+        require(colluders < spare, "aggregator.max_colluders", colluders, rule)
         shares = aggregator.shares
         reach = math.ceil(_TAILS * math.sqrt(shares.share_variance))
         most = shares.steps * max(roll.holders.values()) + reach

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,9 @@ import pytest
 from pate.aggregators import Aggregator, DistributedVotes, GaussianVotes, StableTopK
 from pate.federated import Roll
 from pate.federated.holder_sum import HolderSum
-from pate.federated.sum_terms import SumTerms
 from pate.federated.summed_release import SummedRelease
 from pate.pipeline import train
 from pate.run.plan import Plan
-from pate.validation import InvalidValue
 from pate.votes.holders import VoteFile
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.rounds_run import rounds_plan, small_rounds
@@ -118,35 +115,6 @@ def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path
         expected += noise.contribution(counts, num_teachers=NUM_TEACHERS // 4, rng=rng)
     np.testing.assert_array_equal(total, expected)
     assert len((tmp_path / "release" / "ledger.jsonl").read_text().splitlines()) == 2
-
-
-def test_a_holder_takes_no_part_in_a_sum_on_other_terms() -> None:
-    """A server that would open sums of fewer holders, or cut numbers off, is refused in the first step."""
-    from flwr.app import ConfigRecord, RecordDict
-    from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
-
-    from pate.federated.flower.secure_holder_app import _require_agreed
-
-    terms = SumTerms(num_holders=5, max_absent=1, most=9)
-    said = {
-        Key.STAGE: Stage.SETUP,
-        Key.SAMPLE_NUMBER: 5,
-        Key.SHARE_NUMBER: 5,
-        Key.THRESHOLD: 4,
-        Key.CLIPPING_RANGE: 9.0,
-        Key.TARGET_RANGE: 18,
-        Key.MOD_RANGE: 2**32,
-        Key.MAX_WEIGHT: 1.0,
-    }
-
-    def sent(**changes: Any) -> Any:
-        record = ConfigRecord(said | {getattr(Key, name): value for name, value in changes.items()})
-        return SimpleNamespace(content=RecordDict({RECORD_KEY_CONFIGS: record}))
-
-    _require_agreed(terms, sent())
-    for name, value in {"THRESHOLD": 2, "SHARE_NUMBER": 3, "CLIPPING_RANGE": 1.0, "MAX_WEIGHT": 1000.0}.items():
-        with pytest.raises(InvalidValue, match="as was agreed"):
-            _require_agreed(terms, sent(**{name: value}))
 
 
 def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +69,7 @@ def test_one_more_would_not_fit_and_is_refused() -> None:
     [
         ({"num_holders": 2}, "num_holders=2"),
         ({"max_absent": 0}, r"max_absent=0: expected 1 or more with secure aggregation"),
-        ({"max_absent": 4}, r"max_absent=4: expected at most 3"),
+        ({"max_absent": 3}, r"max_absent=3: expected at most 2, fewer than half"),
         ({"most": 0}, "most=0"),
     ],
 )
@@ -161,6 +163,26 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     numbers_of(tmp_path, "1", replace(own, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
     np.testing.assert_array_equal(numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without))
+
+
+def answered_at_once(folder: Path, number: int) -> bool:
+    """Whether a holder lets one request of several at the same moment through."""
+    asked = request(record_ids=np.arange(number, number + NUM_QUERIES))
+    try:
+        HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE)._answer_once(folder, asked)
+    except InvalidValue:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Path) -> None:
+    how = {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
+    with pool(4, **how) as workers:
+        for attempt in range(60):
+            folder = tmp_path / str(attempt)
+            folder.mkdir()
+            assert sum(workers.map(answered_at_once, [folder] * 4, (1, 2, 1, 3))) == 1
 
 
 def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(tmp_path: Path) -> None:

@@ -1,0 +1,384 @@
+"""A server that lies to holders of a secure sum: whatever it sends, numbers leave under masks or not at all."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import DistributedVotes, GaussianVotes
+from pate.federated import Roll
+from pate.federated.answer import answer
+from pate.federated.holder_sum import HolderSum
+from pate.federated.rounds import Question
+from pate.federated.rounds.question import LENGTHS
+from pate.federated.sum_terms import SumTerms
+from pate.validation import InvalidValue
+from pate.votes.holders import VoteFile
+from tests.e2e.federated_run import SmallHolders, federated_plan, small_request
+from tests.e2e.small_run import NUM_TEACHERS
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
+
+ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
+NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
+SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = "setup", "share_keys", "collect_masked_vectors", "unmask"
+CONFIGS, FIRST = "secaggplus_configs", 101
+TYPES = [
+    *(f"{kind}{action}" for kind in ("train", "evaluate", "query") for action in ("", ".default", ".votes", ".sums")),
+    *("train.anything", "train.train", "evaluate.x", "query.question", "system", "system.default"),
+    *("get_properties", "get_parameters", "fit", "reconnect", "Train", "train.", ".train", " train", "train.a.b", ""),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of holders whose teachers have learned."""
+    folder = tmp_path_factory.mktemp("learned")
+    for name in ROLL.holders:
+        plan, own = plans_in(folder)(name)
+        answer(plan, small_request(), own)
+    return folder
+
+
+@pytest.fixture
+def homes(learned: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(learned, tmp_path / "homes"))
+
+
+def plans_in(folder: Path) -> SmallHolders:
+    return SmallHolders(folder, 4, federated_plan(GaussianVotes(noise_std=1.0), 4))
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower 1.42 wants to know of the process before it makes a message."""
+    task = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(task, name, 1)
+
+
+class Link:
+    """Carries messages to holders in this process, as Flower's grid does, and remembers them and the answers.
+
+    Args:
+        homes: of the holders.
+        own: what holders agreed on.
+        spoil: may change a message on its way.
+    """
+
+    run = SimpleNamespace(run_id=1)
+
+    def __init__(self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None) -> None:
+        from flwr.app import Context, RecordDict
+
+        from pate.federated.flower import secure_holder_app
+
+        self.app, self.spoil = secure_holder_app(plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))), spoil
+        self.sent: dict[tuple[str, int], Any] = {}
+        self.answers: list[Any] = []
+        self.contexts = {
+            node: Context(run_id=1, node_id=node, node_config={"holder": name}, state=RecordDict(), run_config={})
+            for node, name in NODES.items()
+        }
+
+    def get_node_ids(self) -> list[int]:
+        return list(NODES)
+
+    def send_and_receive(self, messages: list[Any], timeout: float | None = None) -> list[Any]:
+        return [self.deliver(message) for message in messages]
+
+    def deliver(self, message: Any) -> Any:
+        from flwr.app import Error, Message
+
+        message = copy.deepcopy(message)
+        self.spoil(message)
+        node = message.metadata.dst_node_id
+        if CONFIGS in message.content.config_records:
+            self.sent[str(stage_of(message)), node] = copy.deepcopy(message)
+        try:
+            reply = self.app(message, self.contexts[node])
+        except Exception as error:
+            return Message(Error(0, f"{type(error).__name__}: {error}"), reply_to=changed(message, "train"))
+        self.answers.append(reply)
+        return reply
+
+    def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
+        """A sum by Flower's own workflow."""
+        from flwr.app import Context, RecordDict
+
+        from pate.federated.flower.secure_sum import secure_sum
+
+        context, said = Context(1, 0, {}, RecordDict(), {}), {"request": small_request().to_bytes()}
+        grid: Any = self
+        return secure_sum(grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1)
+
+    def until(self, stage: str) -> Any:
+        """The message of a stage that holder 1 is ready for, after an honest sum so far."""
+
+        def stop(message: Any) -> None:
+            if stage_of(message) == stage and message.metadata.dst_node_id == FIRST:
+                raise StoppedError(message)
+
+        self.spoil = stop
+        with pytest.raises(StoppedError) as stopped:
+            self.run_sum()
+        self.spoil = lambda message: None
+        return stopped.value.args[0]
+
+
+class StoppedError(Exception):
+    """Carries the message before which a sum stops."""
+
+
+def stage_of(message: Any) -> Any:
+    return message.content.config_records[CONFIGS].get("stage")
+
+
+def changed(message: Any, kind: str) -> Any:
+    """The same message of another type, without Flower's own check of it."""
+    other = copy.deepcopy(message)
+    other.metadata.__dict__["_message_type"] = kind
+    return other
+
+
+def is_answered(link: Link, message: Any) -> bool:
+    """Whether holder 1 says anything to a message, whose numbers are masked then; it forgets the message again."""
+    before, link.contexts[FIRST] = link.contexts[FIRST], copy.deepcopy(link.contexts[FIRST])
+    reply = link.deliver(message)
+    link.contexts[FIRST] = before
+    assert reply.has_error() or not bare(reply)
+    return not reply.has_error()
+
+
+def bare(reply: Any) -> bool:
+    """Whether numbers are in an answer as they are."""
+    return any(len(arrays) for arrays in reply.content.array_records.values())
+
+
+def counts(homes: Path, names: str) -> np.ndarray:
+    found = []
+    for name in names:
+        path = homes / name / small_request().digest[:16] / "votes.npz"
+        found += [block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(path).bits()]
+    return np.asarray(sum(found))
+
+
+def loses(node: int, stage: str) -> Callable[[Any], None]:
+    """Spoils a message to a holder, so that it drops out in that stage."""
+
+    def lost(message: Any) -> None:
+        if message.metadata.dst_node_id == node and stage_of(message) == stage:
+            message.content.config_records[CONFIGS]["stage"] = "lost"
+
+    return lost
+
+
+def test_an_honest_sum_is_that_of_the_counts(homes: Path) -> None:
+    link = Link(homes)
+    total, holders = link.run_sum()
+    assert sorted(holders) == ["1", "2", "3", "4"]
+    np.testing.assert_array_equal(total, counts(homes, "1234"))
+    assert len(link.answers) == 16 and not any(bare(reply) for reply in link.answers)
+
+
+def test_with_one_absent_the_sum_is_that_of_the_others(homes: Path) -> None:
+    total, holders = Link(homes, spoil=loses(103, COLLECT)).run_sum()
+    assert sorted(holders) == ["1", "2", "4"]
+    np.testing.assert_array_equal(total, counts(homes, "124"))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_of_all_types_of_messages_one_is_answered(stage: str, homes: Path) -> None:
+    link = Link(homes)
+    message = link.until(stage)
+    assert [kind for kind in TYPES if is_answered(link, changed(message, kind))] == ["train"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_request_beside_the_protocol_opens_nobody(kind: str, homes: Path) -> None:
+    """One message, `train.default`, once got a holder's counts without masks."""
+    from flwr.app import ConfigRecord
+
+    link = Link(homes)
+    message = changed(link.until(COLLECT), kind)
+    del message.content.config_records[CONFIGS]
+    assert not is_answered(link, message)
+    message.content.config_records["pate"] = ConfigRecord({"request": small_request().to_bytes()})
+    assert not is_answered(link, message)
+    message.content.config_records[CONFIGS] = ConfigRecord({})
+    assert not is_answered(link, message)
+
+
+def test_no_stage_is_answered_out_of_its_turn_or_twice(homes: Path) -> None:
+    link = Link(homes)
+    link.run_sum()
+    sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
+    assert [stage for stage in STAGES if is_answered(link, sent[stage])] == [SETUP]
+    for ready in STAGES:
+        other = Link(homes)
+        other.until(ready)
+        answered = {stage for stage in STAGES if is_answered(other, sent[stage])}
+        assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
+
+
+OTHERS: dict[str, list[Any]] = {
+    SETUP: [
+        {"threshold": 2},
+        {"threshold": 1},
+        {"threshold": 3.0},
+        {"share_num": 3},
+        {"sample_num": 3},
+        {"sample_num": "4"},
+        {"sample_num": [4]},
+        {"sample_num": True},
+        {"clipping_range": 1.0},
+        {"clipping_range": float("nan")},
+        {"clipping_range": float("inf")},
+        {"target_range": 1},
+        {"mod_range": 2**16},
+        {"max_weight": 1000.0},
+        {"max_weight": 1},
+        {"max_weight": None},
+        {"threshold": None},
+        {"more": 1},
+        {"stage": "other"},
+        {"stage": ["setup"]},
+        {"stage": 0},
+        {"stage": None},
+    ],
+    SHARE_KEYS: [
+        {"102": None, "103": None},
+        {"101": None},
+        {"105": [b"a", b"b"]},
+        {"0102": [b"a", b"b"], "104": None},
+        {"+2": [b"a", b"b"], "104": None},
+        {"\u0661": [b"a", b"b"], "104": None},
+        {"102": [b"a"]},
+        {"more": 1},
+    ],
+    COLLECT: [
+        {"srcs": [102], "ctxts": 1},
+        {"srcs": [], "ctxts": 0},
+        {"srcs": [102, 102, 102], "ctxts": 3},
+        {"srcs": [101, 102, 103], "ctxts": 3},
+        {"srcs": [102, 103, 109], "ctxts": 3},
+        {"srcs": None},
+        {"ctxts": None},
+        {"more": 1},
+    ],
+    UNMASK: [
+        {"active_nids": [101], "dead_nids": [102, 103, 104]},
+        {"active_nids": [101, 101, 101]},
+        {"active_nids": [101, 102], "dead_nids": []},
+        {"active_nids": [101, 102, 103, 104], "dead_nids": [102]},
+        {"active_nids": [101, 102, 103, 104], "dead_nids": [101, 102, 103, 104]},
+        {"active_nids": [102, 103, 104], "dead_nids": [101]},
+        {"active_nids": [102, 103, 104], "dead_nids": []},
+        {"active_nids": [101, 102, 103], "dead_nids": [104, 104]},
+        {"active_nids": [101, 102, 103], "dead_nids": [105]},
+        {"active_nids": [101.0, 102.0, 103.0]},
+        {"active_nids": None},
+        {"dead_nids": None},
+        {"more": 1},
+    ],
+}
+"""What a server may say of a stage in place of the truth; None where it leaves a name out."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_with_less_more_or_other_than_it_has_is_refused(stage: str, homes: Path) -> None:
+    link = Link(homes)
+    message = link.until(stage)
+    for change in OTHERS[stage]:
+        other = copy.deepcopy(message)
+        said = other.content.config_records[CONFIGS]
+        for name, value in change.items():
+            if value is None:
+                del said[name]
+            else:
+                said[name] = [said["ctxts"][0]] * value if name == "ctxts" else value
+        assert not is_answered(link, other), change
+    assert is_answered(link, message)
+
+
+def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
+    from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+
+    for stage in STAGES:
+        link = Link(homes)
+        message = link.until(stage)
+        for record in (ArrayRecord(), ConfigRecord({}), MetricRecord({})):
+            other = copy.deepcopy(message)
+            other.content["more"] = record
+            assert not is_answered(link, other)
+        other = copy.deepcopy(message)
+        other.metadata.dst_node_id = 102
+        link.contexts[102] = link.contexts[FIRST]
+        assert link.deliver(other).has_error()
+        if stage == COLLECT:
+            for said in ({}, {"request": "text"}, {"question": b"x"}, {"more": 1}):
+                other = copy.deepcopy(message)
+                config = other.content.config_records["fitins.config"]
+                other.content.config_records["fitins.config"] = ConfigRecord(
+                    {**config, **said} if "more" in said else said
+                )
+                assert not is_answered(link, other)
+
+
+def test_keys_mask_one_vector_whoever_asks_at_the_same_moment(homes: Path) -> None:
+    """Two vectors under one mask differ by what two questions have as their answers."""
+    link = Link(homes)
+    message, state = link.until(COLLECT), link.contexts[FIRST]
+
+    def collect(_: int) -> bool:
+        try:
+            return link.app(copy.deepcopy(message), copy.deepcopy(state)).has_content()
+        except InvalidValue:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(collect, range(8))) == 1
+
+
+def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) -> None:
+    """The difference of two sums would be one holder's counts."""
+    Link(homes).run_sum()
+    np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, "1234"))
+    link = Link(homes, spoil=loses(103, COLLECT))
+    with pytest.raises(InvalidValue, match="holders present: expected at least 3"):
+        link.run_sum()
+
+
+def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None:
+    """A server needs three of four shares of each of two secrets, and every holder tells one."""
+    with pytest.raises(InvalidValue, match="max_absent=2: expected at most 1, fewer than half"):
+        SumTerms(num_holders=4, max_absent=2, most=9)
+    noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
+    with pytest.raises(InvalidValue, match=r"aggregator\.max_colluders=3: expected less than 3"):
+        SumTerms.of_noise(noise, Roll.numbered(5, 3, max_absent=1))
+
+
+def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> None:
+    from flwr.app import Message
+
+    from pate.federated.flower.messages import contribution_of, question_content
+
+    link, opening = Link(homes, own=ROLL), Question.of_opening(small_request())
+    lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
+    said = {}
+    for question in (opening, lengths):
+        for kind in TYPES:
+            message = Message(question_content(question), dst_node_id=FIRST, message_type="query.sums")
+            reply = link.deliver(changed(message, kind))
+            contribution = contribution_of(reply)
+            if contribution is not None:
+                said[question.kind, kind] = contribution.votes is not None
+    assert said == {("opening", "query.sums"): True, ("lengths", "query.sums"): False}
