@@ -19,7 +19,7 @@ from pate.data import ImageForm, TableSchema
 from pate.data.table import TableFile
 from pate.data.table.cells import as_texts
 from pate.data.table.schema import require_columns
-from pate.data.unlike_public import untold
+from pate.data.unlike_public import strange_cells, strange_lines
 from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
@@ -108,7 +108,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None and identity not in names:
         raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
     require_columns("data", names, schema.names)
-    done, tells = 0, dict.fromkeys(schema.names, False)
+    done, counts = 0, np.zeros((len(schema.columns), 2), np.int64)
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
         inputs = schema.inputs(batch, first_row=done)
         numbers = range(done + 1, done + 1 + len(inputs))
@@ -116,10 +116,10 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
         if identity is not None:
             texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
         done += len(inputs)
-        tells = {column: tells[column] or told for column, told in schema.tells(inputs).items()}
+        counts += strange_cells(schema, batch)
         yield texts, inputs
     require(done > 0, "data", file.path, "at least one row")
-    for line in untold("data", tells, done):
+    for line in strange_lines("data", schema, counts, done):
         _say(f"warning: {line}")
 
 

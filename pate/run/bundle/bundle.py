@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from pate.data import TableSchema
 from pate.data.table import TableFile
-from pate.data.unlike_public import UnlikePublic, unlike_public
+from pate.data.table.schema import as_table
+from pate.data.unlike_public import UnlikePublic, strange_cells, strange_lines
 from pate.features import ExtractedForm
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
@@ -116,11 +117,14 @@ class Bundle:
         if isinstance(form, TableSchema) and isinstance(data, (str, PathLike)):
             data = TableFile(Path(data), "data", encoding, decimal).read()
         if not isinstance(data, np.ndarray):
-            if form is not None:
-                inputs = form.inputs(data)
-                for line in unlike_public("data", form, inputs):
+            if isinstance(form, TableSchema):
+                table = as_table(data)
+                inputs = form.inputs(table)
+                for line in strange_lines("data", form, strange_cells(form, table), len(inputs)):
                     warnings.warn(line, UnlikePublic, stacklevel=3)
                 return inputs
+            if form is not None:
+                return form.inputs(data)
             if hasattr(data, "columns"):
                 rule = (
                     f"an array of shape [n, {', '.join(map(str, self.form.input_shape))}]; this model knows no columns"
