@@ -38,7 +38,7 @@ from pate.config.mistakes import (
 from pate.config.schema import COMMANDS
 from pate.config.words import quoted
 from pate.files.atomic import owners_umask
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, printable
 
 DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
@@ -222,7 +222,7 @@ def _stop(message: str, code: int) -> None:
 
 
 def _say(message: str) -> None:
-    one_line = shortened(" ".join(message.split()))
+    one_line = shortened(printable(" ".join(message.split())))
     from rich.console import Console  # loads slowly, and most commands end well
 
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)

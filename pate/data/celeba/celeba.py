@@ -19,7 +19,7 @@ from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
-from pate.validation import InvalidValue, require_choice, require_count, require_path
+from pate.validation import InvalidValue, printable, require_choice, require_count, require_path
 
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
@@ -154,7 +154,7 @@ class CelebA:
         """Refuses an incomplete copy, or says how it is used."""
         if self.missing == "error":
             raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
-        _log.warning("%s; going on with what is there (data.missing=error refuses)", message)
+        _log.warning("%s; going on with what is there (data.missing=error refuses)", printable(message))
 
     def _splits(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
         listed = read_numbers(folder, SPLITS)

@@ -20,7 +20,7 @@ from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.student.model import StudentModel
-from pate.validation import InvalidValue, require, require_array
+from pate.validation import InvalidValue, printable, require, require_array
 
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
 _NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
@@ -121,7 +121,7 @@ class Bundle:
                 table = as_table(data)
                 inputs = form.inputs(table)
                 for line in strange_lines("data", form, strange_cells(form, table), len(inputs)):
-                    warnings.warn(line, UnlikePublic, stacklevel=3)
+                    warnings.warn(printable(line), UnlikePublic, stacklevel=3)
                 return inputs
             if form is not None:
                 return form.inputs(data)

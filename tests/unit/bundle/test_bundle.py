@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import warnings
@@ -250,3 +251,18 @@ def test_yaml_of_the_schema_is_the_one_of_the_bundle(folder: Path, tmp_path: Pat
     TableSchema.of(pa.table(TABLE)).write(tmp_path / "schema.yaml")
     said = json.loads((folder / SCHEMA).read_text())["preprocessing"]
     assert yaml.safe_load((tmp_path / "schema.yaml").read_text()) == said
+
+
+def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any) -> None:
+    said = json.loads((folder / SCHEMA).read_text())
+    said["labels"] = ["=cmd|' /C calc'!A0", "@male"]
+    (folder / SCHEMA).write_text(json.dumps(said))
+    listed(folder)
+    given = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
+    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
+    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": "who", "encoding": "utf-8"}
+    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
+    with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]
+    assert [row[0] for row in rows] == ["'=1+1", "-7"]
