@@ -56,7 +56,8 @@ class Bundle:
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
         _require_unaltered(path)
         form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
-        said, found = (form.input_shape, form.model), (tuple(model.input_shape), model.kind)
+        said = form.input_shape, form.model, form.threshold
+        found = tuple(model.input_shape), model.kind, model.threshold
         if said != found or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(
             form.labels
         ):
