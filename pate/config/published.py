@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, is_within, located
+from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
@@ -118,10 +119,7 @@ def with_student(text: str, student: Mapping[str, Any]) -> str:
     Raises:
         InvalidValue: it is no such text.
     """
-    try:
-        public = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidValue("config.yaml: expected YAML as pate-release writes it") from error
+    public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml: expected settings as pate-release writes them")
     return _text(public | {"student": _component(student)})
@@ -155,10 +153,7 @@ def _is_pure(config: Any, key: Any) -> bool:
 
 def _of_holder(part: str, text: str) -> dict[str, Any]:
     """A part as holders sent it: once more through the allow-list, as it goes into a file that is published."""
-    try:
-        node = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return {}
+    node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
     if part not in ("features", "teacher", "data") or not isinstance(node, dict) or "_target_" not in node:
         return {}
     if not is_within(str(node["_target_"]), TRUSTED_PREFIXES):
