@@ -127,7 +127,8 @@ def with_student(text: str, student: Mapping[str, Any]) -> str:
 
 def _read_elsewhere(config: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths of values that are not in the configuration: without the environment and the like there are none."""
-    for key in config if isinstance(config, DictConfig) else range(len(config)):
+    keys: Any = config if isinstance(config, DictConfig) else range(len(config))
+    for key in keys:
         if OmegaConf.is_missing(config, key):
             continue
         if OmegaConf.is_interpolation(config, key) and not _is_pure(config, key):
@@ -174,7 +175,8 @@ def _text(public: Mapping[str, Any]) -> str:
     """As YAML, in one order."""
     order = {name: place for place, name in enumerate((*_TERMS, "aggregator", *_PARTS, "data"))}
     known = sorted(public, key=lambda name: order.get(name, len(order)))
-    return yaml.safe_dump({name: public[name] for name in known}, sort_keys=False, allow_unicode=True)
+    content: str = yaml.safe_dump({name: public[name] for name in known}, sort_keys=False, allow_unicode=True)
+    return content
 
 
 def _data(node: Mapping[str, Any]) -> dict[str, Any]:

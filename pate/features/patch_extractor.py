@@ -36,8 +36,9 @@ class PatchExtractor(Extractor):
     def _numbers_at_once(self) -> int:
         """See `Extractor._numbers_at_once`: patches, the answers of filters to them, and the regions' weights."""
         channels, height, width = self.picture_shape
-        filters, stride, grid = self.arrays["filters"], int(self.settings["stride"]), int(self.settings["grid"])
-        count, patch, size = len(filters), math.prod(filters.shape[1:]), filters.shape[-1]
+        stride, grid = int(self.settings["stride"]), int(self.settings["grid"])
+        shape: tuple[int, ...] = self.arrays["filters"].shape
+        count, patch, size = shape[0], math.prod(shape[1:]), shape[-1]
         shapes = {"filters": (count, channels, size, size), "offsets": (count,), "center": (2 * count * grid**2,)}
         shapes["projection"] = (2 * count * grid**2, self.num_features)
         if any(self.arrays[name].shape != shape for name, shape in shapes.items()):

@@ -15,7 +15,7 @@ _STRANGE = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, 
 """What PyYAML raises: its constructors let through what Python says of a date or a number that is none."""
 
 
-class TooMuch(yaml.composer.ComposerError):
+class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
     """YAML that a short text makes large."""
 
 

@@ -41,11 +41,11 @@ class CelebA:
     and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
     are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
 
-    Edge cases: a listed photograph that is not in the folder, one that the list of splits has and that of
-    attributes has not, or a count in the list's first line that is not that of its rows, is passed over with a
-    warning, or refused (`missing`). A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One
-    that was replaced or turned up is decoded at the next run. A damaged one is refused by name; those before it
-    stay decoded.
+    Edge cases: a listed photograph that is not in the folder is passed over with a warning, or refused (`missing`).
+    So are one that the list of splits has and that of attributes has not, and a count in the list's first line that
+    is not that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was
+    replaced or turned up is decoded at the next run. A damaged one is refused by name; those before it stay
+    decoded.
 
     Attributes:
         root: the folder, or the one that has it as `celeba` or `CelebA`.
