@@ -20,7 +20,28 @@ _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
 class InvalidValue(ValueError):
-    """A user's mistake: the message reads `name=value: expected rule` and fits on one line."""
+    """A user's mistake: the message reads `name=value: expected rule`, fits on one line and is printable."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(str(message)))
+
+
+def printable(text: str) -> str:
+    r"""Text that does nothing to a terminal: line breaks are blanks, other characters that cannot be seen are escaped.
+
+    Names in data and files of others may hold escape codes that hide or recolor what follows, or that turn its
+    direction around.
+
+    >>> printable("flu\x1b[2J\u202e\nok")
+    'flu\\x1b[2J\\u202e ok'
+    """
+    if text.isprintable():
+        return text
+    return "".join(" " if each.isspace() else each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:

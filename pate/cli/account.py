@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from hydra import compose
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from rich.console import Console
 
 from pate import aggregators, pricing
 from pate.accounting import Accountant
@@ -21,6 +20,7 @@ from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
 from pate.files.atomic import make_folder
 from pate.files.strict_json import to_json_line
+from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require, require_choice
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main() -> None:
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json"))
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     with console.status("pricing") if console.is_terminal else nullcontext():
         quote = _quote(config)
     if config.format == "json":

@@ -26,7 +26,7 @@ from pate.cli.signals import Stopped, end_descendants, ended_by_signals, leave
 from pate.cli.streams import mend_streams, nobody_reads
 from pate.config import CONFIG_FOLDER, FILE_COMMANDS, register_configs
 from pate.config.chosen_way import chosen_way, said_of_way
-from pate.config.loader import guarded_files, quick_start
+from pate.config.loader import guarded_files, plain_files, quick_start
 from pate.config.mistakes import (
     explain,
     explain_choice,
@@ -38,7 +38,7 @@ from pate.config.mistakes import (
 from pate.config.schema import COMMANDS
 from pate.config.words import quoted
 from pate.files.atomic import owners_umask
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, printable
 
 DISTRIBUTION = "pate-multilabel"
 """What is installed by; `pate` is another project there."""
@@ -64,7 +64,7 @@ def run_app(task: Callable[[DictConfig], Any], config_name: str) -> None:
         print(f"{command} of {DISTRIBUTION} {__version__}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
     sys.argv[1:] = map(quoted, _options_first(sys.argv[1:]))
-    with owners_umask():
+    with owners_umask(), plain_files():
         try:
             with ended_by_signals():
                 _run(task, config_name)
@@ -222,7 +222,7 @@ def _stop(message: str, code: int) -> None:
 
 
 def _say(message: str) -> None:
-    one_line = shortened(" ".join(message.split()))
+    one_line = shortened(printable(" ".join(message.split())))
     from rich.console import Console  # loads slowly, and most commands end well
 
     Console(stderr=True, soft_wrap=True, highlight=False).print(one_line, markup=False)

@@ -8,7 +8,6 @@ from functools import partial
 
 from omegaconf import DictConfig, OmegaConf
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from pate.cli.app import run_app
 from pate.config import build, build_aggregator
 from pate.files.strict_json import to_json_line
 from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
+from pate.report.console import PlainConsole
 from pate.report.rounding import format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.vote_files import ImportedVotes
@@ -57,7 +57,7 @@ def audit(config: DictConfig) -> None:
 
 
 def _print(audited: VoteAudit, votes: ImportedVotes) -> None:
-    console, shape = Console(), audited.shape
+    console, shape = PlainConsole(), audited.shape
     what = f"{votes.layout}: {shape.num_teachers} teachers, {shape.num_queries} queries, {shape.num_labels} labels"
     console.print(Text(what, style="bold"), soft_wrap=True)
     if votes.max_votes is not None and votes.layout == "teacher_votes":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.text import Text
+
+from pate.report.console import PlainConsole
 
 
 def print_lines(*lines: str) -> None:
     """Prints lines as they are: nothing in them is markup, and none is cut at the terminal's width."""
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     for line in lines:
         console.print(Text(line), soft_wrap=True)
 

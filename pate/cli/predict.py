@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 from rich.text import Text
 
 from pate.cli.app import run_app
@@ -19,11 +17,13 @@ from pate.data import ImageForm, TableSchema
 from pate.data.table import TableFile
 from pate.data.table.cells import as_texts
 from pate.data.table.schema import require_columns
-from pate.data.unlike_public import untold
+from pate.data.unlike_public import strange_cells, strange_lines
 from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes
+from pate.files.spreadsheet import SpreadsheetRows
+from pate.report.console import PlainConsole
 from pate.run.bundle import Bundle
 from pate.validation import InvalidValue, nearest, require
 
@@ -56,13 +56,14 @@ def predict(config: DictConfig) -> None:
     table, count = TableFile(Path(str(config.data)), "data", config.encoding, config.decimal), 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        rows = csv.writer(text)
+        rows = SpreadsheetRows(text)
         pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURES
         first = config.id or ("file" if pictures else "row")
-        rows.writerow([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
+        rows.write([first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))])
         for names, inputs in blocks(bundle, table, config.id):
             probabilities = bundle.model.predict_proba(inputs)
-            rows.writerows(_cells(names, probabilities, bundle.decide(probabilities)))
+            for row in _cells(names, probabilities, bundle.decide(probabilities)):
+                rows.write(row)
             count += len(names)
         text.flush()
         text.detach()
@@ -71,7 +72,7 @@ def predict(config: DictConfig) -> None:
 
 
 def _say(line: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(line), soft_wrap=True)
+    PlainConsole(stderr=True, highlight=False).print(Text(line), soft_wrap=True)
 
 
 def _require_apart(output: Path, config: DictConfig) -> None:
@@ -108,7 +109,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None and identity not in names:
         raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
     require_columns("data", names, schema.names)
-    done, tells = 0, dict.fromkeys(schema.names, False)
+    done, counts = 0, np.zeros((len(schema.columns), 2), np.int64)
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
         inputs = schema.inputs(batch, first_row=done)
         numbers = range(done + 1, done + 1 + len(inputs))
@@ -116,10 +117,10 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
         if identity is not None:
             texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
         done += len(inputs)
-        tells = {column: tells[column] or told for column, told in schema.tells(inputs).items()}
+        counts += strange_cells(schema, batch)
         yield texts, inputs
     require(done > 0, "data", file.path, "at least one row")
-    for line in untold("data", tells, done):
+    for line in strange_lines("data", schema, counts, done):
         _say(f"warning: {line}")
 
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pate.data import Dataset, LoadsInStages
 from pate.data.settings import KnowsItsSettings
+from pate.report.console import PlainConsole
 from pate.run.progress import Advance, Monitor, NullMonitor
 from pate.validation import require
 
@@ -26,7 +27,7 @@ class ConsoleMonitor:
 
     def __init__(self, console: Console | None = None) -> None:
         real = sys.stderr.isatty()  # FORCE_COLOR, which notebooks set, is not a wish for bars that move
-        self._console = console or Console(stderr=True, highlight=False, force_terminal=real)
+        self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
         self._bar: Progress | None = None  # of the outer stage, where one is inside another
 
     def __reduce__(self) -> tuple[type[NullMonitor], tuple[()]]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pate.report.console import PlainConsole
 from pate.report.privacy_coverage import PAPER_LABEL
 from pate.report.rounding import format_delta, round_up
 
@@ -27,7 +28,7 @@ _LONGEST = 16
 
 def print_quote(quote: Quote, console: Console | None = None) -> None:
     """Prints the price, how it comes about, and what passes; epsilons are rounded up."""
-    console = console or Console(emoji=False)
+    console = console or PlainConsole(emoji=False)
     console.print(_headline(quote), soft_wrap=True)
     sections = {"release": _release_rows(quote), "price": _price_rows(quote), "mechanism": _parameter_rows(quote)}
     sections |= {"what passes": _gap_rows(quote), "what to expect": _expected_rows(quote)}

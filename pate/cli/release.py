@@ -18,7 +18,7 @@ from pate.cli.progress import ConsoleMonitor
 from pate.cli.rounds import release_in_rounds
 from pate.config import CONFIG_FOLDER, build, build_aggregator
 from pate.config.noise import noise_is_given
-from pate.config.published import release_settings
+from pate.config.published import release_settings, told_settings
 from pate.files import fingerprint
 from pate.report import format_delta, format_epsilon
 from pate.run.holders.unit import Places
@@ -129,9 +129,9 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, *, num_queries: int, num_teachers: int) -> str:
         shape = {"num_queries": num_queries, "num_teachers": num_teachers}
-        return release_settings(settings, aggregator, cohort.settings, **shape)
+        return release_settings(told, aggregator, cohort.settings, **shape)
 
-    queries = None
+    told, queries = told_settings(config, settings), None
     if config.queries is not None:
         schema = None if config.table_schema is None else Path(config.table_schema)
         queries = partial(Queries.read, Path(config.queries), schema=schema)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from rich import box
-from rich.console import Console
 from rich.table import Table as Shown
 from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.data.table import Table, TableSchema
+from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require
 
 
@@ -66,7 +66,7 @@ def _own_names(message: str) -> str:
 
 
 def _print(schema: TableSchema, output: Path, numbered: Sequence[str], coded: Sequence[str]) -> None:
-    console = Console()
+    console = PlainConsole()
     table = Shown(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("column", "kind", "features", "missing"):
         table.add_column(heading)

@@ -14,7 +14,7 @@ from pate.cli.featured import featured
 from pate.cli.lines import print_lines
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.config import build
-from pate.config.published import with_student
+from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.run.stages.queries import Queries
 from pate.run.stages.student import StudentPlan, folder_of, train_on_release
@@ -33,13 +33,12 @@ def train_student(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     release, output = Path(config.release), None if config.output is None else Path(config.output)
     node = OmegaConf.to_container(config.student, resolve=True)
-    if not isinstance(node, dict):
-        raise TypeError("a group is a dictionary")
+    student = told_settings(config, {"student": node})["student"]
     plan = StudentPlan(
         student=build(config.student, "student", allowed_targets=list(config.allowed_targets)),
         queries=_queries(config, release, monitor),
         seed=config.seed,
-        with_student=partial(with_student, student={str(key): value for key, value in node.items()}),
+        with_student=partial(with_student, student=student),
     )
     model = train_on_release(plan, release, output, monitor)
     where = output or folder_of(release)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pate.cli.heading import given_settings
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import read_json
+from pate.files.spreadsheet import SpreadsheetRows
 from pate.files.strict_json import number, to_json_line
 from pate.report import Report, format_epsilon
+from pate.report.console import PlainConsole
 from pate.report.tables import percent
 
 _SCORES = {
@@ -66,7 +66,7 @@ class SweepTable(Callback):
         """Heads the run with its overrides."""
         if config.hydra.mode == RunMode.MULTIRUN:
             said = " ".join(config.hydra.overrides.task)
-            Console().print(Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True)
+            PlainConsole().print(Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Keeps what the run gave, and the table so far: a sweep that is stopped has one too."""
@@ -86,10 +86,10 @@ class SweepTable(Callback):
         folder = Path(config.hydra.sweep.dir)
         if not (jobs := _write(folder)):
             return
-        console, table = Console(), _table(jobs)
+        console, table = PlainConsole(), _table(jobs)
         wanted = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
         console.print()
-        Console(width=max(console.width, wanted)).print(table)  # wrapped by the terminal rather than cut
+        PlainConsole(width=max(console.width, wanted)).print(table)  # wrapped by the terminal rather than cut
         for job in jobs:
             if note := job["result"].get("note"):
                 line = f"{' '.join(f'{name}={value}' for name, value in job['given'].items())}: {note}"
@@ -106,9 +106,12 @@ def _write(folder: Path) -> list[dict[str, Any]]:
     jobs = [read_json(path, rule=_JOB, remedy=_REMEDY) for path in _kept(folder)]
     if jobs:
         text = io.StringIO()
-        writer = csv.DictWriter(text, ["run", *_given(jobs), *_COLUMNS, "note", "folder"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(job["given"] | job["result"] for job in jobs)
+        names = ["run", *_given(jobs), *_COLUMNS, "note", "folder"]
+        rows = SpreadsheetRows(text, "\n")
+        rows.write(names)
+        for job in jobs:
+            row = job["given"] | job["result"]
+            rows.write(row.get(name, "") for name in names)
         write_text(folder / "sweep.csv", text.getvalue())
     return jobs
 

@@ -17,7 +17,7 @@ from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.sweep import sweep_row
 from pate.config import build, build_aggregator
 from pate.config.noise import noise_is_given, target_is_given
-from pate.config.published import public_settings
+from pate.config.published import public_settings, told_settings
 from pate.pipeline import train
 from pate.report import print_report
 from pate.report.mlflow import log_release, require_mlflow
@@ -84,7 +84,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         holders=config.holders,
         seed=config.seed,
         settings=settings,
-        public_settings=partial(public_settings, settings),
+        public_settings=partial(public_settings, told_settings(config, settings)),
     )
     reader = featured(data, make("features"), output_dir, check=partial(price, plan))
     return replace(plan, load_dataset=watched_load(reader, monitor))

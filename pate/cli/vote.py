@@ -13,7 +13,7 @@ from pate.cli.lines import PRIVATE, print_lines
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.rounds import answer_in_rounds, queries_of, read_question
 from pate.config import build
-from pate.config.published import holder_settings
+from pate.config.published import holder_settings, told_settings
 from pate.run.stages.holder import HolderPlan, cast_vote_file
 from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue, require
@@ -79,7 +79,7 @@ def _plan(config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries
         vote_clip=config.vote_clip,
         seed=config.seed,
         settings=settings,
-        public_settings=holder_settings(settings),
+        public_settings=holder_settings(told_settings(config, settings)),
     )
 
 

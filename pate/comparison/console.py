@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pate.comparison.frontier import Frontier, Point
 from pate.comparison.page import NOT_COVERED, baseline_name, baseline_title, goal_cells, goal_names, score, verdict
+from pate.report.console import PlainConsole
 from pate.report.privacy_coverage import SEEDED_WARNING
 from pate.report.tables import METRIC_NAMES
 
@@ -26,7 +27,7 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
         folder: where its files are.
         console: where to print; standard output if None.
     """
-    console = console or Console()
+    console = console or PlainConsole()
     console.print(Text(verdict(frontier), style="bold"), soft_wrap=True)
     console.print(_scores(frontier, console))
     console.print(_goals(frontier))

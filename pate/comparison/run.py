@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from pate.files.atomic import write_text
+from pate.files.spreadsheet import SpreadsheetRows
 from pate.validation import InvalidValue, require
 
 METRICS = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy", "balanced_accuracy")
@@ -81,9 +82,11 @@ _NAMES = (*_PLAIN_NAMES, *(f"{metric}_{end}" for metric in METRICS for end in EN
 def write_runs(path: Path, runs: Iterable[Run]) -> None:
     """Writes comparison.csv: a header and one line per run; what is None is empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_row(run) for run in runs)
+    rows = SpreadsheetRows(text, "\n")
+    rows.write(_NAMES)
+    for run in runs:
+        row = _row(run)
+        rows.write(row.get(name, "") for name in _NAMES)
     write_text(path, text.getvalue())
 
 

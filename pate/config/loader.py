@@ -8,11 +8,13 @@ from pathlib import PurePath
 from typing import Any
 
 import hydra._internal.hydra
+import omegaconf._utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import OmegaConf
 
 from pate.config.location import CONFIG_FOLDER, FILE_COMMANDS
+from pate.files.plain_yaml import plain_loader
 from pate.validation import InvalidValue
 
 _OURS = (f"file://{CONFIG_FOLDER}", f"file://{FILE_COMMANDS}", "pkg://hydra.conf", "structured://")
@@ -48,6 +50,14 @@ class FileGuard(ConfigLoaderImpl):
 def guarded_files() -> Iterator[None]:
     """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too."""
     with _put(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard):
+        yield
+
+
+@contextmanager
+def plain_files() -> Iterator[None]:
+    """Files of settings are read by `plain_loader` meanwhile: a short one takes little memory and time."""
+    loader = omegaconf._utils.get_yaml_loader
+    with _put(omegaconf._utils, "get_yaml_loader", lambda: plain_loader(loader())):
         yield
 
 

@@ -8,21 +8,28 @@ is not ours its last name stands for it, and its module does not. Of the engine,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 import yaml
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.basecontainer import BaseContainer
+from omegaconf.errors import OmegaConfBaseException
 
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, is_within, located
+from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
 
 _TERMS = ("adjacency", "target_delta", "target_epsilon", "max_epsilon", "num_queries")
 _PARTS = ("accountant", "features", "teacher", "student")
+_NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
+_TOLD = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
+_UNPUBLISHED = ("cache",)  # folders
+_PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator) -> str:
@@ -40,6 +47,31 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator) -> str:
     if "data" in settings and (data := _data(settings["data"])):
         public["data"] = data
     return _text(public)
+
+
+def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run that its configuration itself says.
+
+    A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, is nobody's to publish: a file of settings that
+    somebody else wrote would carry it out of the house. Fields of the data that come so, such as its folder, are left
+    out; a class of somebody else's may declare them public.
+
+    Args:
+        config: the composed configuration.
+        settings: the same, plain values.
+
+    Raises:
+        InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
+    """
+    told = dict(settings)
+    for path in _read_elsewhere(config):
+        group, key = str(path[0]), str(path[1]) if len(path) > 1 else ""
+        if (group in _TOLD and key not in _UNPUBLISHED) or (group == "data" and key in ("", *_NAMED)):
+            rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
+            raise InvalidValue(f"{'.'.join(map(str, path))}: expected {rule}")
+        if group == "data" and group in told:
+            told["data"] = {name: value for name, value in told["data"].items() if name != key}
+    return told
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -87,21 +119,42 @@ def with_student(text: str, student: Mapping[str, Any]) -> str:
     Raises:
         InvalidValue: it is no such text.
     """
-    try:
-        public = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidValue("config.yaml: expected YAML as pate-release writes it") from error
+    public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml: expected settings as pate-release writes them")
     return _text(public | {"student": _component(student)})
 
 
+def _read_elsewhere(config: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of values that are not in the configuration: without the environment and the like there are none."""
+    keys: Any = config if isinstance(config, DictConfig) else range(len(config))
+    for key in keys:
+        if OmegaConf.is_missing(config, key):
+            continue
+        if OmegaConf.is_interpolation(config, key) and not _is_pure(config, key):
+            yield (*path, key)
+        elif OmegaConf.is_config(config[key]):
+            yield from _read_elsewhere(config[key], (*path, key))
+
+
+def _is_pure(config: Any, key: Any) -> bool:
+    """Whether an interpolation reads nothing but the configuration, however it names its resolvers."""
+    known = BaseContainer._resolvers
+    BaseContainer._resolvers = {name: each for name, each in known.items() if name in _PURE}
+    try:
+        value = config[key]
+        if OmegaConf.is_config(value):
+            OmegaConf.to_container(value, resolve=True)
+    except OmegaConfBaseException:
+        return False
+    finally:
+        BaseContainer._resolvers = known
+    return True
+
+
 def _of_holder(part: str, text: str) -> dict[str, Any]:
     """A part as holders sent it: once more through the allow-list, as it goes into a file that is published."""
-    try:
-        node = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return {}
+    node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
     if part not in ("features", "teacher", "data") or not isinstance(node, dict) or "_target_" not in node:
         return {}
     if not is_within(str(node["_target_"]), TRUSTED_PREFIXES):
@@ -122,7 +175,8 @@ def _text(public: Mapping[str, Any]) -> str:
     """As YAML, in one order."""
     order = {name: place for place, name in enumerate((*_TERMS, "aggregator", *_PARTS, "data"))}
     known = sorted(public, key=lambda name: order.get(name, len(order)))
-    return OmegaConf.to_yaml(OmegaConf.create({name: public[name] for name in known}))
+    content: str = yaml.safe_dump({name: public[name] for name in known}, sort_keys=False, allow_unicode=True)
+    return content
 
 
 def _data(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pate.data.dataset import Dataset, Kind, Split
 from pate.data.pixels import Pixels
 from pate.data.private_records import PrivateRecords
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
-from pate.files.reading import read_bytes
+from pate.files.reading import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
 
 _SPLITS = ("private", "public", "test")
@@ -97,7 +97,7 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     path = Path(str(file))
     if path.is_dir():
         known = [each for each in (*_FORMS, *_BESIDE) if (path / f"{each}.npy").is_file()]
-        arrays = {each: _npy(path / f"{each}.npy") for each in known}
+        arrays = {each: _npy(path / f"{each}.npy", (_FORMS | _BESIDE)[each]) for each in known}
         for each in _FORMS:
             require(each in arrays, name, path, f"a folder with {each}.npy")
         return arrays
@@ -109,12 +109,15 @@ def _require_named(name: str, file: str | None) -> None:
     require(isinstance(file, str), name, file, "an .npz file with inputs and labels")
 
 
-def _npy(path: Path) -> NDArray[Any]:
+def _npy(path: Path, form: ArrayForm) -> NDArray[Any]:
     content = read_bytes(path, rule="an .npy file", remedy="save it with numpy.save")
     try:
-        return read_array(io.BytesIO(content), len(content), kinds="biufU")
+        array = read_array(io.BytesIO(content), len(content), kinds="biufU")
     except UNREADABLE as error:
         raise InvalidValue(f"file={path}: expected an array of numbers; save it with numpy.save") from error
+    if wrong := form.mismatch(array):
+        raise damaged(path, f"{path.stem} as {form}", wrong, "save it with numpy.save")
+    return array
 
 
 def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:

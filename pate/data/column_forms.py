@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -126,23 +127,36 @@ class LabelLists:
         raise InvalidValue(f"data.labels={name}: expected {rule}")
 
     def unfolded(self, batch: Any) -> Any:
-        """A batch with a column of 0 and 1 for each label in the list's place; as it is where it has no such column."""
+        """A batch with a column for each label in the list's place; as it is where it has no such column.
+
+        What a cell says is judged by `labels_of`, as in any column of labels: a list that is missing, or of another
+        length, gives missing cells. A list with a class that is none, such as -1, gives -1 for each label.
+        """
         if self.name not in batch.column_names:
             return batch
         pa = arrow()
         column = batch.column(self.name).combine_chunks()
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        rows = pa.compute.list_parent_indices(column).to_numpy()
-        said = pa.compute.list_flatten(column).to_numpy(zero_copy_only=False)
-        bits = np.full((len(column), len(self.names)), -1, np.int8)  # no label, which is refused where one is needed
-        if self.of_classes:
-            bits[there] = 0
-            named = (said >= 0) & (said < len(self.names))
-            bits[rows[named], said[named].astype(np.int64)] = 1
-        else:
-            whole = np.bincount(rows, minlength=len(column)) == len(self.names)
-            bits[whole] = said[whole[rows]].reshape(-1, len(self.names))
+        cells = self._of_classes(column) if self.of_classes else self._of_bits(column)
         batch = batch.drop_columns([self.name])
-        for place, name in enumerate(self.names):
-            batch = batch.append_column(name, pa.array(bits[:, place], mask=bits[:, place] < 0))
+        for name, label in zip(self.names, cells, strict=True):
+            batch = batch.append_column(name, pa.chunked_array([label]))
         return batch
+
+    def _of_classes(self, column: Any) -> Iterator[Any]:
+        pa = arrow()
+        rows = pa.compute.list_parent_indices(column).to_numpy()
+        said = pa.compute.list_flatten(column).cast(pa.int64()).fill_null(-1).to_numpy()
+        known = (said >= 0) & (said < len(self.names))
+        bits = np.zeros((len(column), len(self.names)), np.int8)
+        bits[rows[known], said[known]] = 1
+        bits[rows[~known]] = -1
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        return (pa.array(label, mask=missing) for label in bits.T)
+
+    def _of_bits(self, column: Any) -> Iterator[Any]:
+        pa = arrow()
+        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
+        count = np.bincount(rows, minlength=len(column))
+        first = np.cumsum(count) - count
+        other = count != len(self.names)
+        return (said.take(pa.array(first + place, mask=other)) for place in range(len(self.names)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,7 @@ from pate.features.backbone_nets import Net, net_of
 from pate.features.extractor import Extractor
 from pate.networks.device import require_device
 
+_LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
 PREFIX = "net."
 """Of the network's own arrays."""
 
@@ -25,6 +27,14 @@ class BackboneExtractor(Extractor):
     """
 
     kind = "backbone"
+
+    def _numbers_at_once(self) -> int:
+        """See `Extractor._numbers_at_once`: the pictures, and the network only if the file brings its weights."""
+        with torch.device("meta"):
+            shapes = net_of(str(self.settings["model"])).shapes
+        if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes.items()):
+            raise ValueError("arrays of other shapes")
+        return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
     def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """See `Extractor.features`."""

@@ -23,6 +23,7 @@ from pate.validation import InvalidValue, require
 _RULE = "an extractor of features"
 _KINDS = {"patches": "patch_extractor.PatchExtractor", "backbone": "backbone_extractor.BackboneExtractor"}
 _ENTRY = "extractor"
+_MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,14 @@ class Extractor(ABC):
     def batch_size(self) -> int:
         """Pictures that are worked on at once; features are the same bytes for the same batches."""
         return 64
+
+    @abstractmethod
+    def _numbers_at_once(self) -> int:
+        """About how many numbers are in memory for one picture, by settings and shapes alone.
+
+        Raises:
+            ValueError: arrays of other shapes than the settings say.
+        """
 
     @abstractmethod
     def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -105,13 +114,12 @@ class Extractor(ABC):
                 said = json.loads((file.metadata() or {})[_ENTRY])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             module, _, name = _KINDS[said["kind"]].partition(".")
+            settings, origin = dict(said["settings"]), dict(said["origin"])
         except OSError as error:
             raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
-        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        except (SafetensorError, ValueError, LookupError, TypeError, RecursionError, MemoryError) as error:
             raise damaged(path, _RULE, type(error).__name__, remedy) from None
-        made: Extractor = getattr(import_module(f"pate.features.{module}"), name)(
-            arrays, said["settings"], said["origin"]
-        )
+        made: Extractor = getattr(import_module(f"pate.features.{module}"), name)(arrays, settings, origin)
         made._require_usable(path, remedy)
         return made
 
@@ -119,10 +127,13 @@ class Extractor(ABC):
         """Raises where the arrays do not make an extractor of this kind: asked for one picture, it has to answer."""
         try:
             good = all(array.dtype == np.float32 and np.isfinite(array).all() for array in self.arrays.values())
-            found = self.features_of(np.full((1, *self.picture_shape), 0.5, np.float32)) if good else None
+            held = sum(array.size for array in self.arrays.values())
+            good = good and all(size > 0 for size in self.picture_shape)
+            good = good and self._numbers_at_once() <= _MODERATE + _TIMES * held
+            found = self.features(np.full((1, *self.picture_shape), 0.5, np.float32)) if good else None
         except InvalidValue:
             raise
-        except (KeyError, ValueError, IndexError, RuntimeError, TypeError, MemoryError):
+        except (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError):
             found = None
         if found is None or not np.isfinite(found).all():
             raise damaged(path, _RULE, "arrays that give no features", remedy)

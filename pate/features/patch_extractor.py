@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +32,20 @@ class PatchExtractor(Extractor):
     def batch_size(self) -> int:
         """See `Extractor.batch_size`."""
         return 512 if self._device.type == "cuda" else 64
+
+    def _numbers_at_once(self) -> int:
+        """See `Extractor._numbers_at_once`: patches, the answers of filters to them, and the regions' weights."""
+        channels, height, width = self.picture_shape
+        stride, grid = int(self.settings["stride"]), int(self.settings["grid"])
+        shape: tuple[int, ...] = self.arrays["filters"].shape
+        count, patch, size = shape[0], math.prod(shape[1:]), shape[-1]
+        shapes = {"filters": (count, channels, size, size), "offsets": (count,), "center": (2 * count * grid**2,)}
+        shapes["projection"] = (2 * count * grid**2, self.num_features)
+        if any(self.arrays[name].shape != shape for name, shape in shapes.items()):
+            raise ValueError("arrays of other shapes")
+        rows, columns = ((side - size) // stride + 1 for side in (height, width))
+        sides = (rows + columns) * grid
+        return channels * height * width + rows * columns * (patch + 3 * count + grid**2) + sides
 
     def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """See `Extractor.features`."""

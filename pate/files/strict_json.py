@@ -54,7 +54,10 @@ def number(data: object, *, name: str = "number") -> float:
     """
     read = _INFINITIES.get(data, data) if isinstance(data, str) else data
     require(isinstance(read, (int, float)) and not isinstance(read, bool), name, type(data).__name__, "a number")
-    return float(read)  # type: ignore[arg-type]  # the line above
+    try:
+        return float(read)  # type: ignore[arg-type]  # the line above
+    except OverflowError:
+        raise InvalidValue(f"{name}=int: expected a number that a float holds") from None
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
@@ -67,8 +70,10 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
         data = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise InvalidValue(f"{name}: expected a JSON object ({error})") from None
-    except RecursionError:
-        raise InvalidValue(f"{name}: expected a JSON object, not brackets without end") from None
+    except InvalidValue:
+        raise
+    except (ValueError, RecursionError):
+        raise InvalidValue(f"{name}: expected a JSON object, not brackets or digits without end") from None
     value: T = _read(cls, data, name)
     return value
 

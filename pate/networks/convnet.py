@@ -78,6 +78,12 @@ class ConvNet(Network):
             sizes.append((2 * self.width, taps * (self.width if block == 0 else 2 * self.width)))
         return sizes
 
+    @property
+    def activations(self) -> int:
+        """Numbers in the largest layer of one image."""
+        channels = max(channels for channels, _ in self.kernels)
+        return channels * math.prod(size // self.patch for size in self.shape[1:])
+
     def initial(self, rng: np.random.Generator) -> Tensors:
         """He-scaled normal weights, a head of zeros."""
         tensors: Tensors = {}

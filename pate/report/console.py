@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +15,20 @@ from pate.report.privacy_coverage import PAPER_LABEL, SEEDED_WARNING
 from pate.report.report import Report
 from pate.report.rounding import format_epsilon
 from pate.report.tables import METRIC_NAMES, accountant_of, charging_verdict, guarantee, hit_counts, models, percent
+from pate.validation import printable
+
+
+class PlainConsole(Console):
+    """A console on which text only shows: escape codes and other controls of names in data or files do nothing."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich has it, its text printable; colors are styles, and moves of the cursor controls, which stay."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                lines = "\n".join(map(printable, segment.text.split("\n")))
+                yield Segment(lines, segment.style)
 
 
 def print_report(report: Report, path: Path | None = None, *, console: Console | None = None) -> None:
@@ -26,7 +42,7 @@ def print_report(report: Report, path: Path | None = None, *, console: Console |
         path: where its report was written, printed on a line of its own; None prints no such line.
         console: where to print; standard output if None.
     """
-    console = console or Console()
+    console = console or PlainConsole()
     console.print(Text(report.verdict.text, style="bold"), soft_wrap=True)
     console.print(_score_table(report))
     for line in _lines(report):

@@ -9,6 +9,9 @@ from typing import ClassVar
 from pate.networks import ConvNet
 from pate.networks.convnet import require_network
 from pate.student.image import ImageModel, ImageStudent
+from pate.validation import require
+
+_LARGEST_LAYER = 2**24
 
 
 class CNNModel(ImageModel):
@@ -22,7 +25,7 @@ class CNNModel(ImageModel):
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
         last = self.arrays[f"layer{blocks}.weight"].shape[1]
         taps = self.arrays["layer1.weight"].shape[2] // first.shape[1] if blocks else 1
-        return ConvNet(
+        network = ConvNet(
             self.input_shape,
             num_labels=head.shape[1],
             width=first.shape[1],
@@ -32,6 +35,7 @@ class CNNModel(ImageModel):
             norm="batch" if "layer0.mean" in self.arrays else "group",
             kernel_size=math.isqrt(taps),
         )
+        return _moderate(network)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,4 +67,11 @@ class CNNStudent(ImageStudent):
         super().__post_init__()
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet.of(self, input_shape, num_labels)
+        return _moderate(ConvNet.of(self, input_shape, num_labels))
+
+
+def _moderate(network: ConvNet) -> ConvNet:
+    """Returns the network, or raises: a small file must not ask for much memory, and what was trained can be read."""
+    size, rule = network.activations, f"at most {_LARGEST_LAYER:,}: a larger patch or smaller pictures"
+    require(size <= _LARGEST_LAYER, "numbers in a layer", size, rule)
+    return network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,11 +12,11 @@ from numpy.typing import NDArray
 
 from pate.aggregators.release import TrainingSet
 from pate.networks import Network, Recipe, require_device, require_images
-from pate.student.model import StudentModel
+from pate.student.model import LARGEST_INPUT, StudentModel
 from pate.student.network import fit_members, members_probabilities
 from pate.student.student import OnEpoch, require_rows
 from pate.student.threshold import ThresholdedStudent
-from pate.validation import require_count
+from pate.validation import require, require_count
 
 
 class ImageModel(StudentModel):
@@ -72,6 +73,8 @@ class ImageStudent(ThresholdedStudent):
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         """See `Student.check`."""
         super().check(input_shape, num_labels)
+        size, rule = math.prod(input_shape), f"at most {LARGEST_INPUT:,}, or the model could not be read back"
+        require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
         require_images(np.zeros((1, *input_shape), np.float32))
         self._network(input_shape, num_labels)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -22,6 +23,7 @@ class LinearModel(StudentModel):
     """Scores `inputs @ weights + bias`, clipped to [0, 1]."""
 
     kind = "linear"
+    forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         scores: NDArray[np.float32] = rows @ self.arrays["weights"] + self.arrays["bias"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -28,6 +30,7 @@ class LogisticModel(StudentModel):
     """Probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row has."""
 
     kind = "logistic"
+    forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     def _probabilities(self, rows: Rows) -> Rows:
         return np.asarray(scipy.special.expit(rows @ self.arrays["weights"] + self.arrays["bias"]), dtype=np.float32)

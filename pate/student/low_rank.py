@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,13 @@ class LowRankModel(StudentModel):
     """
 
     kind = "low_rank"
+    forms: ClassVar[Mapping[str, str]] = {
+        "center": "d",
+        "projection": "dk",
+        "weights": "kL",
+        "thresholds": "L",
+        "spreads": "L",
+    }
 
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         scores = self._features(rows) @ self.arrays["weights"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +17,13 @@ class MLPModel(StudentModel):
     """The mean of the members' probabilities. Labels that were never released have probability 0."""
 
     kind = "mlp"
+    forms: ClassVar[Mapping[str, str]] = {
+        "hidden_weights": "mdh",
+        "hidden_bias": "m1h",
+        "weights": "mhL",
+        "bias": "m1L",
+        "released": "L",
+    }
 
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         hidden_weights, hidden_bias, weights, bias = (self.arrays[name] for name in _NAMES)

@@ -22,7 +22,10 @@ from pate.validation import InvalidValue, nearest, require, require_count, requi
 
 _WEIGHTS, _CARD = "student.safetensors", "student.json"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
-_MOST_AXES, _LARGEST_INPUT = 8, 2**28
+_MOST_AXES = 8
+LARGEST_INPUT = 2**22
+"""Numbers in an input of a student whose arrays do not say how many there are, such as the pixels of a picture."""
+
 _MOST_PROBABLE = 1 + 1e-5  # means of float32 round
 _OURS = ("cnn", "linear", "logistic", "low_rank", "mlp", "released", "resnet50")  # kinds, loaded when they are read
 _MODULES = {"mlp": "mlp_model"}  # where that is not the kind's name
@@ -50,6 +53,10 @@ class StudentModel(ABC):
     choices: Mapping[str, float]
 
     kind: ClassVar[str]
+    forms: ClassVar[Mapping[str, str]] = {}
+    """The axes of the arrays of a kind on flat inputs, a letter each: `d` numbers in, `L` labels, others by the kind.
+
+    A file is held to them before a prediction is asked for: lengths that disagree could multiply one another."""
     _kinds: ClassVar[dict[str, type[StudentModel]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -116,16 +123,43 @@ class StudentModel(ABC):
     @final
     def _require_usable(self, path: Path) -> None:
         """Raises where the arrays do not make a model of this kind: asked for one prediction, it has to give one."""
+        rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
+        if wrong := self._misfit():
+            raise damaged(path, rule, wrong, _REMEDY)
         try:
             with np.errstate(all="ignore"):
                 said = self.predict_proba(np.zeros((1, *self.input_shape), np.float32))
             good = said.ndim == 2 and said.size > 0 and bool(((said >= 0) & (said <= _MOST_PROBABLE)).all())
             found = "probabilities outside [0, 1]"
-        except (KeyError, ValueError, IndexError, RuntimeError, TypeError, MemoryError) as error:
+        except (
+            LookupError,
+            ValueError,
+            ArithmeticError,
+            RuntimeError,
+            TypeError,
+            AttributeError,
+            MemoryError,
+        ) as error:
             good, found = False, f"{type(error).__name__} when it predicts"
+        if good and isinstance(self.threshold, tuple) and len(self.threshold) != said.shape[1]:
+            good, found = False, f"{len(self.threshold)} thresholds for {said.shape[1]} labels"
         if not good:
-            rule = f"the weights of a {self.kind} student for inputs of shape {self.input_shape}"
             raise damaged(path, rule, found, _REMEDY)
+
+    def _misfit(self) -> str:
+        """What is wrong with the shapes of the arrays, in words, before memory is taken for what they promise."""
+        size = math.prod(self.input_shape)
+        if not self.forms:
+            return "" if size <= LARGEST_INPUT else f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
+        if self.arrays.keys() != self.forms.keys():
+            return f"arrays {', '.join(sorted(self.arrays))[:80]}"
+        lengths = {"d": size, "1": 1}
+        for name, axes in self.forms.items():
+            shape = self.arrays[name].shape
+            known = [lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)]
+            if len(shape) != len(axes) or known != list(shape):
+                return f"{name} of shape {shape}"
+        return ""
 
     @abstractmethod
     def _probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -155,10 +189,10 @@ def _read_card(path: Path) -> _Card:
             threshold,
             "in (0, 1]",
         )
-        require(0 < len(shape) <= _MOST_AXES and math.prod(shape) <= _LARGEST_INPUT, "input_shape", shape, "fewer")
+        require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, f"at most {_MOST_AXES} lengths")
         num_rows = require_count("num_rows", found["num_rows"], minimum=0)
         return _Card(str(found["kind"]), threshold, shape, num_rows, dict(found["choices"]))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise damaged(path, rule, f"{type(error).__name__}: {error}", _REMEDY) from None
 
 
@@ -172,7 +206,7 @@ def _read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
     except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
         raise damaged(path, rule, str(error), _REMEDY) from None
     for name, array in arrays.items():
-        if array.dtype != np.float32 or np.isnan(array).any():
+        if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             raise damaged(path, rule, f"{name[:40]!r} is not of float32 numbers", _REMEDY)
     return arrays
 

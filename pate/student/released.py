@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 import scipy
 from numpy.typing import NDArray
@@ -20,6 +23,7 @@ class ReleasedModel(StudentModel):
     """
 
     kind = "released"
+    forms: ClassVar[Mapping[str, str]] = {"center": "d", "projection": "dk", "weights": "wL", "bias": "L"}
 
     @classmethod
     def of(cls, weights: Array, public_inputs: NDArray[np.float32], num_rows: int) -> ReleasedModel:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pate.networks import ResNet50
 from pate.student.image import ImageModel, ImageStudent
+from pate.validation import require
 
 _SIZE = "image_size"
 
@@ -18,7 +19,10 @@ class ResNet50Model(ImageModel):
 
     def network(self) -> ResNet50:
         """See `ImageModel.network`."""
-        return ResNet50(self.arrays["fc.bias"].shape[1], None, int(self.choices.get(_SIZE, 0)) or None)
+        image_size = int(self.choices.get(_SIZE, 0))
+        most = 2**20 + sum(array.size for array in self.arrays.values())  # a small file must not ask for much memory
+        require(3 * image_size**2 <= most, _SIZE, image_size, f"a square root of at most {most / 3:.0f}")
+        return ResNet50(self.arrays["fc.bias"].shape[1], None, image_size or None)
 
 
 @dataclass(frozen=True, kw_only=True)

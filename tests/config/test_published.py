@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -17,9 +18,10 @@ from pate.accounting import Accountant, AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK
 from pate.config import CONFIG_FOLDER, build, build_aggregator, register_configs
 from pate.config.location import members
-from pate.config.published import public_settings
+from pate.config.published import public_settings, release_settings, told_settings
 from pate.mechanisms import CertifiedTable
 from pate.teachers import SklearnTeacher
+from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES
 
 HERE = __name__
@@ -262,3 +264,68 @@ def test_of_features_there_is_the_recipe_and_no_file() -> None:
     assert OmegaConf.create(text).features == {"_target_": "pate.features.Backbone", "model": "resnet18"}
     assert "ward" not in text
     assert str(NUMBER) not in text
+
+
+ROUTES = (
+    "${oc.env:PATE_SECRET}",
+    "x${oc.env:PATE_SECRET,none}",
+    "${oc.decode:'${oc.env:PATE_SECRET}'}",
+    "${${word}.env:PATE_SECRET}",
+    "${output_dir}",  # which reads it
+    "${oc.select:output_dir}",
+)
+
+
+def of_a_file(setting: str, value: Any) -> Any:
+    """A configuration in which somebody's file says a setting."""
+    config = OmegaConf.create(settings("secret") | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"})
+    OmegaConf.update(config, setting, value, force_add=True)
+    return config
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("data.name", "data.labels", "num_queries", "holder", "teacher.num_teachers", "student.rank"),
+        *("aggregator.kind", "aggregator.weights", "aggregator.inner.size", "teacher.estimator.estimator.n_estimators"),
+    ],
+)
+def test_what_comes_from_the_environment_is_published_by_no_name(
+    setting: str, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATE_SECRET", "771942")
+    for value, place in ((route, ""), ([route], r"\.0")):
+        config = of_a_file(setting, value)
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+        with pytest.raises(InvalidValue, match=rf"^{setting}{place}: expected the value itself, as it may be publ"):
+            told_settings(config, plain)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_folder_may_come_from_the_environment(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even one that somebody's class declares public stays in the house."""
+    monkeypatch.setenv("PATE_SECRET", "771942")
+    config = of_a_file("data.image_size", route)
+    OmegaConf.update(config, "data.folder", route)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    text = public_settings(told_settings(config, plain), used("secret"))
+    assert "771942" not in text
+    assert "data" not in OmegaConf.create(text)
+    assert str(plain["data"]["image_size"]).endswith("771942")
+
+
+def test_values_that_the_configuration_itself_says_are_published() -> None:
+    config = of_a_file("student.rank", "${data.image_size}")
+    OmegaConf.update(config, "output_dir", None)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    assert told_settings(config, plain) == plain
+    assert OmegaConf.create(public_settings(plain, used("secret"))).student.rank == 12
+
+
+def test_holders_settings_with_marks_of_interpolation_are_text() -> None:
+    """A vote file of somebody else's is no configuration."""
+    node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
+    text = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
+    made = release_settings(settings("s") | {"data": node}, used("s"), {"data": text}, num_queries=3, num_teachers=4)
+    assert yaml.safe_load(made)["data"]["name"] == "${oc.env:HOME}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from pate.validation import (
     InvalidValue,
     nearest,
+    printable,
     require,
     require_choice,
     require_count,
@@ -32,6 +34,20 @@ def test_require_reads_name_value_rule() -> None:
     require(True, "x", 1, "never")
     with pytest.raises(InvalidValue, match=r"^x=1: expected something else$"):
         require(False, "x", 1, "something else")
+
+
+STRANGE = "flu\x1b[2J\u202e\u200b\x00\x9b\u2028gone\ud800"
+SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
+
+
+def test_a_message_does_nothing_to_a_terminal() -> None:
+    """Whoever raises it, and however it is made."""
+    assert str(InvalidValue(f"label={STRANGE}: expected\r\nanother\t")) == f"label={SHOWN}: expected  another "
+    with pytest.raises(InvalidValue) as refused:
+        require(False, "label", STRANGE, "another")
+    assert str(refused.value) == f"label={SHOWN}: expected another"
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+    assert printable("naïve 東京 ≤ … 😀") == "naïve 東京 ≤ … 😀"
 
 
 @pytest.mark.parametrize("value", [1e-300, 1, 2.5, np.float32(3), np.int64(4), 1e308])

@@ -235,7 +235,7 @@ class TargetCharging(HeldBudget):
         """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""
         try:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidValue(f"path={path}: expected the state of a session as JSON") from error
         known = isinstance(state, dict) and state.get("target_charging") == 1
         require(known, "path", path, "the state of a session as JSON")

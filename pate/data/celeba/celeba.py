@@ -19,7 +19,7 @@ from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
-from pate.validation import InvalidValue, require_choice, require_count, require_path
+from pate.validation import InvalidValue, printable, require_choice, require_count, require_path
 
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
@@ -41,10 +41,11 @@ class CelebA:
     and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
     are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
 
-    Edge cases: a listed photograph that is not in the folder, or a count in the list's first line that is not
-    that of its rows, is passed over with a warning, or refused (`missing`). A photograph may be called `.JPG` or
-    `.png` where the list says `.jpg`. One that was replaced or turned up is decoded at the next run. A damaged one is
-    refused by name; those before it stay decoded.
+    Edge cases: a listed photograph that is not in the folder is passed over with a warning, or refused (`missing`).
+    So are one that the list of splits has and that of attributes has not, and a count in the list's first line that
+    is not that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was
+    replaced or turned up is decoded at the next run. A damaged one is refused by name; those before it stay
+    decoded.
 
     Attributes:
         root: the folder, or the one that has it as `celeba` or `CelebA`.
@@ -96,7 +97,7 @@ class CelebA:
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
             self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
-        split_of = _splits(folder, attributes.files)
+        split_of = self._splits(folder, attributes.files)
         record_ids = np.arange(1, len(attributes.files) + 1)
         group_ids = self._people(folder, attributes.files) if self.partition_by_identity else record_ids
         found = find_photographs(folder, attributes.files)
@@ -130,7 +131,7 @@ class CelebA:
         if not has_table(folder, IDENTITIES):
             rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
             raise InvalidValue(f"data.root={self.root}: expected {rule}")
-        return _numbers(folder, IDENTITIES, files)
+        return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)
 
     def _cache_folder(self, folder: Path, files: tuple[str, ...]) -> Path:
         """One for each list of files, size and crop."""
@@ -153,20 +154,21 @@ class CelebA:
         """Refuses an incomplete copy, or says how it is used."""
         if self.missing == "error":
             raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
-        _log.warning("%s; going on with what is there (data.missing=error refuses)", message)
+        _log.warning("%s; going on with what is there (data.missing=error refuses)", printable(message))
+
+    def _splits(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
+        listed = read_numbers(folder, SPLITS)
+        if others := len(listed.keys() - set(files)):
+            self._lacks(f"{ATTRIBUTES}={len(files)} images: expected also the {others} that only {SPLITS} lists")
+        numbers = _in_order(listed, SPLITS, files)
+        strange = np.flatnonzero(~np.isin(numbers, list(_OFFICIAL.values())))
+        if len(strange):
+            rule = "0 (training), 1 (validation) or 2 (test)"
+            raise InvalidValue(f"{SPLITS} row {files[strange[0]]}={numbers[strange[0]]}: expected {rule}")
+        return numbers
 
 
-def _splits(folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
-    numbers = _numbers(folder, SPLITS, files)
-    strange = np.flatnonzero(~np.isin(numbers, list(_OFFICIAL.values())))
-    if len(strange):
-        rule = "0 (training), 1 (validation) or 2 (test)"
-        raise InvalidValue(f"{SPLITS} row {files[strange[0]]}={numbers[strange[0]]}: expected {rule}")
-    return numbers
-
-
-def _numbers(folder: Path, stem: str, files: tuple[str, ...]) -> NDArray[np.int64]:
-    numbers = read_numbers(folder, stem)
+def _in_order(numbers: dict[str, int], stem: str, files: tuple[str, ...]) -> NDArray[np.int64]:
     unlisted = next((file for file in files if file not in numbers), None)
     if unlisted is not None:
         raise InvalidValue(f"{stem}={unlisted}: expected a row for each image of {ATTRIBUTES}, found none")

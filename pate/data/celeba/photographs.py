@@ -10,6 +10,8 @@ from pathlib import Path, PurePath
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.validation import InvalidValue
+
 IMAGES = "img_align_celeba"
 MARKER = "synth_faces.json"
 """In a folder whose pictures are cartoons, whatever its lists look like."""
@@ -38,11 +40,19 @@ class Photographs:
 
 
 def find_photographs(folder: Path, files: Sequence[str]) -> Photographs:
-    """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`."""
+    """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`.
+
+    Raises:
+        InvalidValue: two names of the list that mean one photograph.
+    """
     images = _image_folder(folder)
     stamps = _stamps_in(images)
     loosely = {_loose(name): name for name in sorted(stamps, reverse=True)}
     names = tuple(file if file in stamps else loosely.get(_loose(file), file) for file in files)
+    there = [name for name in names if name in stamps]
+    if len(set(there)) < len(there):  # otherwise one picture could be private and public
+        name = next(name for name in there if there.count(name) > 1)
+        raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
     return Photographs(images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64))
 
 

@@ -14,6 +14,7 @@ from pate.validation import InvalidValue, require
 ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
 _SUFFIXES = (".txt", ".csv")
 _PLACES = ("", "Anno", "Eval")  # the authors' own folders
+_DIGITS = 18  # of a number that fits in 64 bits whatever they are
 _SHOWN = 40  # characters of a value that is wrong
 
 
@@ -87,13 +88,16 @@ def read_numbers(folder: Path, stem: str) -> dict[str, int]:
     """Reads `list_eval_partition` or `identity_CelebA`: a whole number for each file; the CSV has a header.
 
     Raises:
-        InvalidValue: a row that is not a file and a whole number.
+        InvalidValue: a row that is not a file and a whole number of at most 18 digits, a file listed twice.
     """
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
-        if len(row) != 2 or not row[1].isdecimal():
-            raise InvalidValue(f"{path.name} row={' '.join(row)}: expected a file name and a whole number")
+        if len(row) != 2 or not row[1].isdecimal() or len(row[1]) > _DIGITS:
+            shown = " ".join(row)[:_SHOWN]
+            raise InvalidValue(f"{path.name} row={shown}: expected a file name and a whole number, and nothing else")
+        if row[0] in numbers:
+            raise InvalidValue(f"{path.name} row={row[0][:_SHOWN]}: expected each image once, found it twice")
         numbers[row[0]] = int(row[1])
     return numbers
 

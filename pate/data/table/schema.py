@@ -15,10 +15,12 @@ from pate.data.preprocessing import Preprocessing
 from pate.data.table.cells import arrow, as_dates, as_numbers, as_texts
 from pate.data.table.columns import KINDS, CategoryColumn, Column, DateColumn, EmptyColumn, NumberColumn, TextColumn
 from pate.files.atomic import write_text
+from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue, nearest, require
 
 _MOST_CATEGORIES = 50
 _SHOWN = 5
+_LONGEST = 40
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
 # categories, a range. Never copy anything from the private file into this one: it is published with the model.
 """
@@ -166,14 +168,12 @@ class TableSchema(Preprocessing):
         """Reads what `write` wrote, or somebody changed."""
         name = f"data.schema={path}"
         try:
-            said = yaml.safe_load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise InvalidValue(f"{name}: expected a file that pate-schema wrote ({error.strerror})") from error
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f", line {mark.line + 1}" if mark is not None else ""
-            raise InvalidValue(f"{name}: expected YAML as pate-schema writes it{where}") from error
-        return cls.read(said, name=name)
+        except UnicodeDecodeError as error:
+            raise InvalidValue(f"{name}: expected YAML as pate-schema writes it, in UTF-8") from error
+        return cls.read(read_yaml(text, name, "YAML as pate-schema writes it"), name=name)
 
 
 def as_table(given: Any) -> Any:
@@ -250,8 +250,8 @@ def _column_of(name: str, array: Any, is_code: bool) -> Column:
 
 def _read_column(name: str, said: Any, where: str) -> Column:
     kind = said.get("kind") if isinstance(said, Mapping) else None
-    if kind not in KINDS:
-        raise InvalidValue(f"{where}.columns.{name}.kind={kind}: expected one of {', '.join(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidValue(f"{where}.columns.{name}.kind={str(kind)[:_LONGEST]}: expected one of {', '.join(KINDS)}")
     lacking = [key for key in KINDS[kind].keys if key not in said]
     if lacking:
         hint = f"; pate-schema category=[{name}] finds them" if kind == CategoryColumn.kind else ""
@@ -261,5 +261,5 @@ def _read_column(name: str, said: Any, where: str) -> Column:
         return KINDS[kind].read(name, said)
     except InvalidValue as error:
         raise InvalidValue(f"{where}.columns.{error}") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(f"{where}.columns.{name}: expected values as pate-schema writes them") from error

@@ -128,12 +128,12 @@ class CertifiedTable:
             counted = len(fields["numerators"]) == values["num_teachers"] + 1
         except OSError as error:
             raise InvalidValue(f"table={path}: expected a file that can be read ({error.strerror})") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
         require(known and counted, "table", path, "the JSON of a stability table")
         try:
             return cls(**fields)
-        except (InvalidValue, TypeError) as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidValue(f"table={path}: {error}") from error
 
 

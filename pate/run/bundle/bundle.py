@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from pate.data import TableSchema
 from pate.data.table import TableFile
-from pate.data.unlike_public import UnlikePublic, unlike_public
+from pate.data.table.schema import as_table
+from pate.data.unlike_public import UnlikePublic, strange_cells, strange_lines
 from pate.features import ExtractedForm
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.student.model import StudentModel
-from pate.validation import InvalidValue, require, require_array
+from pate.validation import InvalidValue, printable, require, require_array
 
 _REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
 _NEEDED = (SCHEMA, "student/student.json", "student/student.safetensors")
@@ -55,7 +56,8 @@ class Bundle:
             raise InvalidValue(f"release={path}: expected the folder {path / 'release'} within it")
         _require_unaltered(path)
         form, model = ModelForm.read(path, remedy=_REMEDY), StudentModel.load(path / "student")
-        said, found = (form.input_shape, form.model), (tuple(model.input_shape), model.kind)
+        said = form.input_shape, form.model, form.threshold
+        found = tuple(model.input_shape), model.kind, model.threshold
         if said != found or len(model.predict_proba(np.zeros((1, *model.input_shape), np.float32))[0]) != len(
             form.labels
         ):
@@ -116,11 +118,14 @@ class Bundle:
         if isinstance(form, TableSchema) and isinstance(data, (str, PathLike)):
             data = TableFile(Path(data), "data", encoding, decimal).read()
         if not isinstance(data, np.ndarray):
-            if form is not None:
-                inputs = form.inputs(data)
-                for line in unlike_public("data", form, inputs):
-                    warnings.warn(line, UnlikePublic, stacklevel=3)
+            if isinstance(form, TableSchema):
+                table = as_table(data)
+                inputs = form.inputs(table)
+                for line in strange_lines("data", form, strange_cells(form, table), len(inputs)):
+                    warnings.warn(printable(line), UnlikePublic, stacklevel=3)
                 return inputs
+            if form is not None:
+                return form.inputs(data)
             if hasattr(data, "columns"):
                 rule = (
                     f"an array of shape [n, {', '.join(map(str, self.form.input_shape))}]; this model knows no columns"

@@ -13,7 +13,7 @@ from pate.features import ExtractedForm
 from pate.files.atomic import write_text
 from pate.files.reading import DamagedFile, damaged, read_json
 from pate.files.strict_json import plain
-from pate.validation import InvalidValue, require, require_text
+from pate.validation import InvalidValue, require, require_count, require_text
 
 SCHEMA = "schema.json"
 """Its name in the bundle."""
@@ -82,7 +82,7 @@ class ModelForm:
             return cls._read(said, folder, remedy)
         except DamagedFile:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise damaged(path, _RULE, f"{type(error).__name__}: {error}", remedy) from None
 
     @classmethod
@@ -91,11 +91,14 @@ class ModelForm:
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
         require(said["kind"] in _KINDS, "kind", said["kind"], " or ".join(_KINDS))
         threshold = said["threshold"]
+        for number in threshold if isinstance(threshold, list) else [threshold]:
+            require(0 < float(number) <= 1, "threshold", number, "a number in (0, 1]")
+        require(isinstance(said["features"], list), "features", type(said["features"]).__name__, "a list of names")
         form = cls(
             name=require_text("name", said["name"]),
             kind=said["kind"],
             labels=labels,
-            input_shape=tuple(int(size) for size in said["input_shape"]),
+            input_shape=tuple(require_count("input_shape", size) for size in said["input_shape"]),
             features=tuple(map(str, said["features"])),
             preprocessing=_preprocessing(said["preprocessing"], folder, remedy),
             threshold=tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold),

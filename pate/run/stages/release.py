@@ -131,6 +131,9 @@ def release_votes(
     folder, monitor = RunFolder(output_dir), monitor or NullMonitor()
     with folder.opened(plan.settings):
         priced = price_votes(plan, source, cohort)
+        if plan.public_settings is not None:  # of what others sent: refused before it is paid for
+            shape = {"num_queries": source.num_queries, "num_teachers": source.num_teachers}
+            plan.public_settings(priced.aggregator, cohort, **shape)
         _require_account(plan.ledger, cohort)
         payment = _payment(plan, priced, folder, cohort)
         folder.claim(plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account)

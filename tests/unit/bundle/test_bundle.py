@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from omegaconf import OmegaConf
 import pate
 from pate.cli.predict import predict
 from pate.data import TableSchema
-from pate.data.unlike_public import UnlikePublic
+from pate.data.unlike_public import UnlikePublic, strange_cells, strange_lines
 from pate.files.manifest import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
@@ -109,15 +111,60 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
 def test_records_that_do_not_look_like_the_public_ones_are_said(folder: Path, capsys: Any) -> None:
     """By the library as a warning, by the command as a line; once, however many batches there are."""
     bundle, strange = pate.load(folder), {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
-    with pytest.warns(UnlikePublic, match=r"^data\.sex: every cell is missing, or no word of the public file"):
+    with pytest.warns(
+        UnlikePublic, match=r"^data\.sex: 120 cells, 120 with a word that the public file does not have$"
+    ):
         bundle.predict(strange)
     pa.csv.write_csv(pa.table(strange), folder.parent / "strange.csv")
     config = {"release": str(folder), "data": str(folder.parent / "strange.csv"), "id": None}
     config |= {"output": str(folder.parent / "p.csv"), "encoding": "utf-8", "decimal": "point"}
     predict(OmegaConf.create(config))
     said = capsys.readouterr().err
-    assert said.count("warning: data.sex: every cell is missing") == 1
+    assert said.count("warning: data.sex: 120 cells, 120 with a word that the public file does not have") == 1
     assert "data.age" not in said
+
+
+@pytest.mark.parametrize("rows", [1, 50, 200])
+def test_strange_cells_are_counted_however_few_there_are(rows: int, folder: Path, capsys: Any) -> None:
+    """Ages in days; the public ones are 20 to 60 years."""
+    given = {"age": [40.0 * 365] * rows, "sex": ["F"] * rows}
+    line = f"data.age: {rows} cells, {rows} outside the public range 20 to 60"
+    bundle = pate.load(folder)
+    for method in (bundle.predict, bundle.predict_proba):
+        with pytest.warns(UnlikePublic, match=f"^{line}$"):
+            method(given)
+    assert predicted(folder, given, capsys) == f"warning: {line}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
+
+
+def test_cells_are_counted_by_column_and_kind() -> None:
+    days = [f"2024-01-{day:02}" for day in range(1, 31)]
+    schema = TableSchema.of(pa.table({"day": days, "size": [float(day) for day in range(30)], "ward": ["a", "b"] * 15}))
+    new = pa.table({"day": ["2024-01-31", None, "2024-01-05"], "size": [-1.0, 30.0, None], "ward": ["a", None, "c"]})
+    lines = list(strange_lines("data", schema, strange_cells(schema, new), 3))
+    assert lines == [
+        "data.size: 3 cells, 2 outside the public range 0 to 29, 1 missing",
+        "data.day: 3 cells, 1 outside the public range 2024-01-01 to 2024-01-30, 1 missing",
+        "data.ward: 3 cells, 1 with a word that the public file does not have, 1 missing",
+    ]
+
+
+def test_a_handful_of_columns_is_named() -> None:
+    schema = TableSchema.of(pa.table({f"size_{place}": [0.0, 1.0] for place in range(9)}))
+    new = pa.table({f"size_{place}": [2.0, 0.5] if place != 8 else [2.0, 2.0] for place in range(9)})
+    lines = list(strange_lines("data", schema, strange_cells(schema, new), 2))
+    assert [line.partition(":")[0] for line in lines[:2]] == ["data.size_8", "data.size_0"]
+    assert lines[5:] == ["data: 4 more columns have such cells"]
+
+
+def predicted(folder: Path, given: Any, capsys: Any) -> str:
+    """What the command says before its last line."""
+    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
+    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": None, "encoding": "utf-8"}
+    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
+    return str(capsys.readouterr().err).rpartition("\n")[0].rpartition("\n")[0]
 
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
@@ -204,3 +251,18 @@ def test_yaml_of_the_schema_is_the_one_of_the_bundle(folder: Path, tmp_path: Pat
     TableSchema.of(pa.table(TABLE)).write(tmp_path / "schema.yaml")
     said = json.loads((folder / SCHEMA).read_text())["preprocessing"]
     assert yaml.safe_load((tmp_path / "schema.yaml").read_text()) == said
+
+
+def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any) -> None:
+    said = json.loads((folder / SCHEMA).read_text())
+    said["labels"] = ["=cmd|' /C calc'!A0", "@male"]
+    (folder / SCHEMA).write_text(json.dumps(said))
+    listed(folder)
+    given = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
+    pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
+    config = {"release": str(folder), "data": str(folder.parent / "new.csv"), "id": "who", "encoding": "utf-8"}
+    predict(OmegaConf.create(config | {"output": str(folder.parent / "p.csv"), "decimal": "point"}))
+    with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]
+    assert [row[0] for row in rows] == ["'=1+1", "-7"]

@@ -34,6 +34,8 @@ def test_a_vector_holds_classes(y: list[Any]) -> None:
         ([1, 2], [1, 3], r"y\[\d\]: expected one of the classes that were given"),
         ([[0, 1], [1, 0]], [0, 1], r"classes=\[0, 1\]: expected None where y has a column for each label"),
         ([[1, 2], [2, 1]], None, r"y\[\d, \d\]: expected 0 and 1 where y has a column for each label"),
+        ([[0, 1], [1, None]], None, r"y\.dtype=object: expected labels of one kind, numbers or words, none missing"),
+        (["a", "b", None], None, r"y\.dtype=object: expected labels of one kind, numbers or words, none missing"),
         ([[1, 2], [3, 1]], None, r"y=multiclass-multioutput: expected classes \[n\], or 0 and 1"),
         ([["no", "yes"], ["yes", "no"]], None, r"y=multiclass-multioutput: .*; \(y == 'yes'\)\.astype\(int\) makes"),
     ],

@@ -47,6 +47,28 @@ def test_a_folder_of_npy_files_gives_the_same(tmp_path: Path) -> None:
     assert np.array_equal(folders.private.inputs, Arrays(**names).load().private.inputs)
 
 
+@pytest.mark.parametrize(
+    ("name", "array", "found"),
+    [
+        ("groups", np.array([0.5, 0.7, 1, 1, 2, 2]), "groups as integers or unsigned integers .*dtype float64"),
+        ("ids", np.array([0.1, 0.2, np.nan, 1, 2, 3]), "ids as integers or unsigned integers .*dtype float64"),
+        ("groups", np.zeros((6, 1), int), "groups as .*shape"),
+        ("labels", np.full((6, 3), 1.0), "labels as .*dtype float64"),
+        ("label_names", np.array([1, 2, 3]), "label_names as texts .*dtype int64"),
+    ],
+)
+def test_a_folder_asks_of_arrays_what_an_archive_asks(name: str, array: Any, found: str, tmp_path: Path) -> None:
+    """.5 and .7 would be one person, 0."""
+    names = files(tmp_path)
+    folder = tmp_path / "private"
+    folder.mkdir()
+    with np.load(names["private"]) as arrays:
+        for each, content in {**arrays, name: array}.items():
+            np.save(folder / f"{each}.npy", content)
+    with pytest.raises(InvalidValue, match=found):
+        Arrays(**{**names, "private": str(folder)}).load()
+
+
 def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
     names = files(tmp_path, groups=np.array([0, 0, 1, 1, 2, 2]), label_names=np.array(["a", "b", "c"]))
     for place, split in enumerate(("public", "test"), start=1):

@@ -131,3 +131,63 @@ def test_what_is_wrong_is_one_line(settings: dict[str, Any], line: str, tmp_path
     given = {"path": saved(tmp_path / "saved", **cells()), "inputs": ["age", "sex"], "labels": ["flu"]}
     with pytest.raises(InvalidValue, match=line):
         HuggingFace(**{"private": "train", "public": "unlabeled"} | given | settings).load()
+
+
+def listed(kind: str, wrong: Any, place: int) -> tuple[Any, list[Any]]:
+    """A feature of lists of three bits and its rows, of which one is something else."""
+    rows: list[Any] = [[0, 1, 0] for _ in range(24)]
+    rows[place] = wrong
+    return datasets.List(datasets.Value(kind), length=3), rows
+
+
+@pytest.mark.parametrize("place", [5, 15, 22])  # private, public, test
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("int64", [0, 257, 0]),
+        ("int64", [-1, 0, 0]),
+        ("int64", [0, None, 1]),
+        ("float32", [0, 0.7, 1]),
+        ("float64", [0, float("nan"), 1]),
+        ("float64", [0, float("inf"), 1]),
+        ("uint8", [0, 2, 1]),
+        ("string", ["0", "perhaps", "1"]),
+        ("int64", None),
+    ],
+)
+def test_lists_of_bits_are_judged_as_columns_are(kind: str, wrong: Any, place: int, tmp_path: Path) -> None:
+    feature, rows = listed(kind, wrong, place)
+    rows = [list(map(str, row)) if kind == "string" else row for row in rows]
+    path = saved(
+        tmp_path / "saved",
+        datasets.Features({"age": datasets.Value("float64"), "tags": feature}),
+        age=[float(number) for number in range(24)],
+        tags=rows,
+    )
+    row = {5: 6, 15: 4, 22: 3}[place]
+    with pytest.raises(InvalidValue, match=f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {row} is the"):
+        reader(path, inputs=["age"], labels=["tags"]).load()
+
+
+@pytest.mark.parametrize(("kind", "no", "yes"), [("bool", False, True), ("float32", 0.0, 1.0), ("string", "no", "yes")])
+def test_lists_say_bits_as_columns_do(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
+    features = datasets.Features(
+        {"age": datasets.Value("float64"), "tags": datasets.List(datasets.Value(kind), length=2)}
+    )
+    tags = [[no, yes], [yes, no]] * 12
+    path = saved(tmp_path / "saved", features, age=[float(number) for number in range(24)], tags=tags)
+    dataset = reader(path, inputs=["age"], labels=["tags"]).load()
+    assert dataset.private.labels.tolist() == [[False, True], [True, False]] * 6
+
+
+@pytest.mark.parametrize("place", [5, 15, 22])
+@pytest.mark.parametrize("wrong", [[-1], [0, -1], [0, None], None])
+def test_a_class_that_is_none_is_refused(wrong: Any, place: int, tmp_path: Path) -> None:
+    tags: list[Any] = [[number % 3] for number in range(24)]
+    tags[place] = wrong
+    features = datasets.Features(
+        {"age": datasets.Value("float64"), "tags": datasets.List(datasets.ClassLabel(names=["cat", "dog", "tree"]))}
+    )
+    path = saved(tmp_path / "saved", features, age=[float(number) for number in range(24)], tags=tags)
+    with pytest.raises(InvalidValue, match=r"cat: expected 0 or 1 in a label's column, 1 of .* rows hold something"):
+        reader(path, inputs=["age"], labels=["tags"]).load()

@@ -6,13 +6,18 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pate.accounting.target_charging import TargetCharging
+from pate.files.manifest import Manifest
 from pate.files.strict_json import from_json, number, plain, to_json, to_json_line
+from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
+from pate.votes.holders.manifest import VoteManifest
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,24 @@ def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
 def test_what_is_no_number_is_refused(data: Any) -> None:
     with pytest.raises(InvalidValue, match=r"^epsilon=.*: expected a number$"):
         number(data, name="epsilon")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, '{"manifest": 1' + "0" * 5_000 + "}"])
+def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: Path) -> None:
+    """In a vote file's head, a request, a table, the state of a session."""
+    file = tmp_path / "file"
+    file.write_text(text)
+    session = TargetCharging(epsilon=0.1, target_hits=3, hit_prob=0.5, target_delta=1e-6)
+    for read in (
+        lambda: from_json(Manifest, text, name="x"),
+        lambda: VoteManifest.from_text(text),
+        lambda: CertifiedTable.load(file),
+        lambda: session.load(file),
+    ):
+        with pytest.raises(InvalidValue, match=r"expected"):
+            read()
+
+
+def test_a_number_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"^x=int: expected a number that a float holds$"):
+        number(10**400, name="x")

@@ -1,11 +1,18 @@
 import io
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from pate.cli.lines import print_lines
+from pate.cli.progress import ConsoleMonitor
 from pate.report import Report, print_report
+from pate.report.console import PlainConsole
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:
@@ -88,3 +95,27 @@ def test_markup_in_names_is_printed_as_it_is(report: Report) -> None:
     assert "[red]one record[/red]" in text
     assert "[bold]m" in text
     assert "[link] (real)" in text
+
+
+def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """In lines, tables, progress and styles, on a terminal that takes colors."""
+    name, shown = "flu\x1b[2J\u202e\x9b", r"flu\x1b[2J\u202e\x9b"
+    file = io.StringIO()
+    console = PlainConsole(file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False)
+    table = Table(name)
+    table.add_row(Text(name), name)
+    for each in (Text(name), name, table):
+        console.print(each)
+    monitor = ConsoleMonitor(console)
+    with monitor.stage(name, 2) as advance:
+        advance(1, name)
+    monitor.say(name)
+    text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves
+    assert text.replace("\r", "").replace("\n", "").isprintable()
+    assert text.count(shown) >= 5
+    assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
+    print_lines(name)
+    assert capsys.readouterr().out == f"{shown}\n"
+    colored = PlainConsole(file=(of_color := io.StringIO()), force_terminal=True, color_system="standard")
+    colored.print(Text("x\x1b[0m", style="bold"))
+    assert of_color.getvalue() == "\x1b[1mx\\x1b[0m\x1b[0m\n"

@@ -235,6 +235,52 @@ def test_a_photograph_that_has_no_split_is_refused(text_copy: Path, edit: Edit) 
         CelebA(root=text_copy).load()
 
 
+@pytest.mark.parametrize("name", ["list_eval_partition", "identity_CelebA"])
+@pytest.mark.parametrize("row", ["000001.jpg 1", "000001.jpg 0", "000005.jpg 0"])
+def test_a_photograph_that_a_list_has_twice_is_refused(text_copy: Path, name: str, row: str) -> None:
+    path = text_copy / f"{name}.txt"
+    path.write_text(f"{path.read_text()}{row}\n")
+    file = row.partition(" ")[0].replace(".", r"\.")
+    with pytest.raises(InvalidValue, match=rf"^{name}\.txt row={file}: expected each image once, found it twice$"):
+        CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+
+
+@pytest.mark.parametrize("row", ["000001.jpg 0 1", "000001.jpg", "000001.jpg -1", f"000001.jpg {10**30}"])
+@pytest.mark.parametrize("name", ["list_eval_partition", "identity_CelebA"])
+def test_a_row_that_is_no_file_and_number_is_refused(text_copy: Path, edit: Edit, name: str, row: str) -> None:
+    edit(f"{name}.txt", "000001.jpg 5" if name.startswith("id") else "000001.jpg 0", row)
+    rule = r"row=000001\.jpg.*: expected a file name and a whole number, and nothing else$"
+    with pytest.raises(InvalidValue, match=rule):
+        CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+
+
+def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:
+    """A private picture would be public, too."""
+    edit("list_attr_celeba.txt", "000005.jpg", "000001.png")
+    edit("list_eval_partition.txt", "000005.jpg", "000001.png")
+    with pytest.raises(InvalidValue, match=r"^img_align_celeba/000001\.jpg: expected one row for each photograph, two"):
+        CelebA(root=text_copy, image_size=4).load()
+
+
+def test_a_picture_without_attributes_is_told_or_refused(
+    text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture
+) -> None:
+    edit("list_eval_partition.txt", "000001.jpg 0", "999999.jpg 0\n000001.jpg 0")
+    message = "list_attr_celeba=8 images: expected also the 1 that only list_eval_partition lists"
+    assert len(CelebA(root=text_copy, image_size=4).load().private) == 4
+    assert message in caplog.text
+    with pytest.raises(InvalidValue, match=message):
+        CelebA(root=text_copy, image_size=4, missing="error").load()
+
+
+def test_a_list_of_people_that_lacks_a_picture_is_refused(text_copy: Path, edit: Edit) -> None:
+    edit("identity_CelebA.txt", "000003.jpg 6\n", "")
+    with pytest.raises(
+        InvalidValue, match=r"^identity_CelebA=000003\.jpg: expected a row for each image of list_attr_"
+    ):
+        CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+
+
 def test_a_list_that_is_not_there_is_named(text_copy: Path) -> None:
     (text_copy / "list_eval_partition.txt").unlink()
     rule = r"^data\.root=\S+: expected list_eval_partition\.txt or list_eval_partition\.csv in it, from where "

@@ -112,6 +112,6 @@ def test_an_empty_attribute_list_is_refused(tmp_path: Path, content: str, messag
 
 def test_a_damaged_list_of_numbers_is_refused(text_copy: Path, edit: Edit) -> None:
     edit("identity_CelebA.txt", "000004.jpg 7", "000004.jpg seven")
-    rule = r"^identity_CelebA\.txt row=000004\.jpg seven: expected a file name and a whole number$"
+    rule = r"^identity_CelebA\.txt row=000004\.jpg seven: expected a file name and a whole number, and nothing else$"
     with pytest.raises(InvalidValue, match=rule):
         read_numbers(text_copy, "identity_CelebA")

@@ -1,0 +1,68 @@
+"""YAML of somebody else's: what it may ask for is bounded before any of it is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from pate.validation import InvalidValue
+
+_DEEPEST = 50
+_LONGEST = 2**16
+_LARGEST = 2**23
+_STRANGE = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What PyYAML raises: its constructors let through what Python says of a date or a number that is none."""
+
+
+class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
+    """YAML that a short text makes large."""
+
+
+def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
+    """A loader of YAML that refuses what a short text can make large, as an error of YAML with its line.
+
+    That is an alias (a value that is repeated by its name doubles with each line that does so twice), values within
+    values without end, and a number without end.
+    """
+
+    class PlainLoader(base):  # type: ignore[misc]  # of any loader
+        """See `plain_loader`."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            """See `yaml.composer.Composer.compose_node`."""
+            event = self.peek_event()
+            if isinstance(event, yaml.AliasEvent):
+                self._refuse("an alias; write the value itself", event)
+            if self.depth >= _DEEPEST:
+                self._refuse("values within values, too deep", event)
+            if isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST:
+                self._refuse("a value that is too long", event)
+            if event.start_mark.index > _LARGEST:
+                self._refuse("more than is read", event)
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def _refuse(self, problem: str, event: Any) -> None:
+            raise TooMuch(None, None, problem, event.start_mark)
+
+    return PlainLoader
+
+
+def read_yaml(text: str, name: str, rule: str) -> Any:
+    """The value that a text says.
+
+    Raises:
+        InvalidValue: no YAML, or more than `plain_loader` reads.
+    """
+    try:
+        return yaml.load(text, plain_loader())
+    except _STRANGE as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f", line {mark.line + 1}"
+        problem = f": {error.problem}" if isinstance(error, TooMuch) else ""
+        raise InvalidValue(f"{name}: expected {rule}{where}{problem}") from None

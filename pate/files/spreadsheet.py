@@ -1,0 +1,42 @@
+"""CSV files that people open in a spreadsheet: text of others in them is text, and no formula."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their wide forms
+_CONTROLS = ("\t", "\r", "\n")  # which a spreadsheet skips before it looks for a formula
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+
+class SpreadsheetRows:
+    """Writes rows as CSV; what a spreadsheet would run as a formula has an apostrophe in front, which makes it text.
+
+    A number is written as it is, also a negative one in a text.
+
+    Args:
+        file: opened with `newline=""`.
+        line_end: behind each row.
+    """
+
+    def __init__(self, file: TextIO, line_end: str = "\r\n") -> None:
+        self._writer = csv.writer(file, lineterminator=line_end)
+
+    def write(self, row: Iterable[Any]) -> None:
+        """Writes a row; what is None is empty."""
+        self._writer.writerow([plain_cell(cell) for cell in row])
+
+
+def plain_cell(cell: Any) -> Any:
+    """The cell as it is written.
+
+    >>> [plain_cell(cell) for cell in ("=1+1", " @SUM(A1)", "-5", -5, "flu")]
+    ["'=1+1", "' @SUM(A1)", '-5', -5, 'flu']
+    """
+    if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
+        return cell
+    starts = cell.startswith(_CONTROLS) or cell.lstrip().startswith(_STARTS)
+    return f"'{cell}" if starts else cell

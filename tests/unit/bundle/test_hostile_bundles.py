@@ -1,0 +1,186 @@
+"""A bundle of somebody else's: whatever its JSON says, it is one line, and takes little memory and time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import pate
+from pate.data import ImageForm, Preprocessing
+from pate.features import ExtractedForm
+from pate.features.patch_extractor import PatchExtractor
+from pate.files.manifest import MANIFEST, Manifest
+from pate.files.strict_json import to_json
+from pate.run.bundle import ModelForm
+from pate.run.bundle.form import SCHEMA
+from pate.student import CNNStudent, LinearStudent
+from pate.student.model import StudentModel
+from pate.validation import InvalidValue
+from tests.unit.bundle.test_bundle import bundle_of
+
+CARD, WEIGHTS, EXTRACTOR = "student/student.json", "student/student.safetensors", "extractor.safetensors"
+KINDS = ("table", "pictures", "extracted", "constant")
+MOST_MB = 200
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 7, 2**20, 2**31, 2**63, 10**400, 0.5, -0.5, float("nan"), float("inf"), 1e308),
+    *("", "x", "NaN", "inf", "\x1b[2J\n\u202e", [], {}, [[[]]], [0], [2**40], [1e9, 1e9], [float("nan")]),
+    *({"kind": "table"}, {"kind": []}, {"x": {}}, ["a", "a"], ["=1"], [None], "vit_h_14", "backbone", "cnn"),
+)
+
+
+def made(kind: str, folder: Path) -> Path:
+    """A bundle of a kind; `constant` is one of pictures whose arrays do not say how large they are."""
+    rng = np.random.default_rng(0)
+    if kind == "table":
+        return bundle_of(folder)
+    pictures = rng.random((12, 1, 8, 8)).astype(np.float32)
+    labels = rng.random((12, 2)) < 0.5
+    form: Preprocessing = ImageForm(1, 8, 8)
+    if kind == "extracted":
+        filters = rng.standard_normal((4, 1, 4, 4)).astype(np.float32)
+        arrays = {"filters": filters, "offsets": np.zeros(4, np.float32), "center": np.zeros(32, np.float32)}
+        arrays["projection"] = rng.standard_normal((32, 3)).astype(np.float32)
+        settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "threshold": 0.5, "overlap": True}
+        form = ExtractedForm(ImageForm(1, 8, 8), PatchExtractor(arrays, settings, {"fitted": "here"}))
+        return written(folder, form, LinearStudent().fit(form.inputs(pictures), labels, seed=0))
+    rows = 1 if kind == "constant" else 12
+    model = CNNStudent(width=8, blocks=1, epochs=1, folds=2).fit(pictures[:rows], labels[:rows], seed=0)
+    return written(folder, form, model)
+
+
+def written(folder: Path, form: Preprocessing, model: StudentModel) -> Path:
+    model.save(folder / "student")
+    kind = "images" if isinstance(form, ImageForm) else "features"
+    shape = model.input_shape
+    ModelForm("faces", kind, ("a", "b"), shape, (), form, model.threshold, model.kind, {"pate": "1"}).write(folder)
+    listed(folder)
+    return folder
+
+
+def listed(folder: Path) -> None:
+    """Digests that fit, written without waiting for the disk."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST]
+    (folder / MANIFEST).write_text(to_json(Manifest.of(folder, names, remedy="none")))
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a JSON value."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def mutants(value: Any) -> Iterator[Any]:
+    """The value with another one in each place, without it, or with a sister of it."""
+    for path in places(value):
+        for other in VALUES if path else ():
+            copy = json.loads(json.dumps(value))
+            inner = copy
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = other
+            yield copy
+        copy = json.loads(json.dumps(value))
+        inner = copy
+        for key in path[:-1]:
+            inner = inner[key]
+        if path and isinstance(inner, dict):
+            del inner[path[-1]]
+        elif path:
+            inner.append(inner[path[-1]])
+        yield copy
+    yield from VALUES
+    sizes = (2**14, 2**13, 2**12, 2**10, 600)
+    for size in sizes:  # in all places at once, so that they agree
+        text = json.dumps(value)
+        yield json.loads(text.replace("[1, 8, 8]", f"[1, {size}, {size}]").replace(": 8", f": {size}"))
+
+
+def tried(folder: Path) -> int:
+    """Loads a bundle, which either works or is refused in one line; 1 if it was refused."""
+    try:
+        bundle = pate.load(folder)
+    except InvalidValue as error:
+        assert str(error).isprintable()
+        return 1
+    bundle.predict(np.zeros((1, *bundle.form.input_shape), np.float32))
+    return 0
+
+
+def attacked(kind: str, folder: Path) -> int:
+    """How many mutants of a bundle's files are refused."""
+    made(kind, folder)
+    original = {name: (folder / name).read_bytes() for name in (SCHEMA, CARD, MANIFEST)}
+    both = {name: json.loads(original[name]) for name in (SCHEMA, CARD)}
+    refused = 0
+
+    def changed(**texts: Any) -> None:
+        nonlocal refused
+        for name, content in original.items():
+            (folder / name).write_bytes(content)
+        for name, value in texts.items():
+            (folder / name).write_text(json.dumps(value))
+        if MANIFEST not in texts:
+            listed(folder)
+        refused += tried(folder)
+
+    for name in original if kind == "table" else both:
+        for mutant in mutants(json.loads(original[name])):
+            changed(**{name: mutant})
+    for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):  # the two files agree
+        agreed = json.dumps(both).replace("[1, 8, 8]", f"[1, {size}, {size}]").replace(": 8,", f": {size},")
+        changed(**json.loads(agreed))
+    if kind == "extracted":
+        refused += extractors(folder, original)
+    return refused
+
+
+def extractors(folder: Path, original: dict[str, bytes]) -> int:
+    """The same for the settings of an extractor, with digests that fit."""
+    refused, arrays = 0, load_file(folder / EXTRACTOR)
+    with safe_open(folder / EXTRACTOR, framework="numpy") as file:
+        said = json.loads(file.metadata()["extractor"])
+    for mutant in mutants(said):
+        save_file(arrays, folder / EXTRACTOR, metadata={"extractor": json.dumps(mutant)})
+        schema = json.loads(original[SCHEMA])
+        digest = Manifest.of(folder, [EXTRACTOR], remedy="none").sha256[EXTRACTOR]
+        schema["preprocessing"]["extractor"]["sha256"] = digest
+        (folder / SCHEMA).write_text(json.dumps(schema))
+        listed(folder)
+        refused += tried(folder)
+    return refused
+
+
+PROBE = """
+import sys, resource, warnings
+from pathlib import Path
+import pate
+from tests.unit.bundle import test_hostile_bundles as hostile
+warnings.simplefilter("ignore")
+folder = Path(sys.argv[2])
+hostile.tried(hostile.made(sys.argv[1], folder / "base"))
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+base = peak()
+print(hostile.attacked(sys.argv[1], folder / "hostile"), peak() - base)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bundle_that_lies_is_one_line_and_little_memory(kind: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROBE, kind, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    refused, grown_mb = map(int, done.stdout.split())
+    assert refused > 500
+    assert grown_mb < MOST_MB

@@ -1,0 +1,97 @@
+"""YAML of somebody else's takes little memory and time, whatever it says."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+from yaml import YAMLError
+
+from pate.aggregators import GaussianVotes
+from pate.config.loader import plain_files
+from pate.config.published import release_settings, with_student
+from pate.data import TableSchema
+from pate.files.plain_yaml import read_yaml
+from pate.validation import InvalidValue
+
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{one}: &{one} [{', '.join([f'*{before}'] * 10)}]\n" for before, one in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{one}: &{one}\n  <<: [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, one in zip("abcdefgh", "bcdefghi", strict=True)
+)
+HOSTILE = {
+    "laughs": LAUGHS,
+    "merges": MERGES,
+    "itself": "a: &a [*a]\n",
+    "deep": "[" * 100_000,
+    "deep mappings": "{a: " * 100_000,
+    "deep and whole": "[" * 500 + "]" * 500,
+    "deep by dashes": "- " * 20_000 + "x",
+    "long number": "a: " + "9" * 100_000,
+    "number of 60s": "a: 1" + ":59" * 100_000,
+    "number of many digits": "a: " + "9" * 5000,
+    "no date": "a: 2024-99-99",
+    "no int": "a: !!int ''",
+    "no truth": "a: !!bool x",
+    "no float": "a: !!float x",
+    "no stamp": "a: !!timestamp x",
+    "code": "a: !!python/object/apply:os.system [ls]",
+    "list as key": "? [a]\n: b\n",
+    "no YAML": "a: [",
+    "control": "a: \x07",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    """As a schema, as the settings of a release, and as a vote file's; before anything is built of it."""
+    file = tmp_path / "schema.yaml"
+    file.write_text(text)
+    settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "accountant": {"_target_": "x.y"}}
+    shape = {"num_queries": 2, "num_teachers": 3}
+    started = time.process_time()
+    for read, name in (
+        (lambda: read_yaml(text, "file", "YAML"), "file"),
+        (lambda: TableSchema.load(file), "data.schema="),
+        (lambda: with_student(text, {"_target_": "pate.student.LinearStudent"}), "config.yaml"),
+        (lambda: release_settings(settings, GaussianVotes(noise_std=1.0), {"teacher": text}, **shape), "settings.teac"),
+    ):
+        with pytest.raises(InvalidValue, match=rf"^{name}.*: expected YAML") as refused:
+            read()
+        assert len(str(refused.value)) < 300
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("name", ["laughs", "merges", "deep mappings"])
+def test_it_takes_little_memory(name: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(InvalidValue, match=r"line \d: (an alias|values within values)"):
+        read_yaml(HOSTILE[name], "file", "YAML")
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["laughs", "merges", "itself", "deep and whole", "deep by dashes"])
+def test_files_of_settings_are_read_likewise(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(HOSTILE[name])
+    started = time.process_time()
+    with plain_files(), pytest.raises(YAMLError, match=r"an alias|too deep"):
+        OmegaConf.load(file)
+    assert time.process_time() - started < 5
+    file.write_text("a: 1e-6\nb: [1, '${a}']\n")
+    with plain_files():
+        assert OmegaConf.load(file).b[1] == 1e-6
+
+
+def test_what_is_written_is_read() -> None:
+    assert read_yaml("a: [1, b, null, 2.5]\nc: {d: yes}\n", "file", "YAML") == {
+        "a": [1, "b", None, 2.5],
+        "c": {"d": True},
+    }
+    assert read_yaml("", "file", "YAML") is None

@@ -1,0 +1,49 @@
+"""Text of others in a CSV file is text when a spreadsheet opens it."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from pate.files.spreadsheet import SpreadsheetRows
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "=cmd|'/c calc'!A0",
+        "+1+cmd",
+        "-2+3+cmd|' /C calc'!A0",
+        "@SUM(A1:A9)",
+        "\t=1+1",
+        "\r=1+1",
+        "\n=1+1",
+        "  =1+1",
+        "\u00a0=1+1",
+        "\uff1d1+1",
+        "-",
+        "-1:00",
+    ],
+)
+def test_a_cell_is_no_formula(cell: str) -> None:
+    assert written(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"])
+def test_other_cells_are_as_they_are(cell: str) -> None:
+    assert written(cell) == cell
+
+
+def test_numbers_and_none_are_as_csv_has_them() -> None:
+    file = io.StringIO()
+    SpreadsheetRows(file, "\n").write([-5, -0.5, None, True])
+    assert file.getvalue() == "-5,-0.5,,True\n"
+
+
+def written(cell: str) -> str:
+    file = io.StringIO()
+    SpreadsheetRows(file).write([cell, "other"])
+    (row,) = csv.reader(io.StringIO(file.getvalue(), newline=""))
+    return row[0]
