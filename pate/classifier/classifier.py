@@ -31,7 +31,6 @@ from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, Task, task_of
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
-from pate.pricing.account_left import spent_epsilon
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
@@ -202,7 +201,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
-        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, spent_epsilon(ledger)
+        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.spent_epsilon
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

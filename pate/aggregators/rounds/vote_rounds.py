@@ -15,7 +15,7 @@ from pate.accounting import Adjacency, GaussianEvent
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.release_context import ReleaseContext
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
-from pate.validation import require, require_count, require_positive
+from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.round_votes import RoundVotes
@@ -76,7 +76,7 @@ class VoteRounds:
         """Raises `InvalidValue` for more teachers than a round can add up, or more noise than it can draw."""
         finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
         most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
-        rule = f"at most {most:.4g} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
+        rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
 
     def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext) -> Array:
