@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -77,6 +78,10 @@ class CenteredVotes(TeacherVotesAggregator):
     """
 
     input_form: ClassVar[InputForm] = "centered"
+    remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
+        "noise": "a larger epsilon, or more private groups",
+        "the teachers": "scaled inputs, or other features",
+    }
 
     noise_multiplier: float = field(metadata={"noise": True})
     prevalence_share: float = 0.1

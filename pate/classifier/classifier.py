@@ -197,7 +197,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
             training = release.training_set(pools.queries)
             self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
-        for line in student_is_the_prior(self.student_, pools.queries):
+        for line in student_is_the_prior(self.student_, pools.queries, helps=priced.aggregator.remedies["noise"]):
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
