@@ -280,7 +280,7 @@ class CenteredVotes(TeacherVotesAggregator):
             require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
-        self._rounds.require_teachers(source.num_teachers)
+        self._rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
     def _prevalence_of(self, center: Any, votes: RoundVotes) -> Array:

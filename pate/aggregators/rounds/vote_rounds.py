@@ -23,6 +23,7 @@ from pate.votes.round_votes import RoundVotes
 Array = NDArray[np.float64]
 
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
+_MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
 _LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
 
 Gather = Callable[[], NDArray[np.int64]]
@@ -72,8 +73,10 @@ class VoteRounds:
         """The price of all rounds."""
         return GaussianEvent(self.noise_multiplier)
 
-    def require_teachers(self, num_teachers: int) -> None:
-        """Raises `InvalidValue` for more teachers than a round can add up, or more noise than it can draw."""
+    def require_shape(self, *, num_teachers: int, num_labels: int) -> None:
+        """Raises `InvalidValue` for more teachers or labels than sums are right for, or more noise than can be drawn."""
+        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
+        require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
         finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
         most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
         rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
