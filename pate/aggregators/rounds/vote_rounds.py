@@ -74,7 +74,7 @@ class VoteRounds:
         return GaussianEvent(self.noise_multiplier)
 
     def require_shape(self, *, num_teachers: int, num_labels: int) -> None:
-        """Raises `InvalidValue` for more teachers or labels than sums are right for, or more noise than can be drawn."""
+        """Raises `InvalidValue` for more teachers or labels than sums are right for, or noise beyond draws."""
         rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
         require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
         finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
