@@ -79,7 +79,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         students = Students(plan.student, dataset, ensemble.num_queries, place)
         student = students.train("student", release.training_set(inputs))
         student.save(folder.release / "student")
-        for line in student_is_the_prior(student, dataset.public.inputs):
+        for line in student_is_the_prior(student, dataset.public.inputs, helps=priced.aggregator.remedies["noise"]):
             monitor.say(line)
         majority = priced.aggregator.noiseless_from(votes, place.kept)
         baselines = {"majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs))}

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +49,22 @@ def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Raises `InvalidValue` reading `name=value: expected rule` unless the condition holds."""
     if not condition:
         raise InvalidValue(f"{name}={' '.join(str(value).split())}: expected {rule}")
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """A number to so many digits that is not below it: the limit that a refusal names is enough for what it refuses."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 4) -> str:
+    """A number to so many digits that is not above it."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:g}"
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -43,11 +43,18 @@ class Aggregator(ABC):
         input_form: what `aggregate` reads, of the class.
         single_label: whether it is for one label per sample, of the class: every answer names exactly one.
         pays_in_advance: whether a whole session is charged before its first query, of the class.
+        remedies: what helps against a loss to "noise", "the teachers" or "the number of queries", of the class; without
+            one for what the method does not lose anything to.
     """
 
     input_form: ClassVar[InputForm]
     single_label: ClassVar[bool] = False
     pays_in_advance: ClassVar[bool] = False
+    remedies: ClassVar[Mapping[str, str]] = {
+        "noise": "more teachers, fewer queries or a larger epsilon",
+        "the teachers": "more records for each teacher, or scaled inputs",
+        "the number of queries": "more queries",
+    }
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -77,6 +78,10 @@ class CenteredVotes(TeacherVotesAggregator):
     """
 
     input_form: ClassVar[InputForm] = "centered"
+    remedies: ClassVar[Mapping[str, str]] = {  # one Gaussian release pays for any number of queries and teachers
+        "noise": "a larger epsilon, or more private groups",
+        "the teachers": "scaled inputs, or other features",
+    }
 
     noise_multiplier: float = field(metadata={"noise": True})
     prevalence_share: float = 0.1
@@ -275,7 +280,7 @@ class CenteredVotes(TeacherVotesAggregator):
             require(np.ndim(self.center) < 2, "center.ndim", np.ndim(self.center), "0 or 1 for votes in rounds")
         elif once or self.clip is not None or np.ndim(self.center) > 1:
             return None
-        self._rounds.require_teachers(source.num_teachers)
+        self._rounds.require_shape(num_teachers=source.num_teachers, num_labels=source.num_labels)
         return source.in_rounds(noise_multiplier=self.votes_multiplier)
 
     def _prevalence_of(self, center: Any, votes: RoundVotes) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.charged_draw import charge_draw
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
-from pate.validation import require, require_generator, require_positive
+from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
 from pate.votes.sums.share_sums import NUM_LENGTHS, ShareSums, TeacherShares
 
@@ -130,7 +130,9 @@ class Prevalence:
         """Raises if noise would be more than can be drawn, whatever the clips."""
         steps = 2 * ClippedSum(1.0, (1, num_labels), self.adjacency).l2_sensitivity  # a grid is finer by less than 2
         most = LARGEST_STD / steps / max(self._multipliers) * self.noise_multiplier
-        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, f"at most {most:.3g}")
+        require(
+            self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, f"at most {rounded_down(most, 3)}"
+        )
 
     def _length(self, shares: ShareSums, rng: np.random.Generator, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""

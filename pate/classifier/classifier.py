@@ -31,7 +31,6 @@ from pate.classifier.repeats import warn_of_repeats
 from pate.classifier.student import EstimatorStudent
 from pate.classifier.tasks import OneClass, Task, task_of
 from pate.pricing import Budget, PricedRelease, ReleaseShape, SettingNames, plan_release, require_useful
-from pate.pricing.account_left import spent_epsilon
 from pate.pricing.achievable_delta import require_achievable_delta
 from pate.run.release import draw
 from pate.run.warnings import few_records, student_is_the_prior, uneven_inputs, warning_of_one_label
@@ -198,11 +197,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
             training = release.training_set(pools.queries)
             self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)
-        for line in student_is_the_prior(self.student_, pools.queries):
+        for line in student_is_the_prior(self.student_, pools.queries, helps=priced.aggregator.remedies["noise"]):
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         self._task, self.classes_ = task, task.classes
         self.aggregator_, self.release_, self.adjacency_ = priced.aggregator, release, release.adjacency
-        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, spent_epsilon(ledger)
+        self.epsilon_, self.delta_, self.spent_epsilon_ = priced.epsilon, self.target_delta, ledger.spent_epsilon
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

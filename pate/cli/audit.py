@@ -17,7 +17,7 @@ from pate.config import build, build_aggregator
 from pate.files.strict_json import to_json_line
 from pate.pricing import AuditFinding, ReleaseParameters, VoteAudit, audit_votes
 from pate.report.console import PlainConsole
-from pate.report.rounding import format_delta, round_up
+from pate.report.rounding import format_claim, format_delta, round_up
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.vote_files import ImportedVotes
 
@@ -70,7 +70,7 @@ def _print(audited: VoteAudit, votes: ImportedVotes) -> None:
     table.add_column("the claim, not a bound", style="dim")
     for each in audited.findings:
         bounds = [_epsilon(each.epsilon[name]) for name in Adjacency]
-        claimed = "-" if each.paper_epsilon is None else f"{each.paper_epsilon:.2f}"
+        claimed = "-" if each.paper_epsilon is None else format_claim(each.paper_epsilon)
         table.add_row(each.aggregator, _parameters(each), *bounds, Text(claimed, style="yellow"), each.claim)
     console.print(table)
     bound = f"epsilon at delta = {format_delta(audited.target_delta)} by {audited.accountant}, rounded up"
@@ -93,6 +93,8 @@ def _parameters(finding: AuditFinding) -> Text:
 
 
 def _epsilon(epsilon: float) -> str:
+    if epsilon == 0:
+        return "0"
     return round_up(epsilon, _DIGITS) if math.isfinite(epsilon) else "infinite"
 
 

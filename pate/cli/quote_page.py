@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pate.report.console import PlainConsole
 from pate.report.privacy_coverage import PAPER_LABEL
-from pate.report.rounding import format_delta, round_up
+from pate.report.rounding import format_claim, format_delta, round_up
 
 if TYPE_CHECKING:
     from pate.aggregators import ExpectedRelease
@@ -93,7 +93,7 @@ def _price_rows(quote: Quote) -> list[tuple[str, Text]]:
         left = f"{_small(quote.delta - quote.failure_prob)} of delta is left"
         rows.append(("failure probability", Text(f"{total}{_small(quote.failure_prob)}; {left}")))
     if quote.paper_epsilon is not None:
-        rows.append(("the paper's epsilon", Text(f"{quote.paper_epsilon:.2f} {PAPER_LABEL}", style="yellow")))
+        rows.append(("the paper's epsilon", Text(f"{format_claim(quote.paper_epsilon)} {PAPER_LABEL}", style="yellow")))
     return rows
 
 
@@ -233,7 +233,7 @@ def _table_line(table: dict[str, Any]) -> Text:
 
 
 def _epsilon(epsilon: float) -> str:
-    return round_up(epsilon, _DIGITS)
+    return "0" if epsilon == 0 else round_up(epsilon, _DIGITS)
 
 
 def _small(probability: float) -> str:

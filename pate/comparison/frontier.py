@@ -137,8 +137,8 @@ class Frontier:
         return low + share * (high - low)
 
     def cheapest(self, line: Line, share: float) -> float | None:
-        """The smallest epsilon tried at which the mean reaches the goal; None where none does."""
-        goal = self.goal(share)
+        """The smallest epsilon tried at which the mean reaches the goal; None where none does, or there is no way."""
+        goal = self.goal(share) if self.ceiling() > self.floor() else math.inf
         return next((point.epsilon for point in line.points if point.mean is not None and point.mean >= goal), None)
 
     @property

@@ -66,16 +66,16 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 def verdict(frontier: Frontier) -> str:
     """Who is best at the smallest and at the largest epsilon, and how much of the reachable that is."""
-    name, ceiling = METRIC_NAMES[frontier.metric], baseline_title(frontier.ceiling_name)
+    name, low, high = METRIC_NAMES[frontier.metric], frontier.floor(), frontier.ceiling()
     found = [(epsilon, best) for epsilon in frontier.epsilons if (best := frontier.best_at(epsilon)) is not None]
     if not found:
         return "Every method is out of reach at every epsilon that was tried."
     said = []
     for epsilon, (line, mean) in dict(found[:1] + found[-1:]).items():
-        share = frontier.reached(mean)
-        worth = "no better than a constant" if not share > 0 else f"{share:.0%} of the reachable"
+        worth = f"{frontier.reached(mean):.0%} of the reachable" if high > low else "better than a constant"
+        worth = worth if mean > low else "no better than a constant"
         said.append(f"at epsilon {epsilon:g} {line.title} with {mean:.3f}, {worth}")
-    scale = f"A constant has {frontier.floor():.3f}, the {ceiling} {frontier.ceiling():.3f}."
+    scale = f"A constant has {low:.3f}, the {baseline_title(frontier.ceiling_name)} {high:.3f}."
     return f"Best {name} {'; '.join(said)}. {scale}"
 
 

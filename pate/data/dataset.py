@@ -103,8 +103,8 @@ class Dataset:
             None for their `record_ids`.
         private_cells: a digest of the private records as they were before any preprocessing, so that a budget over
             several runs knows them again; None for that of `private`. No epsilon covers it.
-        public_labeled: whether the public labels are known. Where they are not they are all False, and nothing is
-            measured by them: neither how right the release is, nor a student of true labels.
+        public_labeled: whether the public labels are known; never where all of them are False. Nothing is measured by
+            labels that are not known: neither how right the release is, nor a student of true labels.
 
     Raises:
         InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
@@ -131,6 +131,8 @@ class Dataset:
         _require_label_names(self.label_names)
         for name, split in self._splits():
             self._check_shapes(name, split)
+        if not self.public.labels.any():  # a pool in which nothing is present measures nothing, whoever filled it in
+            object.__setattr__(self, "public_labeled", False)
         for unit in ("record", "group"):
             _require_disjoint(unit, [(name, getattr(s, f"{unit}_ids")) for name, s in self._splits()])
 

@@ -2,7 +2,7 @@
 
 from pate.files.lazy_names import lazy_names
 from pate.pricing.expected_release import Expectation, expectation, expected_release
-from pate.pricing.remedies import Remedies, remedies
+from pate.pricing.remedies import Remedies, group_votes_tell_more, remedies
 
 with lazy_names(globals()):
     from pate.pricing.account_left import AccountLeft, accounts_left
@@ -41,6 +41,7 @@ __all__ = [
     "cheapest_accountant",
     "expectation",
     "expected_release",
+    "group_votes_tell_more",
     "largest_num_queries",
     "lower_bound_of",
     "plan_hits",

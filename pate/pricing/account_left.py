@@ -56,20 +56,12 @@ def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: 
         require(ledger.adjacency == release.aggregator.adjacency, "adjacency", release.aggregator.adjacency, rule)
         rule = f"{ledger.target_delta}, as ledger={path} counts"
         require(ledger.target_delta == budget.target_delta, "target_delta", budget.target_delta, rule)
-        left = AccountLeft(ledger.data, len(ledger.entries), spent_epsilon(ledger), ledger.max_epsilon)
+        left = AccountLeft(ledger.data, len(ledger.entries), ledger.spent_epsilon, ledger.max_epsilon)
         if left.max_epsilon is not None:
             more, target = ledger.affords(release.event), _largest_target(ledger, release, budget, left.max_epsilon)
             left = replace(left, more_releases=more, target_epsilon=target)
         found.append(left)
     return tuple(found)
-
-
-def spent_epsilon(account: Ledger) -> float:
-    """What an account has cost: by the filter where there is a cap, else what the accountant says of its charges."""
-    left, decided = account.left, account.filter
-    if left is None or decided is None:
-        return account.epsilon
-    return decided.epsilon(max(decided.budget - left, 0.0))
 
 
 def _ledgers(path: str | os.PathLike[str]) -> Iterator[Ledger]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pate.validation import require, require_count
+from pate.validation import require, require_count, rounded_up
 
 _GRID = 2.0**-53
 
@@ -19,6 +19,6 @@ def smallest_delta(*, num_queries: int, num_labels: int) -> float:
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
     """Returns a delta that draws can keep, or raises."""
     lowest = smallest_delta(num_queries=num_queries, num_labels=num_labels)
-    rule = f"at least {lowest:.3g}, below which draws in double precision are too coarse"
+    rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
     return target_delta

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pate.aggregators import Aggregator, ExpectedRelease
+from pate.aggregators.expected.expected_release import LEAST_ANSWERED
 from pate.pricing.shape import ReleaseShape
+
+GOAL = 0.9
+"""The success of unanimous teachers from which on a release is not doubted."""
 
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
 """The share of the teachers that name each label which a query has."""
@@ -24,6 +28,21 @@ class Expectation:
     unanimous: ExpectedRelease
     clear: ExpectedRelease
     typical: ExpectedRelease
+
+    @property
+    def too_few_answered(self) -> bool:
+        """Whether fewer than a third of the queries on which nearly all teachers agree are answered."""
+        return self.clear.answered < LEAST_ANSWERED
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether hardly a query is worth its price: unanimity is hidden, or only unanimity is answered."""
+        return self.unanimous.is_useless or self.too_few_answered
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether nothing is doubted where all teachers agree."""
+        return self.unanimous.success >= GOAL and not self.is_useless
 
 
 def expected_release(aggregator: Aggregator, shape: ReleaseShape, *, agreement: float = 1.0) -> ExpectedRelease:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pate.aggregators import Aggregator, ExpectedRelease
+from pate.accounting import NoOpEvent
+from pate.accounting.events import leaves
+from pate.aggregators import Aggregator
 from pate.pricing.budget import Budget
-from pate.pricing.expected_release import Expectation, expectation
+from pate.pricing.expected_release import GOAL, Expectation, expectation
 from pate.pricing.priced_release import PricedRelease
-from pate.pricing.remedies import GOAL, remedies
+from pate.pricing.remedies import remedies
 from pate.pricing.setting_names import SettingNames
 from pate.validation import InvalidValue
 
@@ -27,10 +29,10 @@ def require_useful(
     num_groups: int | None = None,
     allow_useless: bool = False,
 ) -> tuple[str, ...]:
-    """Returns warnings about a planned release, or raises if its noise hides even unanimous votes.
+    """Returns warnings about a planned release, or raises if its noise hides what teachers agree on.
 
-    All of it follows from public numbers. A release that costs nothing is not doubted, nor is an aggregator of one's
-    own that takes no made-up votes.
+    All of it follows from public numbers. A release without noise is not doubted, whatever it costs, nor is an
+    aggregator of one's own that takes no made-up votes.
 
     Args:
         start: what it was planned from.
@@ -41,24 +43,24 @@ def require_useful(
         allow_useless: whether what would be refused is only said.
 
     Raises:
-        InvalidValue: of queries on which all teachers agree, fewer than a third are answered, or over a quarter of the
-            bits are wrong; a delta of 0.01 or more.
+        InvalidValue: of queries on which all teachers agree, over a quarter of the bits are wrong; of those on which
+            90% of them agree, fewer than a third are answered; a delta of 0.01 or more.
     """
     lines = list(_of_delta(budget.target_delta, names, num_groups, allow_useless))
-    if priced.epsilon == 0:
+    if _draws_nothing(priced):
         return tuple(lines)
     try:
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(lines)
-    if not expected.unanimous.is_useless:
+    if not expected.is_useless:
         return (*lines, *_of_noise(expected, priced, names))
     teachers = names.num_teachers.format(priced.shape.num_teachers)
     if allow_useless:
-        return (*lines, f"{teachers}: {_reason(expected.unanimous, priced)}; allowed by {names.allow_useless}")
+        return (*lines, f"{teachers}: {_reason(expected, priced)}; allowed by {names.allow_useless}")
     works = remedies(start, priced, budget, num_groups=num_groups).text(names)
     helps = f"what works: {works}" if works else _NOTHING
-    reason = f"expected a release that tells something: {_reason(expected.unanimous, priced)}"
+    reason = f"expected a release that tells something: {_reason(expected, priced)}"
     raise InvalidValue(f"{teachers}: {reason}; {helps}; {names.allow_useless} goes on as it is")
 
 
@@ -76,9 +78,17 @@ def _of_delta(delta: float, names: SettingNames, num_groups: int | None, allow_u
     return ()
 
 
-def _reason(expected: ExpectedRelease, priced: PricedRelease) -> str:
-    """What comes out where all teachers agree."""
-    shape = priced.shape
+def _draws_nothing(priced: PricedRelease) -> bool:
+    """Whether the release has nothing to hide: no queries, or answers that no vote changes.
+
+    Not by its epsilon: noise that hides everything costs 0 at a delta that allows it.
+    """
+    return all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event))
+
+
+def _reason(expectation: Expectation, priced: PricedRelease) -> str:
+    """What comes out where teachers agree."""
+    shape, expected = priced.shape, expectation.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
@@ -87,6 +97,9 @@ def _reason(expected: ExpectedRelease, priced: PricedRelease) -> str:
         said = f"{expected.answered:.0%} of the queries would be answered" + (
             f", and {said}" if expected.right < GOAL else ""
         )
+    if not expected.is_useless:
+        share = expectation.clear.answered
+        return f"where 90% of {shape.num_teachers} teachers agree, {share:.0%} of the queries would be answered"
     agree = f"all {shape.num_teachers} teachers agree" if shape.num_teachers > 1 else "the one teacher is sure"
     return f"even where {agree}, {said}"
 
@@ -98,4 +111,5 @@ def _of_noise(expected: Expectation, priced: PricedRelease, names: SettingNames)
     kinds = (expected.unanimous, expected.clear, expected.typical)
     shares = ", ".join(f"{each.success:.0%}" for each in kinds)
     heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%)"
-    return (f"{names.num_teachers.format(priced.shape.num_teachers)}: {heard}; more teachers or fewer queries help",)
+    helps, teachers = priced.aggregator.remedies["noise"], names.num_teachers.format(priced.shape.num_teachers)
+    return (f"{teachers}: {heard}; what helps: {helps}",)

@@ -12,7 +12,7 @@ from pate.aggregators import Aggregator
 from pate.pricing.achievable_delta import require_achievable_delta, smallest_delta
 from pate.pricing.budget import Budget
 from pate.pricing.shape import ReleaseShape
-from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.validation import InvalidValue, require, require_count, require_positive, rounded_up
 
 _MOST_QUERIES = 10**9
 
@@ -64,7 +64,7 @@ def largest_num_queries(
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         spent = accountant().compose(one.event_of(aggregator))
         price = spent.get_epsilon(target_delta)  # raises where failures alone use up delta
-        require(False, "max_epsilon", max_epsilon, f"at least {price:.4g}, the price of one query")
+        require(False, "max_epsilon", max_epsilon, f"at least {rounded_up(price, 4)}, the price of one query")
     return most
 
 

@@ -7,24 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pate.accounting import RdpAccountant
-from pate.aggregators import Aggregator
+from pate.accounting import Adjacency, RdpAccountant
+from pate.aggregators import Aggregator, CenteredVotes
 from pate.pricing.budget import Budget
-from pate.pricing.expected_release import expected_release
+from pate.pricing.expected_release import AGREEMENTS, GOAL, expectation, expected_release
 from pate.pricing.priced_release import PricedRelease, changed_fields, plan_release
 from pate.pricing.query_count import largest_num_queries
 from pate.pricing.setting_names import SettingNames
 from pate.pricing.shape import ReleaseShape
 from pate.validation import InvalidValue
 
-GOAL = 0.9
-"""The success of unanimous teachers from which on a release is not doubted."""
-
 MOST_TEACHERS = 5000  # prices and tables of more take long
 _GROUPS_EACH = 10
 _LARGEST_EPSILON = 100.0  # beyond which a bound promises nothing that is worth its noise
 _LEAST_QUERIES = 20
-_LEAST_FACTOR = 2.0**-12
+_FACTORS = (2.0**-12, 2.0**-48)  # far below is looked only where nothing near by is heard
 _TRIES = 4
 _HALVINGS = 24
 
@@ -86,6 +83,33 @@ def remedies(start: Aggregator, priced: PricedRelease, budget: Budget, *, num_gr
     return Remedies(teachers, epsilon, queries)
 
 
+def group_votes_tell_more(priced: PricedRelease, budget: Budget, *, num_groups: int) -> bool:
+    """Whether `experiment=centered_votes` would tell far more for the price of a release; by public numbers alone.
+
+    A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
+    private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, through noise that
+    leaves nothing in doubt if 70% of the teachers agree.
+
+    Args:
+        priced: the release.
+        budget: its delta and accountant.
+        num_groups: private groups, public.
+    """
+    shape, aggregator = priced.shape, priced.aggregator
+    fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
+    if not fits or not 0 < priced.epsilon < math.inf:
+        return False
+    try:
+        told = shape.num_queries * expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]).success
+        same = replace(budget, target_epsilon=priced.epsilon, max_epsilon=None)
+        groups = replace(shape, num_teachers=num_groups)
+        other = plan_release(CenteredVotes(noise_multiplier=1.0), groups, same)
+        heard = expected_release(other.aggregator, groups, agreement=AGREEMENTS["typical"]).success >= GOAL
+    except InvalidValue:
+        return False
+    return heard and told < num_groups / 10
+
+
 @dataclass(frozen=True)
 class _Search:
     start: Aggregator
@@ -119,9 +143,10 @@ class _Search:
 
     def factor(self) -> float | None:
         """The largest by which the noise may be multiplied."""
-        low, high = math.log(_LEAST_FACTOR), 0.0
+        high = 0.0
         try:
-            if not self._heard_at(low):
+            low = next((math.log(factor) for factor in _FACTORS if self._heard_at(math.log(factor))), None)
+            if low is None:
                 return None
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2
@@ -195,7 +220,8 @@ class _Search:
 
 
 def _is_heard(aggregator: Aggregator, shape: ReleaseShape) -> bool:
-    return expected_release(aggregator, shape).success >= GOAL
+    heard = expected_release(aggregator, shape).success >= GOAL  # asked first, as most of the search fails there
+    return heard and expectation(aggregator, shape).is_heard
 
 
 def _fewest_teachers(aggregator: Aggregator, shape: ReleaseShape, most: int) -> int | None:

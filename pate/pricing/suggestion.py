@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, ExpectedRelease
 from pate.pricing.budget import Budget
-from pate.pricing.expected_release import expected_release
+from pate.pricing.expected_release import expectation, expected_release
 from pate.pricing.priced_release import PricedRelease, plan_release
-from pate.pricing.remedies import GOAL, MOST_TEACHERS
+from pate.pricing.remedies import MOST_TEACHERS
 from pate.pricing.shape import ReleaseShape
 from pate.validation import InvalidValue, require, require_count
 
@@ -81,7 +81,7 @@ def suggest(
         found += [_judged(noisy, replace(size, num_teachers=count), num_private) for count in teachers]
     for best in sorted(found, key=lambda each: -each.clear_queries):
         planned = _planned(aggregator, shape, quick, best.num_teachers, best.num_queries)
-        if planned is not None and expected_release(planned.aggregator, planned.shape).success >= GOAL:
+        if planned is not None and expectation(planned.aggregator, planned.shape).is_heard:
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:
             break

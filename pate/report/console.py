@@ -81,8 +81,7 @@ def _lines(report: Report) -> list[Text]:
     answered = f"{release.num_answered} of {release.num_queries} queries ({percent(release.answer_rate)})"
     lines.append(Text(f"answered: {answered}"))
     if not release.num_answered:
-        remedy = "more teachers, a larger epsilon or another aggregator"
-        lines.append(Text(f"the student learned nothing, as no query was answered; {remedy}", style="yellow"))
+        lines.append(Text("the student learned nothing, as no query was answered", style="yellow"))
     if privacy.plain_epsilon is not None:
         lines.append(Text(f"hits: {hit_counts(release)}"))
         lines.append(Text(f"target charging {charging_verdict(privacy)}"))

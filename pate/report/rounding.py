@@ -39,8 +39,13 @@ def round_up(value: float, digits: int) -> str:
 
 
 def format_epsilon(epsilon: float) -> str:
-    """Formats an epsilon for print, rounded up: two decimals from 1 on, four below."""
-    return round_up(epsilon, 2 if epsilon >= 1 else 4)
+    """Formats an epsilon for print, rounded up: two decimals from 1 on, four below; `0` is exact."""
+    return "0" if epsilon == 0 else round_up(epsilon, 2 if epsilon >= 1 else 4)
+
+
+def format_claim(epsilon: float) -> str:
+    """Formats what others print, to the nearest: two decimals, two digits where these would be none."""
+    return f"{epsilon:.2f}" if epsilon == 0 or epsilon >= 0.01 else f"{epsilon:.2g}"
 
 
 def format_delta(delta: float) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pate.aggregators import Aggregator
 from pate.report.scores import Baselines, Scores
 
 HEADLINE = "mean_average_precision"
@@ -15,10 +17,10 @@ _NAMES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
 }
-_LOSSES = (
-    ("majority_vote_student", "student", "noise", "more teachers, fewer queries or a larger epsilon"),
-    ("true_label_student", "majority_vote_student", "the teachers", "more records for each teacher, or scaled inputs"),
-    ("all_records_model", "true_label_student", "the number of queries", "more queries"),
+_STEPS = (
+    ("majority_vote_student", "student", "noise"),
+    ("true_label_student", "majority_vote_student", "the teachers"),
+    ("all_records_model", "true_label_student", "the number of queries"),
 )
 
 
@@ -40,18 +42,35 @@ class Verdict:
     text: str
 
     @classmethod
-    def of(cls, student: Scores | None, baselines: Baselines, *, num_answered: int, centered: bool = False) -> Verdict:
-        """The verdict on a student and its number of answered queries; `centered`, where the votes were already."""
+    def of(
+        cls,
+        student: Scores | None,
+        baselines: Baselines,
+        *,
+        num_answered: int,
+        remedies: Mapping[str, str] = Aggregator.remedies,
+        better: str = "",
+    ) -> Verdict:
+        """The verdict on a student.
+
+        Args:
+            student: None where there is none.
+            baselines: what it is held against.
+            num_answered: queries that were answered.
+            remedies: of the aggregator.
+            better: a method that would do far better on these data, in a sentence.
+        """
         if student is None or not num_answered:
-            remedy = "more teachers, fewer queries, a larger epsilon or another aggregator"
-            text = f"No query was answered, so the student learned nothing. What helps: {remedy}."
-            return cls(None, None, None, text)
+            helps = f"What helps: {remedies['noise']}, or another aggregator."
+            text = f"No query was answered, so the student learned nothing. {helps} {better}"
+            return cls(None, None, None, text.strip())
         behind = {name: _behind(student, constant) for name, constant in _constants(baselines).items()}
         share = _share(student, baselines)
-        loss = _loss_text(student, baselines, centered)
-        text = " ".join([_share_text(student, baselines, share), _beaten_text(behind), loss])
+        loss = _loss_text(student, baselines, remedies)
+        said = [_share_text(student, baselines, share), _beaten_text(behind), loss, better]
+        text = " ".join(sentence for sentence in said if sentence)
         beats = {name: not metrics for name, metrics in behind.items()}
-        return cls(share, beats.get("best_constant"), beats.get("prior"), text.strip())
+        return cls(share, beats.get("best_constant"), beats.get("prior"), text)
 
 
 def _constants(baselines: Baselines) -> dict[str, Scores]:
@@ -108,18 +127,26 @@ def _beaten_text(behind: dict[str, list[str]]) -> str:
     return f"Better than {' and '.join(words[name] for name in behind)} in every metric." if behind else ""
 
 
-def _loss_text(student: Scores, baselines: Baselines, centered: bool) -> str:
-    """The step from the ceiling down to the student that lost most, and what helps; none below the student."""
-    losses = []
-    found = vars(baselines) | {"student": student}
-    for better, worse, name, remedy in _LOSSES:
-        high, low = (getattr(found[key], HEADLINE, None) for key in (better, worse))
-        if high is not None and low is not None and low >= (getattr(student, HEADLINE) or 0.0):
-            losses.append((high - low, name, remedy))
-    lost, name, remedy = max(losses, default=(0.0, "", ""))
-    if name == "noise" and not centered:
-        remedy += ", or aggregator=centered_votes"
-    return f"Most was lost to {name} ({lost:.3f}); what helps: {remedy}." if round(lost, 3) > 0 else ""
+def _loss_text(student: Scores, baselines: Baselines, remedies: Mapping[str, str]) -> str:
+    """The steps from the ceiling down to the student, none below it: the one that lost at least half, and what helps.
+
+    Steps between levels that are not there cannot be told, and count to the whole all the same.
+    """
+    levels = {name: getattr(found, HEADLINE, None) for name, found in (vars(baselines) | {"student": student}).items()}
+    own = levels["student"] or 0.0
+    names = {name for better, worse, _ in _STEPS for name in (better, worse)}
+    whole = max((level for name in names if (level := levels[name]) is not None), default=own) - own
+    losses = {}
+    for better, worse, name in _STEPS:
+        high, low = levels[better], levels[worse]
+        if name in remedies and high is not None and low is not None and low >= own and round(high - low, 3) > 0:
+            losses[name] = high - low
+    if not losses or sum(losses.values()) < whole / 2:
+        return ""
+    most = max(losses, key=losses.__getitem__)
+    if losses[most] >= whole / 2:
+        return f"Most was lost to {most} ({losses[most]:.3f}); what helps: {remedies[most]}."
+    return f"Lost to {_listed([f'{name} ({lost:.3f})' for name, lost in losses.items()])}, to none of them most."
 
 
 def _listed(names: list[str]) -> str:

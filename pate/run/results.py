@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate import __version__
 from pate.aggregators import Aggregator, Release
 from pate.data import Dataset, Split
-from pate.pricing import Budget
+from pate.pricing import Budget, PricedRelease, ReleaseShape, group_votes_tell_more
 from pate.report import (
     Baselines,
     Constant,
@@ -97,7 +97,8 @@ class Results:
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
-                centered=self.aggregator.input_form == "centered",
+                remedies=self.aggregator.remedies,
+                better=self._better(),
             ),
             intervals={name: self._intervals(prediction) for name, prediction in predictions.items()},
             data=self._data_summary(),
@@ -136,6 +137,19 @@ class Results:
             ),
             student_curve={name: np.array([values[name] for values in self.student_curve]) for name in names},
         )
+
+    def _better(self) -> str:
+        """A method that public numbers put far ahead on these data, in a sentence; empty where there is none."""
+        shape = ReleaseShape(
+            num_queries=len(self.release.labels), num_labels=self.dataset.num_labels, num_teachers=self.num_teachers
+        )
+        priced = PricedRelease(self.aggregator, shape, self.release.event, self.epsilon)
+        groups = self.dataset.private.num_groups
+        applies = self.dataset.kind == "features" and not self.aggregator.single_label
+        if not applies or not group_votes_tell_more(priced, self.budget, num_groups=groups):
+            return ""
+        reason = f"it learns from all {groups:,} private groups"
+        return f"experiment=centered_votes would do far better at this price: {reason}."
 
     def _privacy(self) -> Privacy:
         return privacy_of(

@@ -16,7 +16,6 @@ from pate.accounting import BudgetExceeded, Ledger, SharedLedger
 from pate.files.atomic import make_folder, write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.pricing import Budget, PricedRelease
-from pate.pricing.account_left import spent_epsilon
 from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
@@ -128,7 +127,7 @@ class Total:
 
     def _spent(self) -> str:
         delta = format_delta(self.budget.target_delta)
-        return f"{format_epsilon(spent_epsilon(self.account))} at delta {delta}, {self.account.adjacency}"
+        return f"{format_epsilon(self.account.spent_epsilon)} at delta {delta}, {self.account.adjacency}"
 
     def _key(self, draw: int) -> str:
         return f"{run_id(self.folder)}-{draw}"
@@ -179,7 +178,7 @@ def require_room(account: Ledger, priced: PricedRelease) -> None:
 
 def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
     """What is said of a release that the cap of a ledger does not allow: what is spent, the price, and the cap."""
-    price, spent = format_epsilon(priced.epsilon), format_epsilon(spent_epsilon(account))
+    price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)
     rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
     return InvalidValue(
         f"max_total_epsilon={account.max_epsilon:g}: expected {rule} by ledger={account.path}; nothing is spent"

@@ -63,12 +63,19 @@ def uneven_inputs(parts: str, public_inputs: ArrayLike) -> Iterator[str]:
         yield f"data: the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
 
 
-def student_is_the_prior(model: Predictor, public_inputs: NDArray[np.float32]) -> Iterator[str]:
-    """Of a student that says the same of every public sample: what was released taught it nothing."""
+def student_is_the_prior(
+    model: Predictor, public_inputs: NDArray[np.float32], *, helps: str = "less noise in the release"
+) -> Iterator[str]:
+    """Of a student that says the same of every public sample: what was released taught it nothing.
+
+    Args:
+        model: the student.
+        public_inputs: that it is asked about.
+        helps: against noise, of the aggregator where that is known.
+    """
     rows = public_inputs[:_ROWS]
     if len(rows) > 1 and len(np.unique(model.predict(rows), axis=0)) == 1:
-        remedy = "more teachers, fewer queries or a larger epsilon"
-        yield f"student: it predicts the same labels for every public sample, as the prior does; {remedy}"
+        yield f"student: it predicts the same labels for every public sample, as the prior does; what helps: {helps}"
 
 
 def warning_of_one_label(aggregator: Aggregator) -> str:

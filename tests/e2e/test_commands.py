@@ -148,7 +148,7 @@ MISTAKES = {
     ),
     "a folder": (["write_table=/"], "write_table=/: expected a file, not a folder"),
     "no teachers": (["num_teachers=0"], "num_teachers=0: expected a whole number >= 1"),
-    "tiny delta": (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.66e-12"),
+    "tiny delta": (["target_delta=1e-30"], "target_delta=1e-30: expected at least 2.67e-12"),
     "target_delta=1.5": (["target_delta=1.5"], "target_delta=1.5: expected a number in (0, 1)"),
     "negative noise": (["aggregator.test_std=-1"], "test_std=-1.0: expected a number > 0"),
     "failure": (["aggregator.failure_prob=1e-5"], "uses up target_delta=1e-06"),

@@ -274,7 +274,7 @@ def test_nothing_is_spent_before_a_refusal(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"max_epsilon=1e-06: expected at least"):
         train(small_plan(max_epsilon=1e-6), tmp_path / "c", SilentMonitor())
     quiet = GaussianVotes(noise_std=1e9)  # no failure that would use up a delta below what draws can keep
-    with pytest.raises(InvalidValue, match=r"target_delta=1e-15: expected at least 2\.22e-14"):
+    with pytest.raises(InvalidValue, match=r"target_delta=1e-15: expected at least 2\.23e-14"):
         train(small_plan(aggregator=quiet, target_delta=1e-15), tmp_path / "d", SilentMonitor())
     assert not list(tmp_path.rglob("ledger.jsonl"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -16,7 +17,9 @@ from pate.validation import InvalidValue, require, require_non_negative, require
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
 _STEPS = 200
-_ROUNDING = 1e-12  # of a sum of many
+_DECIMAL = 2.0**-51
+"""Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share
+of failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md)."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +28,20 @@ class Spent:
 
     Attributes:
         amount: in the filter's unit, rounded up.
-        failure_prob: the sum of the failure probabilities, rounded up.
-        pure: the sum of the epsilons of pure DP, rounded up; infinity where an event is not pure.
+        failure_prob: the sum of the failure probabilities, exact.
+        pure: the sum of the epsilons of pure DP, exact; infinity where an event is not pure.
     """
 
     amount: float = 0.0
-    failure_prob: float = 0.0
-    pure: float = 0.0
+    failure_prob: Fraction = Fraction(0)
+    pure: Fraction | float = Fraction(0)
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
         """With `count` more of a price."""
         return Spent(
             _sum_above(self.amount, _product_above(price.amount, count)),
-            _sum_above(self.failure_prob, _product_above(price.failure_prob, count)),
-            _sum_above(self.pure, _product_above(price.pure, count)),
+            self.failure_prob + price.failure_prob * count,
+            self.pure + price.pure * count,
         )
 
 
@@ -68,6 +71,10 @@ class FilterRule(ABC):
             rule = f"less than target_delta={self.target_delta}"
             require(self.max_failure_prob < self.target_delta, "max_failure_prob", self.max_failure_prob, rule)
 
+    def for_cap(self, max_epsilon: float) -> Self:
+        """The same rule for another cap; what was chosen for the cap is chosen anew."""
+        return replace(self, max_epsilon=max_epsilon)
+
     @abstractmethod
     def fixed_by(self, first: Event) -> PrivacyFilter:
         """The filter of a data set of which this is the first event; that event knows of no release."""
@@ -93,7 +100,8 @@ class PrivacyFilter(FilterRule):
     Formal guarantees, for the adjacency that the events were made for:
         * Everything released together is (max_epsilon, target_delta)-DP, where each event may be chosen after seeing
           all that was released before, as long as only admitted events are.
-        * Events whose epsilons of pure DP add up to the cap at most are admitted too.
+        * Events whose epsilons of pure DP add up to the cap at most are admitted too: the whole sequence has to be
+          within the one bound or within the other.
         * Cap, delta, unit and the share of failures are fixed before the first release.
 
     Source: docs/proofs/filters.md.
@@ -124,7 +132,13 @@ class PrivacyFilter(FilterRule):
     @property
     def conversion_delta(self) -> float:
         """The delta at which amounts are converted."""
-        return self.target_delta - self.failures_allowed
+        return self.target_delta - self.failures_allowed - self._slack * (1 + self.max_epsilon)
+
+    @property
+    def _slack(self) -> float:
+        """By which part the cap and the share of failures may be passed; 0 where delta is too small to pay for it."""
+        left = self.target_delta - self.failures_allowed
+        return _DECIMAL if _DECIMAL * (1 + self.max_epsilon) < left / 1000 else 0.0
 
     @cached_property
     def budget(self) -> float:
@@ -149,11 +163,15 @@ class PrivacyFilter(FilterRule):
         Raises:
             InvalidValue: an event that has no price in the filter's unit.
         """
-        return Spent(self.amount(event), failure_probability(event), _pure(event))
+        return Spent(self.amount(event), Fraction(failure_probability(event)), _pure(event))
 
     def epsilon_of(self, spent: Spent) -> float:
         """What was spent, as an epsilon at the delta that allowed failures leave."""
-        return min(spent.pure, self.epsilon(spent.amount))
+        return min(float(spent.pure), self.epsilon(spent.amount))
+
+    def allows_failures(self, spent: Spent) -> bool:
+        """Whether the failures are within their share of delta."""
+        return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event, count: int = 1) -> bool:
         """Whether the event, `count` times, fits beside what was spent."""
@@ -177,15 +195,22 @@ class PrivacyFilter(FilterRule):
         return fits
 
     def _holds(self, spent: Spent) -> bool:
-        return spent.failure_prob <= self.failures_allowed and self.epsilon_of(spent) <= self.max_epsilon
+        """Whether all that was spent is within one bound: never a part within the one and a part within the other."""
+        if not self.allows_failures(spent):
+            return False
+        pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
+        return pure or self.epsilon(spent.amount) <= self.max_epsilon
 
 
-def _pure(event: Event) -> float:
+def _pure(event: Event) -> Fraction | float:
     """The sum of the epsilons of an event's parts; infinity where a part has none."""
     try:
-        return sum((times * pure_epsilon(leaf) for leaf, times in leaves(event) if times), start=0.0) * (1 + _ROUNDING)
+        found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
     except InvalidValue:
         return math.inf
+    if any(math.isinf(epsilon) for epsilon, _ in found):
+        return math.inf
+    return sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
 
 
 def _sum_above(one: float, other: float) -> float:

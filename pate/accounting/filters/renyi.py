@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pate.accounting.conversion import conversion_penalty, rdp_to_epsilons
 from pate.accounting.events import Event
 from pate.accounting.filters.privacy_filter import PrivacyFilter
 from pate.accounting.rdp import DEFAULT_ORDERS, count_leaves, rdp_curve
-from pate.validation import require
+from pate.validation import require, rounded_up
 
 _REFINED = 2001
 
@@ -50,7 +50,13 @@ class RenyiFilter(PrivacyFilter):
             object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._order < math.inf, "order", self.order, "a finite number > 1")
         least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        require(least < self.max_epsilon, "order", self.order, f"an order at which max_epsilon is above {least:.4g}")
+        require(
+            least < self.max_epsilon, "order", self.order, f"an order at which max_epsilon is above {rounded_up(least)}"
+        )
+
+    def for_cap(self, max_epsilon: float) -> Self:
+        """See `FilterRule.for_cap`; an order that is not the default for this cap is kept."""
+        return replace(self, max_epsilon=max_epsilon, order=order_kept(self.order, self.max_epsilon, self.target_delta))
 
     @property
     def unit(self) -> str:
@@ -87,3 +93,8 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
     low, high = DEFAULT_ORDERS[max(place - 1, 0)], DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)]
     near = 1 + np.geomspace(low - 1, high - 1, _REFINED)
     return 1 + float(f"{near[best(near)] - 1:.4g}")
+
+
+def order_kept(order: float | None, max_epsilon: float, target_delta: float) -> float | None:
+    """None for the order that a cap has by default, so that another cap has its own."""
+    return None if order == best_order(max_epsilon, target_delta) else order

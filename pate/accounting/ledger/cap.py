@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from itertools import groupby
 
 from pate.accounting.events import Event
 from pate.accounting.filters import FilterRule, PrivacyFilter, Spent
 from pate.accounting.ledger.entry import LedgerEntry
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, rounded_down, rounded_up
+
+_LARGEST_CAP = 1e6
+_STEPS = 40
 
 
 class BudgetExceeded(InvalidValue):
@@ -61,11 +66,46 @@ class Cap:
         if made.admits(spent, event) or (not self._entries and total <= self.max_epsilon):
             return
         after = spent.plus(made.price(event))
-        if after.failure_prob > made.failures_allowed:
-            rule = f"failures of {made.failures_allowed:.3g} at most, there would be {after.failure_prob:.3g}"
+        if not made.allows_failures(after):
+            there = rounded_up(float(after.failure_prob), 3)
+            rule = f"failures of {rounded_down(made.failures_allowed, 3)} at most, there would be {there}"
         else:
-            rule = f"at least {made.epsilon_of(after):.6g}, the total with this release"
+            rule = f"at least {self._enough(event, total)}, the total with this release"
         raise BudgetExceeded(f"max_epsilon={self.max_epsilon}: expected {rule}, by the {made.name} filter")
+
+    def _enough(self, event: Event, total: float) -> str:
+        """A cap under which all charges and this one would be admitted, to six digits, each tried as it is named.
+
+        The sum in the filter's unit, converted, need not be one: a filter for another cap may count at another order.
+        """
+        counts = Counter(entry.event for entry in self._entries)
+        first = self._entries[0].event if self._entries else event
+
+        def admits(cap: float) -> bool:
+            if not self._entries and total <= cap:
+                return True
+            made, spent = self._rule.for_cap(cap).fixed_by(first), Spent()
+            for each, count in counts.items():
+                spent = spent.plus(made.price(each), count)
+            return made.admits(spent, event)
+
+        low = high = self.max_epsilon
+        while not admits(high):
+            low, high = high, 2 * high
+            if high > _LARGEST_CAP:
+                return "inf"
+        for _ in range(_STEPS):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if admits(middle) else (middle, high)
+        found = float(rounded_up(high))
+        while not admits(found):  # an order of four digits changes in steps
+            found = float(rounded_up(found * (1 + 1e-5)))
+        return f"{found:.6g}"
+
+    def epsilon(self) -> float:
+        """What the charges have cost, by the filter; at most the cap, as nothing else was admitted."""
+        made = self.filter()
+        return 0.0 if made is None else min(made.epsilon_of(self.spent()), self.max_epsilon)
 
     def affords(self, event: Event, *, total: float) -> float:
         """How many times the event still fits."""

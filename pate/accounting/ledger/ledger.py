@@ -121,6 +121,13 @@ class Ledger:
             return self._account.total.epsilon()
 
     @property
+    def spent_epsilon(self) -> float:
+        """What the charges have cost: with a cap by its filter, which bounds choices on the way too; else `epsilon`."""
+        with self._book.opened():
+            self._account.read()
+            return self._caps[0].epsilon() if self._caps else self._account.total.epsilon()
+
+    @property
     def filter(self) -> PrivacyFilter | None:
         """What decides for the cap; None without a cap, and before the first charge."""
         with self._book.opened():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 NUM_QUERIES = 256
 """Made-up queries that an aggregator is run on."""
 
-_LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
+LEAST_ANSWERED, _LEAST_RIGHT = 1 / 3, 0.75
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ExpectedRelease:
     @property
     def is_useless(self) -> bool:
         """Whether fewer than a third of the queries are answered, or more than a quarter of the bits are wrong."""
-        return self.answered < _LEAST_ANSWERED or self.right < _LEAST_RIGHT
+        return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
 
     @classmethod
     def counted(cls, labels: NDArray[np.bool_], answered: NDArray[np.bool_], true: NDArray[np.bool_]) -> Self:

@@ -15,7 +15,7 @@ from pate.accounting import Adjacency, GaussianEvent
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.release_context import ReleaseContext
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
-from pate.validation import require, require_count, require_positive
+from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments
 from pate.votes.round_votes import RoundVotes
@@ -23,6 +23,7 @@ from pate.votes.round_votes import RoundVotes
 Array = NDArray[np.float64]
 
 _LEAST_LEFT = 1e-4  # of a label's variance, in a round's clip
+_MOST_LABELS = 1024  # of which products of residuals are summed: docs/proofs/vote_rounds.md
 _LEAST_FACTOR = 1e-90  # of the clip, which then stays a length whose square is a number
 
 Gather = Callable[[], NDArray[np.int64]]
@@ -72,11 +73,13 @@ class VoteRounds:
         """The price of all rounds."""
         return GaussianEvent(self.noise_multiplier)
 
-    def require_teachers(self, num_teachers: int) -> None:
-        """Raises `InvalidValue` for more teachers than a round can add up, or more noise than it can draw."""
+    def require_shape(self, *, num_teachers: int, num_labels: int) -> None:
+        """Raises `InvalidValue` for more teachers or labels than sums are right for, or noise beyond draws."""
+        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
+        require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
         finest = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency).l2_sensitivity
         most = LARGEST_STD / finest / math.sqrt(self.num_rounds)
-        rule = f"at most {most:.4g} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
+        rule = f"at most {rounded_down(most)} in {self.num_rounds} rounds: a larger epsilon, or aggregator.rounds=1"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
 
     def release(self, votes: RoundVotes, prevalence: Array, context: ReleaseContext) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 from pate.accounting import Adjacency
 from pate.files.atomic import write_text
 from pate.mechanisms.stable.stability_test import StabilityTest
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, rounded_up
 
 _DENOMINATOR = 2**53
 _LARGEST = _DENOMINATOR - 2**13  # as StabilityTest rounds
@@ -67,7 +67,12 @@ class CertifiedTable:
             require(numerator <= _LARGEST, "numerators", numerator, f"at most {_LARGEST}")
         _ = self.test  # checks floor and order
         cost = certified_rdp(self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity)
-        require(cost <= self.rdp, "rdp", self.rdp, f"at least {cost:.6g}, what the table costs at order {self.order}")
+        require(
+            cost <= self.rdp,
+            "rdp",
+            self.rdp,
+            f"at least {rounded_up(cost)}, what the table costs at order {self.order}",
+        )
 
     @classmethod
     def of(cls, test: StabilityTest, *, order: float) -> CertifiedTable:

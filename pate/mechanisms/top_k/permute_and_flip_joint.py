@@ -17,7 +17,7 @@ from pate.mechanisms.noise.unit_noise import UNIT_NOISES
 from pate.mechanisms.top_k.joint import JointMechanism
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.top_k import Array, Counts, Distribution
-from pate.validation import require, require_positive
+from pate.validation import require, require_positive, rounded_up
 
 _MOST_CLASSES = 2**25
 _LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
@@ -69,7 +69,9 @@ class PermuteAndFlipJointTopK(JointMechanism):
             return JointClasses.runs(falling, self.k)
         least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
         needed = (
-            f"{math.exp(least):.2g} or more" if least < 0 else "a smaller epsilon, or JointTopK, for as many counts"
+            f"{rounded_up(math.exp(least), 2)} or more"
+            if least < 0
+            else "a smaller epsilon, or JointTopK, for as many counts"
         )
         require(math.log(self.failure_prob or 5e-324) >= least, "failure_prob", self.failure_prob, needed)
         return JointClasses.likely(falling, self.k, weight=self.weight)

@@ -89,7 +89,7 @@ def test_a_cap_on_the_total_is_broken_by_looking(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", [RenyiFilter, ZCdpFilter, partial(RenyiFilter, order=5.0), partial(RenyiFilter, order=20.0)]
+    "kind", [RenyiFilter, ZCdpFilter, GaussianFilter, partial(RenyiFilter, order=5.0), partial(RenyiFilter, order=20.0)]
 )
 @pytest.mark.parametrize(("cap", "delta"), [(5.0, 1e-3), (4.0, 1e-2), (1.2, 1e-2)])
 def test_a_filter_is_not(kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float) -> None:
@@ -98,7 +98,8 @@ def test_a_filter_is_not(kind: Callable[[float, float], PrivacyFilter], cap: flo
     found = worst_delta(by_filter(made), cap)
     assert found <= delta
     if cap > 2:
-        assert found > delta / 100, "the adversary could do something"
+        least = delta / 1000 if kind is GaussianFilter else delta / 100  # of pure releases by their Gaussians
+        assert found > least, "the adversary could do something"
 
 
 class Doubled(RenyiFilter):

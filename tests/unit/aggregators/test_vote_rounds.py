@@ -24,10 +24,10 @@ LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random((6000, 4))
 SHAPE = {"num_queries": 100, "num_labels": 4}
 
 
-def source(teacher_of: Any = None, num_teachers: int = 4000) -> KernelVotes:
+def source(teacher_of: Any = None, num_teachers: int = 4000, labels: Any = LABELS[:4000]) -> KernelVotes:
     return KernelVotes(
         inputs=INPUTS[:4000],
-        labels=LABELS[:4000],
+        labels=labels,
         teacher_of=np.arange(4000) if teacher_of is None else teacher_of,
         num_teachers=num_teachers,
         num_groups=4000,
@@ -161,6 +161,8 @@ def test_what_rounds_cannot_add_up_is_refused_before_anything_is_charged() -> No
         aggregator().release_from(source(num_teachers=2**22), context)
     with pytest.raises(InvalidValue, match=r"clip_factor=1e-99: expected at least 1e-90 for votes in rounds"):
         aggregator(clip_factor=1e-99).release_from(source(), context)
+    with pytest.raises(InvalidValue, match=r"num_labels=1025: expected at most 1024 in rounds, or aggregator.rounds=1"):
+        aggregator().release_from(source(labels=np.zeros((4000, 1025), dtype=bool)), context)
     noisy = CenteredVotes(noise_multiplier=1e4)
     with pytest.raises(
         InvalidValue, match=r"^noise_multiplier=.*: expected at most 3344 in 6 rounds: a larger epsilon"

@@ -115,7 +115,7 @@ def test_a_test_is_written_as_a_table_and_said_so(run: Callable[..., str], quote
 
 
 def test_more_queries_than_a_delta_can_keep_are_refused(quoted: Any) -> None:
-    with pytest.raises(InvalidValue, match=r"target_delta=1e-12: expected at least 2\.66e-12, below which draws"):
+    with pytest.raises(InvalidValue, match=r"target_delta=1e-12: expected at least 2\.67e-12, below which draws"):
         quoted("aggregator=gaussian_votes", "target_delta=1e-12")
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pate.comparison import Frontier
 from pate.comparison.console import print_frontier
-from pate.comparison.page import NOT_COVERED, render_page
+from pate.comparison.page import NOT_COVERED, render_page, verdict
 from pate.comparison.picture import _bar, _limits, frontier_picture, write_png
 from tests.unit.report.test_html import Page
 
@@ -103,11 +103,21 @@ def test_a_narrow_console_shows_means_alone(frontier: Frontier, tmp_path: Path) 
 
 def test_the_verdict_comes_first_then_one_line_of_warning_then_the_picture(frontier: Frontier) -> None:
     page = Page(render_page(frontier, PARAMETERS))
-    _, verdict, warning, *_ = page.texts("p")
-    assert verdict.startswith("Best micro-F1 at epsilon 1 early (2,000) with 0.450, 62% of the reachable; at epsilon 8")
-    assert verdict.endswith("A constant has 0.200, the all-records model 0.600.")
+    _, said, warning, *_ = page.texts("p")
+    assert said.startswith("Best micro-F1 at epsilon 1 early (2,000) with 0.450, 62% of the reachable; at epsilon 8")
+    assert said.endswith("A constant has 0.200, the all-records model 0.600.")
     assert warning == "No epsilon covers this comparison: keep it inside. What that means"
     assert page.texts("h2")[0] == "Frontier"
+
+
+def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_it(frontier: Frontier) -> None:
+    """As where the true labels of the queries are none: their student is a constant."""
+    runs = [replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run for run in frontier.runs]
+    low = replace(frontier, runs=tuple(runs))
+    assert low.ceiling() <= low.floor()
+    said = verdict(low)
+    assert "with 0.450, better than a constant;" in said and "no better" not in said and "reachable" not in said
+    assert {low.cheapest(line, share) for line in low.lines for share in low.shares} == {None}
 
 
 def test_the_console_begins_with_the_same_verdict(frontier: Frontier, tmp_path: Path) -> None:

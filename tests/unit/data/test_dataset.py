@@ -44,6 +44,13 @@ def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
     assert len(split([10, 11, 12]).take(slice(1))) == 1
 
 
+def test_a_public_pool_in_which_no_label_is_present_measures_nothing() -> None:
+    """Whoever filled it in: a student of such labels is a constant, and no yardstick."""
+    assert not dataset().public_labeled
+    labels = np.array([[False, False], [False, True]])
+    assert dataset(public=replace(split([3, 4]), labels=labels)).public_labeled
+
+
 def test_a_record_in_two_splits_is_refused() -> None:
     with pytest.raises(
         InvalidValue, match=r"^record_ids: expected each record in one split, found 1 in private and test$"

@@ -105,7 +105,34 @@ def test_below_nine_in_ten_is_a_line_and_above_it_none() -> None:
     assert judged(GaussianVotes(noise_std=1.0), replace(SHAPE, num_teachers=2000)) == ()
 
 
-def test_what_costs_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"])
+@pytest.mark.parametrize("noise", [1e8, 1e12])
+def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(of: Budget, noise: float) -> None:
+    """At this delta it costs 0, and not because nothing is drawn."""
+    for aggregator in (
+        GaussianVotes(noise_std=noise),
+        FixedTopK(k=5, epsilon=1e-15),
+        CenteredVotes(noise_multiplier=noise),
+    ):
+        with pytest.raises(InvalidValue, match=r"5[01]% of the answered bits would be right, .* what works: .*=\d"):
+            judged(aggregator, of=of)
+        (line,) = judged(aggregator, of=of, allow_useless=True)
+        assert line.endswith("allowed by allow_useless=true")
+
+
+def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
+    """With 50 teachers at epsilon 8 a stable top-k answered none of 100 real queries."""
+    shape, of = ReleaseShape(num_queries=100, num_labels=40, num_teachers=50), budget(8.0)
+    with pytest.raises(
+        InvalidValue, match=r"where 90% of 50 teachers agree, \d\d% of the queries would be answered; wh"
+    ):
+        judged(TABLE, shape, of)
+    found = remedies(TABLE, plan_release(TABLE, shape, of), of)
+    assert judged(TABLE, replace(shape, num_teachers=found.num_teachers), of) is not None
+    assert judged(TABLE, shape, budget(found.target_epsilon)) is not None
+
+
+def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = FixedTopK(k=40, epsilon=1.0)
     assert judged(everything, of=budget(None)) == ()
 

@@ -75,8 +75,8 @@ def test_the_accountant_of_the_budget_counts() -> None:
     ("fields", "message"),
     [
         ({"max_epsilon": 0.001}, r"max_epsilon=0\.001: expected at least 0\.1, the price of one query"),
-        ({"target_delta": 1e-12}, r"target_delta=1e-12: expected at least 2\.66e-12, below which draws"),
-        ({"target_delta": 1e-15, "max_epsilon": 1.0}, r"target_delta=1e-15: expected at least 4\.44e-15, below which"),
+        ({"target_delta": 1e-12}, r"target_delta=1e-12: expected at least 2\.67e-12, below which draws"),
+        ({"target_delta": 1e-15, "max_epsilon": 1.0}, r"target_delta=1e-15: expected at least 4\.45e-15, below which"),
     ],
 )
 def test_what_no_budget_buys_is_refused(fields: dict[str, float], message: str) -> None:

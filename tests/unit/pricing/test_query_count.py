@@ -105,7 +105,7 @@ def test_an_event_that_only_its_own_accountant_prices_is_counted_by_that_one() -
     ("fields", "message"),
     [
         ({"at_most": 0}, "at_most=0: expected a whole number >= 1"),
-        ({"target_delta": 1e-15}, r"target_delta=1e-15: expected at least 4\.44e-15, below which draws"),
+        ({"target_delta": 1e-15}, r"target_delta=1e-15: expected at least 4\.45e-15, below which draws"),
         ({"max_epsilon": 0.01}, r"max_epsilon=0\.01: expected at least 0\.\d+, the price of one query"),
         ({"max_epsilon": math.nan}, r"max_epsilon=nan: expected a number > 0"),
         ({"target_delta": 1.0}, r"target_delta=1\.0: expected a number in \(0, 1\)"),

@@ -18,7 +18,15 @@ from pate.aggregators import (
     PowersetGNMax,
     StableTopK,
 )
-from pate.pricing import Budget, ReleaseShape, SettingNames, plan_release, remedies, require_useful
+from pate.pricing import (
+    Budget,
+    ReleaseShape,
+    SettingNames,
+    group_votes_tell_more,
+    plan_release,
+    remedies,
+    require_useful,
+)
 from pate.validation import InvalidValue
 
 TABLE = StableTopK(selection_scale=1.0, test="table", table_order=4.0, table_budget=0.01)
@@ -136,3 +144,17 @@ def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
     assert {text.partition("=")[0] for text in found} == of
     for text in found:
         judged(followed(plan, text))
+
+
+def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() -> None:
+    """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
+    shape, of = (
+        ReleaseShape(num_queries=600, num_labels=40, num_teachers=400),
+        Budget(target_delta=1e-6, target_epsilon=8.0),
+    )
+    priced = plan_release(TABLE, shape, of)
+    assert group_votes_tell_more(priced, of, num_groups=61_629)
+    assert not group_votes_tell_more(priced, of, num_groups=1_617)
+    centered = plan_release(CenteredVotes(noise_multiplier=1.0), shape, of)
+    assert not group_votes_tell_more(centered, of, num_groups=61_629)
+    assert not group_votes_tell_more(replace(priced, epsilon=0.001), of, num_groups=61_629), "noise hides these too"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pate.aggregators import Aggregator, CenteredVotes
 from pate.report import Verdict
 from tests.unit.report.conftest import BASELINES, STUDENT
 
@@ -43,10 +44,39 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
     text = Verdict.of(low, replace(BASELINES, **levels), num_answered=3).text
-    assert f"{lost} (0.600); what helps: " in text
-    assert ("aggregator=centered_votes" in text) == (first_high == 0)
-    centered = Verdict.of(low, replace(BASELINES, **levels), num_answered=3, centered=True).text
-    assert centered == text.replace(", or aggregator=centered_votes", "")
+    assert f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
+    centered = Verdict.of(low, replace(BASELINES, **levels), num_answered=3, remedies=CenteredVotes.remedies).text
+    assert "queries" not in centered.partition("in every metric.")[2]
+    assert ("what helps: a larger epsilon, or more private groups." in centered) == (first_high == 0)
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ((0.301, None, 0.55), ""),  # .001 of .25: the rest is lost to nobody knows what
+        ((0.301, 0.302, 0.55), "Most was lost to the number of queries (0.248); what helps"),
+        ((0.43, 0.5, 0.55), "Most was lost to noise (0.130); what helps"),
+        ((0.4, 0.49, 0.58), "Lost to noise (0.100), the teachers (0.090) and the number of queries (0.090), to none"),
+        ((None, 0.302, 0.55), "Most was lost to the number of queries (0.248)"),
+        ((0.4, None, None), "Most was lost to noise (0.100)"),
+    ],
+)
+def test_a_step_is_called_most_where_it_is_half_of_what_was_lost(levels: tuple[float | None, ...], said: str) -> None:
+    chain = ("majority_vote_student", "true_label_student", "all_records_model")
+    student = replace(STUDENT, mean_average_precision=0.3)
+    given = {
+        name: None if level is None else replace(STUDENT, mean_average_precision=level)
+        for name, level in zip(chain, levels, strict=True)
+    }
+    text = Verdict.of(student, replace(BASELINES, **given), num_answered=3).text
+    assert (said in text) if said else ("ost " not in text)
+
+
+def test_what_helps_is_the_method_s_and_a_better_method_is_said() -> None:
+    better = "experiment=centered_votes would do far better."
+    said = Verdict.of(STUDENT, BASELINES, num_answered=0, remedies=CenteredVotes.remedies, better=better).text
+    assert said.endswith("What helps: a larger epsilon, or more private groups, or another aggregator. " + better)
+    assert Verdict.of(STUDENT, BASELINES, num_answered=3, better=better).text.endswith(better)
 
 
 def test_what_the_student_itself_passes_is_no_loss() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import mpmath
 import pytest
 
 from pate.accounting import (
     Accountant,
     ApproximateEvent,
+    AutoAccountant,
     BoundedRangeEvent,
     BudgetExceeded,
     ComposedEvent,
@@ -92,13 +95,13 @@ def test_as_many_are_admitted_one_by_one_as_it_affords(kind: type[PrivacyFilter]
     assert made.epsilon(made.budget) <= made.max_epsilon < made.epsilon(made.budget * (1 + 1e-9))
 
 
-def test_sums_are_rounded_up() -> None:
-    price, spent = Spent(0.1, 1e-9, 0.3), Spent()
+def test_sums_are_rounded_up_or_exact() -> None:
+    price, spent = Spent(0.1, Fraction(1e-9), Fraction(0.3)), Spent()
     for _ in range(1000):
         spent = spent.plus(price)
     assert spent.amount >= 1000 * 0.1
-    assert spent.failure_prob >= 1000 * 1e-9
-    assert spent.plus(price, 7).pure > spent.pure + 2.0999999
+    assert spent.failure_prob == 1000 * Fraction(1e-9)
+    assert spent.plus(price, 7).pure == 1007 * Fraction(0.3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,6 +119,103 @@ def test_epsilons_of_pure_dp_that_add_up_to_the_cap_are_admitted() -> None:
     assert made.affords(Spent(), PureDpEvent(0.0499)) == 4
     assert made.affords(Spent(), ComposedEvent((PureDpEvent(0.04), BoundedRangeEvent(0.05)))) == 2
     assert not made.admits(made.price(GaussianEvent(200.0)), PureDpEvent(0.19))
+
+
+@pytest.mark.parametrize("kind", [RenyiFilter, ZCdpFilter, GaussianOrRenyi])
+@pytest.mark.parametrize(
+    ("cap", "part", "count"),
+    [(1.0, 0.1, 10), (0.3, 0.1, 3), (0.3, 0.3 / 3, 3), (0.7, 0.1, 7), (1.0, 1 / 3, 3), (3.0, 0.3, 10)],
+)
+def test_equal_parts_use_a_cap_up_and_no_more(kind: type[RenyiFilter], cap: float, part: float, count: int) -> None:
+    """Ten times the float .1 are more than 1, by 6e-17; the delta at which a filter converts has paid for that."""
+    made = kind(cap, 1e-9).fixed_by(PureDpEvent(part))
+    for event, number in ((PureDpEvent(part), count), (SelfComposedEvent(PureDpEvent(part), count), 1)):
+        assert made.affords(Spent(), event) == number
+    assert not made.admits(made.price(SelfComposedEvent(PureDpEvent(part), count)), PureDpEvent(1e-12))
+    paid = made.target_delta - made.failures_allowed - made.conversion_delta
+    assert 2.0**-52 * cap < paid < 1e-5 * made.target_delta
+    assert 1 - math.exp(-float(count * Fraction(part) - Fraction(cap))) <= paid
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1.0, 4.0, 30.0, 60.0])
+def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsilon: float) -> None:
+    """By mpmath: the hockey sticks of randomized response are below the Gaussian's, and at one place equal."""
+    with mpmath.workdps(60):
+        exact, e = mpmath.mpf(epsilon), mpmath.exp(mpmath.mpf(epsilon))
+        mu = mpmath.sqrt(mpmath.mpf(GaussianFilter(CAP, DELTA).amount(PureDpEvent(epsilon))))
+        for part in (0, 0.3, 0.9, 1):
+            at = mpmath.exp(part * exact)
+            stick = max(mpmath.mpf(0), (e - at) / (1 + e))
+            gaussian = mpmath.ncdf(mu / 2 - part * exact / mu) - at * mpmath.ncdf(-mu / 2 - part * exact / mu)
+            assert gaussian >= stick
+        total = (e - 1) / (1 + e)
+        assert mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2) <= total * (1 + mpmath.mpf("1e-6"))
+
+
+def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit() -> None:
+    made = RenyiFilter(1.0, 1e-14)
+    assert made.affords(Spent(), PureDpEvent(0.1)) == 9
+    assert made.conversion_delta == made.target_delta - made.failures_allowed
+
+
+def test_failures_in_equal_parts_use_their_share_up() -> None:
+    event = ApproximateEvent(GaussianEvent(1000.0), 1e-7)
+    assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3  # 3 * 1e-7 > 3e-7 as floats
+
+
+def test_a_sequence_is_within_one_bound_as_a_whole() -> None:
+    """What the pure sum admitted has used up the other unit too, and the other way round."""
+    made = RenyiFilter(0.3, DELTA)
+    half = made.price(SelfComposedEvent(PureDpEvent(0.1), 2))
+    large = SelfComposedEvent(GaussianEvent(30.0), int(made.affords(Spent(), GaussianEvent(30.0))))
+    assert made.admits(half, PureDpEvent(0.1)) and made.admits(Spent(), large)
+    assert not made.admits(half, large)
+    assert not made.admits(made.price(large), PureDpEvent(0.1))
+
+
+def refused(cap: float, events: list[Event], **options: Any) -> tuple[int, float] | None:
+    """How many charges a ledger with that cap takes and which cap it names at the next one; None if it takes all."""
+    ledger = Ledger(target_delta=DELTA, max_epsilon=cap, **options)
+    for number, event in enumerate(events):
+        try:
+            ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
+        except BudgetExceeded as error:
+            return number, float(str(error).partition("at least ")[2].partition(",")[0])
+    return None
+
+
+@pytest.mark.parametrize("make", [RdpAccountant, ZCdpAccountant, AutoAccountant])
+@pytest.mark.parametrize(
+    "events",
+    [
+        [PureDpEvent(0.1)] * 10,
+        [PureDpEvent(1 / 3)] * 3,
+        [PureDpEvent(0.3)] * 9,
+        [BoundedRangeEvent(0.2)] * 7,
+        [PureDpEvent(0.05), GaussianEvent(9.0), PureDpEvent(0.7)],
+        [GaussianEvent(3.0)] * 5,
+        [GaussianEvent(4.0), PureDpEvent(0.5)],
+        [ApproximateEvent(ZCdpEvent(0.03), 1e-8)] * 3,
+    ],
+    ids=lambda events: f"{len(events)} {type(events[0]).__name__}",
+)
+@pytest.mark.parametrize("cap", [0.01, 0.9])
+def test_a_cap_that_a_refusal_names_is_enough_for_what_was_refused(make: Any, events: list[Event], cap: float) -> None:
+    while (found := refused(cap, events, accountant=make)) is not None:
+        number, named = found
+        assert named > cap
+        assert refused(named, events[: number + 1], accountant=make) is None
+        short = refused(max(cap, named * (1 - 1e-4)), events[: number + 1], accountant=make)
+        assert short is not None, "and no more than is needed"
+        cap = named
+
+
+def test_a_filter_with_an_order_of_its_own_names_what_is_enough_at_that_order() -> None:
+    for make in (partial(RenyiFilter, order=12.0), partial(GaussianOrRenyi, order=12.0)):
+        events = [PureDpEvent(0.9)] * 9
+        number, named = refused(4.0, events, filter=make) or (0, 0.0)
+        assert refused(named, events[: number + 1], filter=make) is None
+        assert refused(named * (1 - 1e-4), events[: number + 1], filter=make) is not None
 
 
 def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
@@ -223,7 +323,7 @@ def test_a_filter_is_read_back_as_it_was_written(kind: Any) -> None:
             lambda: filter_from_json({"name": "zcdp", "order": 2}, max_epsilon=CAP, target_delta=DELTA),
             "filter=zcdp: expected parameters of this version, found order",
         ),
-        (lambda: GaussianFilter(CAP, DELTA).amount(ZCdpEvent(0.1)), "event=ZCdpEvent: expected GaussianEvent alone"),
+        (lambda: GaussianFilter(CAP, DELTA).amount(ZCdpEvent(0.1)), "event=ZCdpEvent: expected Gaussian or pure DP"),
         (lambda: ZCdpFilter(CAP, DELTA).amount(OneBitEvent((0.0, math.inf), 1)), ""),
     ],
 )
