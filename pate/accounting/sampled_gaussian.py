@@ -80,9 +80,9 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
         return [_replaced(q, shift, epsilons)]
     factor = np.exp(epsilons)
     x = _place(q, shift, np.expm1(epsilons))  # removed: the mixture is above γ φ right of it
-    removed = _mixture(-x, shift, q) - np.exp(epsilons + log_ndtr(-x))
+    removed = mixture(-x, shift, q) - np.exp(epsilons + log_ndtr(-x))
     x = _place(q, shift, np.expm1(-epsilons))  # added: the mixture is below φ / γ left of it
-    return [np.asarray(removed), np.asarray(ndtr(x) - factor * _mixture(x, -shift, q))]
+    return [np.asarray(removed), np.asarray(ndtr(x) - factor * mixture(x, -shift, q))]
 
 
 def _place(q: float, shift: float, excess: Array) -> Array:
@@ -102,12 +102,12 @@ def _replaced(q: float, shift: float, epsilons: Array) -> Array:
     with np.errstate(divide="ignore"):
         right = np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
         x = (size / 2 + np.arcsinh(np.exp(np.minimum(right, 300.0)) / 2) + np.maximum(right - 300.0, 0.0)) / shift
-        above = _mixture(-x, shift, q) - np.exp(size + np.log(_mixture(-x, -shift, q)))
+        above = mixture(-x, shift, q) - np.exp(size + np.log(mixture(-x, -shift, q)))
     return np.asarray(np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * above, above))
 
 
-def _mixture(x: Array, shift: float, q: float) -> Array:
-    """P(X > -x) where X is N(0, 1) or, with probability q, N(shift, 1)."""
+def mixture(x: Array, shift: float, q: float) -> Array:
+    """P(X > -x), which is P(-X <= x), where X is N(0, 1) or, with probability q, N(shift, 1)."""
     return np.asarray((1 - q) * ndtr(x) + q * ndtr(x + shift))
 
 
@@ -208,13 +208,13 @@ def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     Its terms are >= 0, so nothing cancels where the moment is nearly 1. What is left out beyond the ends is at most
     the last terms over the slope there; of E, and of (a - 1) φ v. Large moments are scaled down.
     """
-    steps = _Steps.of(event, orders)
+    steps, q, shift = _Steps.of(event, orders), event.sampling_prob, event.shift
     number = int(steps.number.max())
     width = (steps.last - steps.first) / number  # [A]
     a = orders[:, None]
     x = steps.first[:, None] + width[:, None] * np.arange(number + 1)  # [A, X]
-    log_w = _log_ratio(x, event)
-    log_v = _log_ratio(-x, event) if event.is_replaced else np.zeros_like(x)
+    log_w = log_mixture_ratio(x, shift, q)
+    log_v = log_mixture_ratio(-x, shift, q) if event.is_replaced else np.zeros_like(x)
     loss, log_density = log_w - log_v, -0.5 * x * x - 0.5 * np.log(2 * np.pi)
     log_e = log_density + a * log_w - (a - 1) * log_v
     scale = np.maximum(log_e.max(axis=1), 0.0)[:, None]
@@ -232,9 +232,8 @@ def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     return np.asarray(np.logaddexp(0.0, scale + np.log(total)) * (1 + _ULP) / (orders - 1))
 
 
-def _log_ratio(x: Array, event: SampledGaussianEvent) -> Array:
-    """The log of 1 - q + q e^(C x - C^2 / 2), small ones to their last digits."""
-    q, shift = event.sampling_prob, event.shift
+def log_mixture_ratio(x: Array, shift: float, q: float) -> Array:
+    """The log of 1 - q + q e^(C x - C^2 / 2), the density of a mixture over that of N(0, 1), to its last digits."""
     power = shift * x - shift * shift / 2
     far = power > 1
     near = np.log1p(q * np.expm1(np.where(far, 0.0, power)))

@@ -21,7 +21,7 @@ from pate.accounting.events import (
     leaves,
 )
 from pate.accounting.exact.blocks import work
-from pate.accounting.exact.dominating_pairs import DominatingPairs, ShiftedMaximum, dominating_pairs
+from pate.accounting.exact.dominating_pairs import DominatingPairs, SampledPair, ShiftedMaximum, dominating_pairs
 from pate.accounting.exact.gaussian import gaussian_delta, gaussian_epsilon
 from pate.accounting.exact.profile import Profile, composed, largest_loss
 from pate.accounting.hit_price import HitPrice
@@ -149,14 +149,14 @@ class ExactAccountant(Accountant):
     def _epsilon(self, steps: _Steps, mu: float, target_delta: float) -> float:
         if not steps:
             return gaussian_epsilon(mu, target_delta=target_delta) * (1 + _ROUNDING)
-        profile = self._profile(steps, mu, target_delta * _MARGIN)
-        return math.inf if profile is None else profile.epsilon(target_delta) * (1 + _ROUNDING)
+        profiles = [self._profile(way, mu, target_delta * _MARGIN) for way in _both_ways(steps)]
+        return max(math.inf if p is None else p.epsilon(target_delta) * (1 + _ROUNDING) for p in profiles)
 
     def _delta(self, steps: _Steps, mu: float, epsilon: float, bound: float) -> float:
         if not steps:
             return gaussian_delta(mu, epsilon=epsilon)
-        profile = self._profile(steps, mu, bound * _RENYI_MARGIN)
-        return math.inf if profile is None else max(profile.delta(epsilon), _LEAST) * (1 + _ROUNDING)
+        profiles = [self._profile(way, mu, bound * _RENYI_MARGIN) for way in _both_ways(steps)]
+        return max(math.inf if p is None else max(p.delta(epsilon), _LEAST) * (1 + _ROUNDING) for p in profiles)
 
     def _profile(self, events: _Steps, mu: float, smallest_delta: float) -> Profile | None:
         """The profile down to a delta, one for many questions; None where no grid can hold it."""
@@ -171,6 +171,12 @@ class ExactAccountant(Accountant):
         if not _SMALLEST_REACH < reach < _LARGEST_REACH:
             return None
         return composed(steps, reach=reach, smallest_delta=10.0**-level, in_blocks=self.in_blocks)
+
+
+def _both_ways(steps: _Steps) -> list[_Steps]:
+    """The steps, and the same with two neighbors exchanged where that makes a difference: a unit comes or goes."""
+    exchanged = [(pairs.exchanged if isinstance(pairs, SampledPair) else pairs, times) for pairs, times in steps]
+    return [steps] if exchanged == steps else [steps, exchanged]
 
 
 def _mu_squared(noise_multiplier: float, count: int) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.exact.block import Block
-from pate.accounting.exact.composition_step import CompositionStep, composition_step
-from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, Span
-from pate.accounting.exact.loss_grid import MirroredGrid, rounded_spacing
+from pate.accounting.exact.composition_step import CompositionStep, composition_step, repeated_block
+from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, SampledPair, Span
+from pate.accounting.exact.loss_grid import LossGrid, MirroredGrid, rounded_spacing
 from pate.accounting.winner.tree import Winner
 
 Array = NDArray[np.float64]
@@ -38,14 +38,20 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
         reach: the largest epsilon of interest.
         negligible: a delta for each step that is too small to matter.
     """
-    runs = Counter(_runs(steps))
+    runs = Counter(_runs(tuple(step for step in steps if not isinstance(step[0], SampledPair))))
+    fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, SampledPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    coarser = max(int(math.sqrt(4 * _WIDENING * variance / runs.total()) / spacing), 1)
+    number = runs.total() + sum(times for _, times in fixed)
+    coarser = max(int(math.sqrt(4 * _WIDENING * variance / number) / spacing), 1)
     most = math.ceil(reach / spacing / coarser) + 1
     made: Block | None = None
     for run, block in _blocks(runs, spacing, coarser, reach, negligible).items():
         block = block.power(runs[run], most=most)
+        made = block if made is None else made.times(block, most=most)
+    between = LossGrid(first=0, size=most, spacing=coarser * rounded_spacing(spacing))
+    for pair, times in fixed:
+        block = repeated_block(pair, between, negligible=negligible, times=times)
         made = block if made is None else made.times(block, most=most)
     if made is None:
         raise ValueError("steps: expected at least one")
@@ -70,6 +76,8 @@ def has_rare_losses(steps: Steps) -> bool:
 
 
 def _cost(pairs: DominatingPairs) -> int:
+    if isinstance(pairs, SampledPair):
+        return 0  # the steps of a fixed pair are one convolution
     return _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.exact.blocks import CAPACITY, composed_in_blocks, cost, has_rare_losses
-from pate.accounting.exact.composition_step import CompositionStep, composition_step
-from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, Span
+from pate.accounting.exact.composition_step import CompositionStep, composition_step, repeated_step
+from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, SampledPair, Span
 from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
 
 Array = NDArray[np.float64]
@@ -78,6 +78,9 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     made: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
+        if isinstance(pairs, SampledPair):
+            values = repeated_step(pairs, grid, negligible=negligible, times=times)(values)
+            continue
         if pairs not in made:
             made[pairs] = composition_step(pairs, grid, negligible=negligible)
         for _ in range(times):
