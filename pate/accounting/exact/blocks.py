@@ -22,6 +22,8 @@ Run = tuple[DominatingPairs, ...]
 
 CAPACITY = 720
 """Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
+MOST_CONVOLVED = 6000
+"""Points up to the reach where the losses of a fixed pair are summed: a second's work at most."""
 _ENORMOUS = 30.0
 _COST, _COST_OF_A_WINNER = 4, 10
 _WIDENING = 3e-4  # of the variance of all losses: what the wider spacing between blocks may add
@@ -38,12 +40,14 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
         reach: the largest epsilon of interest.
         negligible: a delta for each step that is too small to matter.
     """
-    runs = Counter(_runs(tuple(step for step in steps if not isinstance(step[0], SampledPair))))
+    runs = Counter(_runs(steps))
     fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, SampledPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
     number = runs.total() + sum(times for _, times in fixed)
     coarser = max(int(math.sqrt(4 * _WIDENING * variance / number) / spacing), 1)
+    if fixed:
+        coarser = max(coarser, math.ceil(reach / spacing / MOST_CONVOLVED))
     most = math.ceil(reach / spacing / coarser) + 1
     made: Block | None = None
     for run, block in _blocks(runs, spacing, coarser, reach, negligible).items():
@@ -82,11 +86,11 @@ def _cost(pairs: DominatingPairs) -> int:
 
 
 def _runs(steps: Steps) -> Iterable[Run]:
-    """Consecutive steps, as many at a time as a block holds."""
+    """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
     run: list[DominatingPairs] = []
     left = CAPACITY
     for pairs, times in steps:
-        while times > 0:
+        while times > 0 and not isinstance(pairs, SampledPair):
             some = min(times, max(left // _cost(pairs), 1))
             run += [pairs] * some
             left, times = left - some * _cost(pairs), times - some

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from pate.accounting.exact.discretized_loss import discretized_loss
 from pate.accounting.exact.block import Block
+from pate.accounting.exact.discretized_loss import discretized_loss
 from pate.accounting.exact.dominating_pairs import (
     Box,
     DominatingPairs,
@@ -71,9 +71,9 @@ def repeated_step(pair: SampledPair, grid: LossGrid, *, negligible: float, times
 
 
 def repeated_block(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
-    """The losses of one fixed pair, summed; those beyond the grid's width count as infinite."""
+    """The losses of one fixed pair, summed; those beyond the grid's last point count as infinite."""
     _, masses, missing = discretized_loss(pair, grid, missing=negligible)
-    return Block(masses, missing, grid.spacing).power(times, most=grid.size)
+    return Block(masses, missing, grid.spacing).power(times, most=grid.first + grid.size)
 
 
 @composition_step.register
