@@ -47,8 +47,8 @@ class ExactAccountant(Accountant):
     Formal guarantees, for the adjacency that the events were made for:
         * The best play of an adversary who picks two neighbors anew for every step, having seen all losses before, is
           never better than these figures; their own rounding is covered.
-        * Gaussians alone are exact. Sampled Gaussians have one worst pair, whose losses are summed; a unit that comes or
-          goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by a pair that
+        * Gaussians alone are exact. Sampled Gaussians have one worst pair, whose losses are summed; a unit that comes
+          or goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by a pair that
           dominates it; there the bound is not the best play, and the PLD accountant's is tighter.
         * Never above the Renyi accountant, nor above the price of noisy counts whose winner alone is released: the
           smallest of these bounds is returned. A session under target charging is composed as its accesses; the Renyi

@@ -100,7 +100,7 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     epsilons = np.asarray(points * spacing, dtype=np.float64)
     made = []
     for exact in both_ways(event, epsilons):
-        profile = np.minimum.accumulate(np.minimum(exact + _ROUNDING, 1.0))  # rounding may make it rise
+        profile = np.minimum(exact + _ROUNDING, 1.0)
         kept = lower_hull(np.exp(epsilons), profile)
         masses = _load("pld_pmf").create_pmf_pessimistic_connect_dots(spacing, points[kept], profile[kept])
         made.append(masses.to_dense_pmf())

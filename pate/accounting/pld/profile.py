@@ -79,7 +79,8 @@ def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
     """
     if not isinstance(event, SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
-    return [_at_least_trivial(profile, epsilons) for profile in sampled_gaussian_profiles(event, epsilons)]
+    profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
+    return [np.minimum.accumulate(_at_least_trivial(profile, epsilons)) for profile in profiles]
 
 
 def _expit(logits: ArrayLike) -> Array:
