@@ -219,11 +219,12 @@ def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     log_e = log_density + a * log_w - (a - 1) * log_v
     scale = np.maximum(log_e.max(axis=1), 0.0)[:, None]
     e, base = np.exp(log_e - scale), np.exp(log_density + log_v - scale)
-    rise = np.expm1(np.minimum(loss, 700.0))
+    first = np.exp(log_density + log_w - scale)
     small = np.abs(a * loss) < 1
-    terms = np.where(small, base * (np.expm1(np.where(small, a * loss, 0.0)) - a * rise), e - base * (1 + a * rise))
+    near = np.where(small, loss, 0.0)
+    terms = np.where(small, base * (np.expm1(a * near) - a * np.expm1(near)), e - a * first + (a - 1) * base)
     size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)  # of what exponents are made of
-    lost = np.where(small, base * a * np.abs(loss), e + base * (1 + a * np.abs(rise)))
+    lost = np.where(small, base * a * np.abs(loss), e + a * (first + base))
     sums = (np.maximum(terms, 0.0) * (1 + _ULP * size) + _ULP * size * lost).sum(axis=1) * width
     margin, scale = steps.margin, scale[:, 0]
     end = np.exp(-0.5 * margin * margin - scale) * (orders - 1)
