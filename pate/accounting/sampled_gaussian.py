@@ -1,8 +1,12 @@
 """A Gaussian release of a secret Poisson sample: its event, its worst pair, its privacy profile and its Renyi curve.
 
-All of it follows from one pair of distributions on a line (docs/proofs/alternatives.md, steps 1 to 3): with C the
-longest contribution over the noise's std, the neighbors are mixtures of N(0, 1) with N(C, 1) and with N(-C, 1) where a
-unit is replaced, and N(0, 1) with and without N(C, 1) where it is added or removed.
+All of it follows from one pair of distributions on a line (docs/proofs/alternatives.md). Let C be the longest
+contribution over the noise's std. Where a unit is replaced, the pair is N(0, 1) mixed with N(C, 1) and with N(-C, 1).
+Where it is added or removed, the pair is N(0, 1) mixed with N(C, 1), and N(0, 1) alone.
+
+Why no other pair is worse: at any γ the hockey stick is q E (Y - γ Y' - b)_+, with Y and Y' the ratios of the densities
+of two Gaussians and N(0, 1). That is a convex function of Y - γ Y', so it rises with the variances of the two logs and
+falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
 """
 
 from __future__ import annotations

@@ -212,6 +212,9 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
         )
         assert groups.num_groups == 16
         sums.append(np.rint(groups.clipped_sum(weights, bias, CLIP) / noisy.step(6)))
+    without = GroupGradients.of(rest, labels, ids).clipped_sum(weights, bias, CLIP)
+    alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
+    assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2  # what a group that takes part adds
     furthest = max(float(np.linalg.norm(first - second)) for first, second in product(sums, sums))
     assert furthest <= noisy.sensitivity(6)
     assert furthest > 0.9 * noisy.sensitivity(6)  # so a sensitivity of one clip is refuted

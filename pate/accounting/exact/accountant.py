@@ -54,7 +54,7 @@ class ExactAccountant(Accountant):
           smallest of these bounds is returned. A session under target charging is composed as its accesses; the Renyi
           accountant's price by hits is returned where that is smaller.
 
-    Edge cases: steps are taken in the order of the event, so the bound is for that order, but Gaussians, sampled ones
+    Edge cases: steps are taken in the order of the event, so the bound is for that order. But Gaussians, sampled ones
     too, count as the first steps, which gives the adversary of the others the most freedom. More than 180 other steps
     are composed in blocks, some tenths of a percent above the best play. Epsilons above 500 and deltas below 1e-187 are
     those of the Renyi accountant. The first reading takes some tenths of a second whatever the number of steps, a

@@ -65,7 +65,7 @@ def _(pairs: ShiftedMaximum, grid: LossGrid, *, negligible: float) -> Compositio
 
 
 def repeated_step(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> CompositionStep:
-    """The steps of one fixed pair, all at once: nobody chooses between them, so their losses are simply summed."""
+    """The steps of one fixed pair, all at once: nobody chooses between them, so their losses are summed."""
     block = repeated_block(pair, grid, negligible=negligible, times=times)
     return _FixedPairStep(grid, -(len(block.masses) // 2), block.masses, block.missing)
 
