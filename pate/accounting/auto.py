@@ -33,10 +33,11 @@ _STEPS: tuple[type[Event], ...] = (
     BoundedRangeEvent,
     OneBitEvent,
     WinnerEvent,
+    SampledGaussianEvent,
 )
 """What optimal composition is the tightest for."""
-_BY_LOSS = (NoisyMaxGaussianEvent, SampledGaussianEvent)
-"""Where loss distributions are tighter than the Renyi accountant, and optimal composition is not or knows nothing."""
+_BY_LOSS = NoisyMaxGaussianEvent
+"""Where loss distributions are tighter than the Renyi accountant, and optimal composition is not."""
 _MOST_DIFFERENT = 64  # events
 _MOST_STEPS = 200_000
 _MOST_WORK = 1500  # of `ExactAccountant.work`: half a second or so
@@ -53,11 +54,11 @@ class AutoAccountant(Accountant):
     """The smallest epsilon or delta of all accountants that can price the composition within seconds.
 
     The default accountant. It always asks the Renyi accountant. It asks optimal composition if that knows every event
-    and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise or a sampled
-    Gaussian is among the events and dp-accounting is installed. It asks the joint law of selection and test if a stable
-    top-k is among them, and its votes are at most 60 times the scale of its selection's noise. Each bound holds for
-    what was composed, so the least does. None of them bounds a price that was chosen by looking at outputs: a ledger's
-    cap goes by its filter.
+    and takes a few seconds at most. It asks loss distributions if a noisy maximum with Gaussian noise is among the
+    events and dp-accounting is installed. It asks the joint law of selection and test if a stable top-k is among them,
+    and its votes are at most 60 times the scale of its selection's noise. Each bound holds for what was composed, so
+    the least does. None of them bounds a price that was chosen by looking at outputs: a ledger's cap goes by its
+    filter.
 
     Edge cases: figures depend on whether dp-accounting is installed, and on what optimal composition would take. More
     than 180 queries with an optimal table of the stability test are not composed optimally, because `accountant=exact`

@@ -1,7 +1,12 @@
-"""A Gaussian release of a secret Poisson sample: its event, its privacy profile and its Renyi curve.
+"""A Gaussian release of a secret Poisson sample: its event, its worst pair, its privacy profile and its Renyi curve.
 
-All of it follows from one bound (docs/proofs/alternatives.md): between neighbors that differ in one unit, replaced or
-added or removed, the hockey stick at 1 + q (γ - 1) is at most q times that of the release without sampling at γ.
+All of it follows from one pair of distributions on a line (docs/proofs/alternatives.md). Let C be the longest
+contribution over the noise's std. Where a unit is replaced, the pair is N(0, 1) mixed with N(C, 1) and with N(-C, 1).
+Where it is added or removed, the pair is N(0, 1) mixed with N(C, 1), and N(0, 1) alone.
+
+Why no other pair is worse: at any γ the hockey stick is q E (Y - γ Y' - b)_+, with Y and Y' the ratios of the densities
+of two Gaussians and N(0, 1). That is a convex function of Y - γ Y', so it rises with the variances of the two logs and
+falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
 """
 
 from __future__ import annotations
@@ -12,16 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import LeafEvent
 from pate.accounting.special import log_ndtr, ndtr
 from pate.validation import require, require_non_negative
 
 Array = NDArray[np.float64]
 
-_NUM_CELLS = 2000
-_FARTHEST = 40.0  # standard deviations of the loss: beyond it a closed form bounds the rest
-_LEAST = 1e-300
-_ROUNDING = 1e-9  # relative
+_ERROR = 1e-6  # of a Renyi divergence, relative: what the step and the ends of a sum may add to it
+_AT_ONCE = 32  # orders
+_MOST_NODES = 1_000_000  # of one order; beyond it the closed forms stand alone
+_MOST_DIGITS = 200.0  # natural ones, of a smallest divergence: a smaller one is rounded up to e^-200
+_ULP = 2.0**-49
+_FAR = 25.0  # of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +37,34 @@ class SampledGaussianEvent(LeafEvent):
     """A sum over units, each of which takes part with a probability, independently and in secret, with Gaussian noise.
 
     Attributes:
-        noise_multiplier: noise std / l2 sensitivity of the sum over all units, >= 0; 0 costs infinity.
+        noise_multiplier: noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. A unit's
+            contribution has a length of at most C. The sensitivity is 2 C if a unit is replaced, C if it is added or
+            removed.
         sampling_prob: in (0, 1].
+        adjacency: which of the two the price is for.
     """
 
     noise_multiplier: float
     sampling_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         require_non_negative("noise_multiplier", self.noise_multiplier)
         require(0 < self.sampling_prob <= 1, "sampling_prob", self.sampling_prob, "a number in (0, 1]")
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether both neighbors have the unit."""
+        return self.adjacency is Adjacency.REPLACE_ONE
+
+    @property
+    def shift(self) -> float:
+        """C over the noise's std."""
+        return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
 
     def to_dp_event(self) -> Any:
-        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, whose price is for units added or removed."""
+        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, of which the price for add/remove is known there."""
         import dp_accounting
 
         return dp_accounting.PoissonSampledDpEvent(
@@ -49,67 +72,174 @@ class SampledGaussianEvent(LeafEvent):
         )
 
 
-def sampled_gaussian_profile(event: SampledGaussianEvent, epsilons: Array) -> Array:
-    """Upper bounds for the largest hockey stick between neighbors, at epsilons of either sign: `[E]`."""
+def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
+    """The hockey stick of the pair at epsilons of either sign, `[E]`, and of the same two distributions exchanged.
+
+    One where both are equal, that is where a unit is replaced; else that of a removed unit and that of an added one.
+    The first distribution is above γ times the second on one side of a place x. Any other x gives less, and an error
+    in x counts by its square.
+    """
+    q, shift = event.sampling_prob, event.shift
+    if event.is_replaced:
+        return [_replaced(q, shift, epsilons)]
+    factor = np.exp(epsilons)
+    x = _place(q, shift, np.expm1(epsilons))  # removed: the mixture is above γ φ right of it
+    removed = mixture(-x, shift, q) - np.exp(epsilons + log_ndtr(-x))
+    x = _place(q, shift, np.expm1(-epsilons))  # added: the mixture is below φ / γ left of it
+    return [np.asarray(removed), np.asarray(ndtr(x) - factor * mixture(x, -shift, q))]
+
+
+def _place(q: float, shift: float, excess: Array) -> Array:
+    """Where the mixture with N(C, 1) is 1 + excess times N(0, 1), or -inf: 1 - q + q e^(C x - C^2 / 2) = 1 + excess."""
+    odds = 1 + excess / q
+    above = odds > 0
+    return np.where(above, (np.log(np.where(above, odds, 1.0)) + shift * shift / 2) / shift, -np.inf)
+
+
+def _replaced(q: float, shift: float, epsilons: Array) -> Array:
+    """Both mixtures. At γ < 1 the two neighbors are exchanged, H_γ(P || Q) = 1 - γ + γ H_(1/γ)(Q || P).
+
+    With y = e^(C x) the place is where y - γ / y = (γ - 1) e^(C^2 / 2) (1 - q) / q, so that
+    y = √γ e^(asinh(right side / (2 √γ))).
+    """
     size = np.abs(epsilons)
-    with np.errstate(over="ignore"):
-        inner = np.where(size < 1, np.log1p(np.expm1(size) / event.sampling_prob), _log_scaled(size, event))
-    above = event.sampling_prob * _gaussian_profile(1 / event.noise_multiplier, inner)
-    exchanged = 1 - np.exp(-size) + np.exp(-size) * above  # H at 1/γ, the two neighbors exchanged
-    return np.asarray(np.where(epsilons < 0, exchanged, above))
+    with np.errstate(divide="ignore"):
+        right = np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
+        x = (size / 2 + np.arcsinh(np.exp(np.minimum(right, 300.0)) / 2) + np.maximum(right - 300.0, 0.0)) / shift
+        above = mixture(-x, shift, q) - np.exp(size + np.log(mixture(-x, -shift, q)))
+    return np.asarray(np.where(epsilons < 0, -np.expm1(-size) + np.exp(-size) * above, above))
+
+
+def mixture(x: Array, shift: float, q: float) -> Array:
+    """P(X > -x), which is P(-X <= x), where X is N(0, 1) or, with probability q, N(shift, 1)."""
+    return np.asarray((1 - q) * ndtr(x) + q * ndtr(x + shift))
 
 
 def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
-    """The Renyi curve `[A]` of that profile, never above that of the release without sampling.
+    """The Renyi curve `[A]` of the pair from above, by a relative 1e-5 or less where a price is read off.
 
-    E_Q[(P/Q)^a] - 1 is the integral of a (a - 1) (γ^(a-2) + γ^(-a-1)) h(γ) over γ > 1. On a cell h is at most its
-    chord; what the weight does within the cell is bounded, and so is the integral beyond the last cell.
+    The least of three bounds: the release without sampling; Minkowski's, for large orders; and a sum over points of a
+    line whose distance from the integral is bounded. If a unit comes or goes, its removal costs the most (Mironov,
+    Talwar & Zhang 2019, Theorem 5).
     """
     if event.noise_multiplier == 0:
         return np.full_like(orders, np.inf)
-    mu, q = 1 / event.noise_multiplier, event.sampling_prob
-    whole = orders * mu * mu / 2
+    q, shift = event.sampling_prob, event.shift
+    with np.errstate(over="ignore"):
+        whole = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
     if q == 1:
         return np.asarray(whole)
-    inner = np.linspace(0.0, mu * mu / 2 + _FARTHEST * mu, _NUM_CELLS + 1)  # log γ without sampling
-    outer = np.log1p(q * np.expm1(np.minimum(inner, 600.0)))
-    profile = q * _gaussian_profile(mu, inner)
-    width, low = np.diff(outer), outer[:-1]
-    a = orders[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        rising = a * np.exp((a - 1) * low) * np.expm1((a - 1) * width)
-        falling = (a - 1) * np.exp(-a * low) * -np.expm1(-a * width)
-        total = (rising * _chord(profile, (a - 2) * width)).sum(axis=1)
-        total += (falling * _chord(profile, -(a + 1) * width)).sum(axis=1)
-        total += _beyond(orders, mu, q, float(inner[-1])) + (orders - 1) * profile[-1]
-        found = np.log1p(total) / (orders - 1) * (1 + _ROUNDING)
-    return np.asarray(np.fmin(found, whole))
+    log_odds = np.log(q) - np.log1p(-q)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        exponent = (orders - 1) * (shift * shift / 2)
+        found = np.fmin(whole, _minkowski(exponent, orders, event))
+        near = np.flatnonzero(exponent < _FAR + abs(log_odds))
+        steps = _Steps.of(event, orders[near])
+        near = near[np.argsort(steps.number)]
+        near = near[: int((steps.number <= _MOST_NODES).sum())]
+        for start in range(0, len(near), _AT_ONCE):
+            some = near[start : start + _AT_ONCE]
+            found[some] = np.fmin(found[some], _by_sum(event, orders[some]))
+    return np.asarray(found)
 
 
-def _chord(profile: Array, slope: Array) -> Array:
-    """A bound `[A, C]` on the weighted mean of a falling convex function over cells; the weight's log moves by slope.
+def _minkowski(exponent: Array, orders: Array, event: SampledGaussianEvent) -> Array:
+    """The norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
 
-    The weight's center of mass, as a share of the cell, is at least 1/2 where it rises and e^slope / 2 where it falls.
+    Of a replaced unit the second density is at least 1 - q of N(0, 1)'s.
     """
-    share = np.exp(np.minimum(slope, 0.0)) / 2
-    return np.asarray(profile[:-1] + share * np.diff(profile))
+    q = event.sampling_prob
+    log_norm = np.where(
+        exponent < 1,
+        np.log1p(q * np.expm1(np.minimum(exponent, 1.0))),
+        exponent + np.log(q + (1 - q) * np.exp(-exponent)),
+    )
+    smallest = np.log1p(-q) if event.is_replaced else 0.0
+    return np.asarray(log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP) - smallest)
 
 
-def _beyond(orders: Array, mu: float, q: float, last: float) -> Array:
-    """The first integral from `last` on: H is below P(loss > log γ), and the sampled γ below γ."""
-    power = np.maximum(orders - 1, 1.0)
-    log_mass = log_ndtr(-(last - mu * mu / 2 - power * mu * mu) / mu)
-    log_tail = power * (power + 1) * mu * mu / 2 + log_mass
-    return np.asarray(q * q * orders * (orders - 1) / power * np.exp(log_tail))
+@dataclass(frozen=True)
+class _Steps:
+    """How the integral over x of E = φ(x) w(x)^a v(x)^(1-a) becomes a sum, per order: `[A]` each.
+
+    w = 1 - q + q e^(C x - C^2 / 2) is the first density over N(0, 1)'s, v the second: w(-x), or 1 of an absent unit.
+
+    Attributes:
+        first: the first place.
+        last: the last place.
+        number: of steps between.
+        margin: from the places where E falls to the ends.
+        error: a sum over all places of the line differs from the integral by at most this share of the integral.
+    """
+
+    first: Array
+    last: Array
+    number: Array
+    margin: Array
+    error: Array
+
+    @classmethod
+    def of(cls, event: SampledGaussianEvent, orders: Array) -> _Steps:
+        """Steps so small that the error is `_ERROR` of the smallest divergence that there may be.
+
+        E is analytic. In a strip |Im| <= y, |φ(x + iy)| = e^(y^2 / 2) φ(x), |w(x + iy)| <= w(x), and
+        |v(x + iy)| >= cos(C y / 2) v(x), because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and
+        4 A B <= (A + B)^2. So the integral of |E| along the strip's border is at most e^growth times that of E, and
+        the sum's error at most 2 e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
+        """
+        q, shift = event.sampling_prob, event.shift
+        small = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)  # about the log of the moment - 1
+        digits = np.log(4 * (1 + orders) / _ERROR) - np.clip(small, -_MOST_DIGITS, 0.0)
+        if event.is_replaced:
+            height = np.minimum(np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift)
+            growth = height * height / 2 - (orders - 1) * np.log(np.cos(shift * height / 2))
+        else:
+            height = np.sqrt(2 * digits)
+            growth = height * height / 2
+        error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
+        margin = np.sqrt(2 * digits) + 1
+        # Right of (a + (a - 1) q) C + margin and left of -C - margin, log E falls outward with a slope >= margin:
+        # the slope of log w is at most C, that of -log v at most q C where x > 0.
+        first = -shift - margin
+        last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
+        number = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
+        return cls(first, last, np.nan_to_num(number, nan=np.inf), margin, error)
 
 
-def _gaussian_profile(mu: float, epsilons: Array) -> Array:
-    """The hockey stick of two Gaussians mu apart at epsilons >= 0, rounded up (Balle & Wang 2018)."""
-    near, far = -epsilons / mu + mu / 2, -epsilons / mu - mu / 2
-    rounding = 2.0**-50 * (1 + np.abs(near)) * ndtr(near)  # of the difference below
-    return np.asarray(np.maximum(ndtr(near) - np.exp(epsilons + log_ndtr(far)), 0.0) + rounding + _LEAST)
+def _by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
+    """The Renyi divergences `[A]` from the sum of E - φ (a w - (a - 1) v), whose integral is the moment - 1.
+
+    Its terms are >= 0, so nothing cancels where the moment is nearly 1. What is left out beyond the ends is at most
+    the last terms over the slope there; of E, and of (a - 1) φ v. Large moments are scaled down.
+    """
+    steps, q, shift = _Steps.of(event, orders), event.sampling_prob, event.shift
+    number = int(steps.number.max())
+    width = (steps.last - steps.first) / number  # [A]
+    a = orders[:, None]
+    x = steps.first[:, None] + width[:, None] * np.arange(number + 1)  # [A, X]
+    log_w = log_mixture_ratio(x, shift, q)
+    log_v = log_mixture_ratio(-x, shift, q) if event.is_replaced else np.zeros_like(x)
+    loss, log_density = log_w - log_v, -0.5 * x * x - 0.5 * np.log(2 * np.pi)
+    log_e = log_density + a * log_w - (a - 1) * log_v
+    scale = np.maximum(log_e.max(axis=1), 0.0)[:, None]
+    e, base = np.exp(log_e - scale), np.exp(log_density + log_v - scale)
+    first = np.exp(log_density + log_w - scale)
+    small = np.abs(a * loss) < 1
+    near = np.where(small, loss, 0.0)
+    terms = np.where(small, base * (np.expm1(a * near) - a * np.expm1(near)), e - a * first + (a - 1) * base)
+    size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)  # of what exponents are made of
+    lost = np.where(small, base * a * np.abs(loss), e + a * (first + base))
+    sums = (np.maximum(terms, 0.0) * (1 + _ULP * size) + _ULP * size * lost).sum(axis=1) * width
+    margin, scale = steps.margin, scale[:, 0]
+    end = np.exp(-0.5 * margin * margin - scale) * (orders - 1)
+    beyond = (e[:, 0] + e[:, -1] + 2 * end) / margin
+    total = (sums * (1 + number * _ULP) + beyond + 2 * orders * steps.error * np.exp(-scale)) / (1 - steps.error)
+    return np.asarray(np.logaddexp(0.0, scale + np.log(total)) * (1 + _ULP) / (orders - 1))
 
 
-def _log_scaled(size: Array, event: SampledGaussianEvent) -> Array:
-    """log(1 + (e^size - 1) / q) for large sizes, without overflow and a little too small."""
-    return np.asarray(size + np.log(-np.expm1(-size) / event.sampling_prob + np.exp(-size)) - 2.0**-48 * size)
+def log_mixture_ratio(x: Array, shift: float, q: float) -> Array:
+    """The log of 1 - q + q e^(C x - C^2 / 2), the density of a mixture over that of N(0, 1), to its last digits."""
+    power = shift * x - shift * shift / 2
+    far = power > 1
+    near = np.log1p(q * np.expm1(np.where(far, 0.0, power)))
+    return np.where(far, power + np.log(q + (1 - q) * np.exp(-np.where(far, power, 0.0))), near)

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from pate.accounting import events
+from pate.accounting.adjacency import Adjacency
 from pate.accounting.events import Event
 from pate.accounting.joint_law.event import SelectThenTestEvent
 from pate.accounting.sampled_gaussian import SampledGaussianEvent
@@ -24,13 +25,16 @@ KINDS: dict[str, type[Event]] = {
 def event_to_json(event: Event) -> dict[str, Any]:
     """A dictionary of plain values, with the event's class name under `kind`.
 
+    A field with its default is left out: such a line is what an earlier version, without that field, wrote.
+
     Args:
         event: any event of this package, composed ones included.
     """
     require(isinstance(event, Event), "event", type(event).__name__, "an event of pate.accounting")
     return {"kind": type(event).__name__} | {
-        field.name: _value_to_json(getattr(event, field.name))
+        field.name: _value_to_json(value)
         for field in fields(event)  # type: ignore[arg-type]  # every kind of event is a dataclass
+        if (value := getattr(event, field.name)) != field.default
     }
 
 
@@ -63,4 +67,4 @@ def _value_from_json(value: Any) -> Any:
         return event_from_json(value)
     if isinstance(value, list):
         return tuple(_value_from_json(part) for part in value)
-    return number(value) if isinstance(value, str) else value
+    return number(value) if isinstance(value, str) and value not in tuple(Adjacency) else value

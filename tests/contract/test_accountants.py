@@ -13,6 +13,7 @@ import pytest
 import pate.accounting
 from pate.accounting import (
     Accountant,
+    Adjacency,
     ApproximateEvent,
     AutoAccountant,
     BoundarySessionEvent,
@@ -75,9 +76,10 @@ EVENTS: tuple[Event, ...] = (
     SelectThenTestEvent((BoundedRangeEvent(0.4), ApproximateEvent(BIT, 1e-7)), 6),
     SmoothSensitivityEvent(20.0, 1e-3),
     SampledGaussianEvent(20.0, 0.3),
+    SampledGaussianEvent(20.0, 0.3, Adjacency.ADD_REMOVE),
 )
 REFUSED: dict[type[Accountant], tuple[type[LeafEvent], ...]] = {
-    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent, SampledGaussianEvent),
+    ExactAccountant: (ZCdpEvent, SmoothSensitivityEvent),
     ZCdpAccountant: (SmoothSensitivityEvent, SampledGaussianEvent),
     PureDpAccountant: (
         GaussianEvent,

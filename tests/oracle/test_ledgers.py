@@ -31,6 +31,7 @@ TOTALS = json.loads((FOLDER / "totals.json").read_text())
 KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
 LATER_KINDS = {"BoundarySessionEvent", "OpposedMaximaEvent", "SelectThenTestEvent", "SessionEvent", "WinnerEvent"}
 """Of which these ledgers, never written again, hold none."""
+# `sampled` has smaller totals than were printed at its time, since a secret sample is priced by its worst pair.
 ACCOUNTANTS = {
     kind.name: kind for kind in (RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant, ZCdpAccountant)
 }

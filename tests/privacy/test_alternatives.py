@@ -10,7 +10,18 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from pate.accounting import GaussianEvent, PldAccountant, RdpAccountant, SampledGaussianEvent, SelfComposedEvent
+from pate.accounting import (
+    Adjacency,
+    AutoAccountant,
+    BoundedRangeEvent,
+    ComposedEvent,
+    ExactAccountant,
+    GaussianEvent,
+    PldAccountant,
+    RdpAccountant,
+    SampledGaussianEvent,
+    SelfComposedEvent,
+)
 from pate.accounting.pld.profile import privacy_profile
 from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
 from pate.verification import verify_densities
@@ -19,7 +30,7 @@ Array = NDArray[np.float64]
 CLIP = 0.4
 
 
-def mixture(sampling_prob: float, shift: float, std: float) -> object:
+def log_mixture(sampling_prob: float, shift: float, std: float) -> object:
     """Log density of a sum that a unit moves by `shift`, if it takes part."""
 
     def log_density(x: Array) -> Array:
@@ -35,7 +46,7 @@ def mixture(sampling_prob: float, shift: float, std: float) -> object:
 @pytest.mark.parametrize("std", [0.8, 3.0])
 def test_two_densities_of_a_replaced_unit_are_within_the_price(sampling_prob: float, std: float) -> None:
     """A unit that counts for +1, and for -1 in the neighbor. The control: sensitivity 1 in place of 2."""
-    sides = [mixture(sampling_prob, shift, std) for shift in (1.0, -1.0)]
+    sides = [log_mixture(sampling_prob, shift, std) for shift in (1.0, -1.0)]
     ends = {"low": -12 * std - 2, "high": 12 * std + 2}
     price = SampledGaussianEvent(std / 2, sampling_prob)
     assert verify_densities(*sides, **ends, event=price).sound  # type: ignore[arg-type]
@@ -43,54 +54,130 @@ def test_two_densities_of_a_replaced_unit_are_within_the_price(sampling_prob: fl
     assert verify_densities(*sides, **ends, event=false).refuted  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("sampling_prob", "std"), [(0.05, 0.7), (0.05, 2.0), (0.5, 0.7), (0.5, 2.0)])
-def test_hockey_sticks_of_replaced_units_are_below_the_profile(sampling_prob: float, std: float) -> None:
-    """In the plane, at all angles and lengths of what the unit was and is, by quadrature."""
-    axis = np.linspace(-9 * std, 9 * std, 321)
+def plane_sticks(q: float, first: Array, second: Array, epsilons: Array) -> Array:
+    """H of two mixtures in the plane at these epsilons, by quadrature; what a unit gives, in noise stds."""
+    axis = np.linspace(-10, 10 + np.abs(first).max() + np.abs(second).max(), 801)
     x, y = np.meshgrid(axis, axis)
-    cell = (axis[1] - axis[0]) ** 2
+    still = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
+
+    def mass(place: Array) -> Array:
+        return still * (1 - q + q * np.exp(place[0] * x + place[1] * y - place @ place / 2))
+
+    p, other = mass(first), mass(second)
+    return np.array([float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for epsilon in epsilons])
+
+
+PLANE = [
+    (np.array([first, 0.0]), second * np.array([math.cos(angle), math.sin(angle)]))
+    for first, second, angle in product((0.0, 0.5, 1.0), (0.0, 0.4, 1.0), np.linspace(0, math.pi, 5))
+]
+"""What a unit gives before and after, as shares of the longest: two lengths and one angle."""
+
+
+@pytest.mark.parametrize(("q", "longest"), [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)])
+def test_nothing_in_the_plane_is_above_the_pair(q: float, longest: float) -> None:
+    """At all epsilons of either sign, for two lengths and an angle. The control: a pair 2% too close."""
     epsilons = np.linspace(-2, 3, 11)
-    profile = privacy_profile(SampledGaussianEvent(std / 2, sampling_prob), epsilons)
-    false = privacy_profile(SampledGaussianEvent(std, sampling_prob), epsilons)
-
-    def density(place: tuple[float, float]) -> Array:
-        def normal(u: float, v: float) -> Array:
-            return np.asarray(norm.pdf(x, u, std) * norm.pdf(y, v, std))
-
-        return (1 - sampling_prob) * normal(0, 0) + sampling_prob * normal(*place)
-
-    worst = np.zeros_like(epsilons)
-    for angle, length in product(np.linspace(0, math.pi, 4), (0.0, 0.5, 1.0)):
-        first, second = density((1.0, 0.0)), density((length * math.cos(angle), length * math.sin(angle)))
-        for p, q in ((first, second), (second, first)):
-            found = [float(np.maximum(p - math.exp(e) * q, 0).sum() * cell) for e in epsilons]
-            worst = np.maximum(worst, found)
-    assert (worst <= profile + 1e-6).all()
-    assert (worst > false + 1e-4).any()
+    profile = privacy_profile(SampledGaussianEvent(0.5 / longest, q), epsilons)
+    too_close = privacy_profile(SampledGaussianEvent(0.5 / (0.98 * longest), q), epsilons)
+    found = np.array([plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE])
+    assert (found.max(axis=0) <= profile + 5e-5).all()
+    assert (found.max(axis=0) > too_close + 5e-5).any()
+    comes = privacy_profile(SampledGaussianEvent(1 / longest, q, Adjacency.ADD_REMOVE), epsilons)
+    away = np.array([not (first.any() and second.any()) for first, second in PLANE])
+    assert (found[away].max(axis=0) <= comes + 5e-5).all()
+    assert (found.max(axis=0) > comes + 5e-5).any()  # who is replaced pays more than who comes, at the same clip
 
 
-def test_a_sampled_price_is_above_that_of_others_for_units_added_and_near_it() -> None:
-    """Google's dp-accounting prices a unit that comes or goes; the bound here serves both adjacencies."""
+def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> float:
+    """The epsilon of a pair of densities on a grid, `count` times: losses rounded to the nearest of fine steps."""
+    loss = np.log(p) - np.log(other)
+    size = 2**18
+    step = max(np.abs(loss).max() * 12 / size, 2e-5)
+    masses = np.bincount(np.rint(loss / step).astype(int) % size, weights=p / p.sum(), minlength=size)
+    total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** count, size), size // 2)
+    places = (np.arange(size) - size // 2) * step
+    low, high = 0.0, float(places[-1])
+    for _ in range(40):
+        middle = (low + high) / 2
+        above = places > middle
+        delta = float((total[above] * -np.expm1(middle - places[above])).sum())
+        low, high = (middle, high) if delta > target_delta else (low, middle)
+    return high
+
+
+PAIRS = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
+"""Noise multipliers, and what 60 samples of 4,096 of 62,115 groups cost under the pair, at delta 1e-6."""
+
+
+@pytest.mark.parametrize(("multiplier", "pair"), PAIRS)
+def test_sixty_samples_cost_what_the_worst_pair_costs(multiplier: float, pair: float) -> None:
+    """Every accountant. The control: a price 10% too small is below what the pair's losses sum to."""
+    q, x = 4096 / 62115, np.linspace(-14, 14, 200_001)
+    sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
+    true = summed_losses(*sides, count=60, target_delta=1e-6)
+    assert true == pytest.approx(pair, rel=0.012)
+    event = SelfComposedEvent(SampledGaussianEvent(multiplier, q), 60)
+    found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
+    assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
+    assert found["auto"] < 1.003 * true
+    assert found["exact"] < 1.003 * true
+    assert found["pld"] < 1.003 * true
+    assert found["rdp"] < 1.1 * true
+    assert not 0.9 * found["auto"] > true * (1 - 2e-4)
+
+
+SAMPLERS = (AutoAccountant, ExactAccountant, PldAccountant, RdpAccountant)
+
+
+@pytest.mark.parametrize(
+    ("noise", "q", "steps"), [(0.6, 0.066, 60), (3.3, 0.066, 100), (6.0, 0.5, 60), (2.0, 0.01, 2000)]
+)
+def test_a_unit_that_comes_or_goes_costs_what_others_say(noise: float, q: float, steps: int) -> None:
+    """Google's dp-accounting. The control: under replace-one, with half the shift each way, it costs less."""
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
-    for noise, sampling_prob, steps in ((3.3, 0.066, 100), (6.0, 0.5, 60)):
-        event = SelfComposedEvent(SampledGaussianEvent(noise, sampling_prob), steps)
-        theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(1e-6)
-        found = PldAccountant().compose(event).get_epsilon(1e-6)
-        renyi = RdpAccountant().compose(event).get_epsilon(1e-6)
-        assert theirs * 0.999 < found < 1.1 * theirs
-        assert found < renyi < 1.15 * found
+    event = SelfComposedEvent(SampledGaussianEvent(noise, q, Adjacency.ADD_REMOVE), steps)
+    theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(1e-6)
+    found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
+    assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
+    assert found["exact"] < 1.002 * theirs
+    other = SelfComposedEvent(SampledGaussianEvent(noise, q), steps)
+    assert AutoAccountant().compose(other).get_epsilon(1e-6) < found["auto"]
 
 
-def test_without_sampling_it_is_a_gaussian() -> None:
-    for accountant in (RdpAccountant, PldAccountant):
-        sampled = accountant().compose(SampledGaussianEvent(2.0, 1.0), 9).get_epsilon(1e-5)
+def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
+    """Both ways round for itself, so never above one profile for both ways."""
+    one = SampledGaussianEvent(2.0, 0.1, Adjacency.ADD_REMOVE)
+    others = (GaussianEvent(8.0), SelfComposedEvent(BoundedRangeEvent(0.2), 9))
+    there, back = (
+        ComposedEvent((SelfComposedEvent(one, 20), *others)),
+        ComposedEvent((*others, SelfComposedEvent(one, 20))),
+    )
+    apart = ComposedEvent((SelfComposedEvent(one, 7), *others, SelfComposedEvent(one, 13)))
+    for kind in SAMPLERS:
+        prices = [kind().compose(event).get_epsilon(1e-5) for event in (there, back, apart)]
+        assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
+        assert prices[0] > kind().compose(SelfComposedEvent(one, 20)).get_epsilon(1e-5)
+    exact, renyi = (kind().compose(there).get_epsilon(1e-5) for kind in (ExactAccountant, RdpAccountant))
+    assert 0.85 * renyi < exact < renyi
+    many = ComposedEvent((SelfComposedEvent(one, 20), SelfComposedEvent(BoundedRangeEvent(0.05), 400)))
+    few = ComposedEvent((SelfComposedEvent(one, 20), GaussianEvent(1 / (0.05 * 10))))
+    assert ExactAccountant().compose(many).get_epsilon(1e-5) > ExactAccountant().compose(few).get_epsilon(1e-5) * 0.99
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_without_sampling_it_is_a_gaussian(adjacency: Adjacency) -> None:
+    """Two clips apart where a unit is replaced, one where it comes or goes: what the multiplier is of."""
+    for accountant in SAMPLERS:
+        sampled = accountant().compose(SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
         assert sampled == pytest.approx(accountant().compose(GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3)
 
 
-def test_a_rarer_sample_is_never_dearer() -> None:
-    for accountant in (RdpAccountant, PldAccountant):
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_rarer_sample_is_never_dearer(adjacency: Adjacency) -> None:
+    for accountant in SAMPLERS:
         prices = [
-            accountant().compose(SampledGaussianEvent(1.0, share), 5).get_epsilon(1e-5)
+            accountant().compose(SampledGaussianEvent(1.0, share, adjacency), 5).get_epsilon(1e-5)
             for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
         ]
         assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
@@ -125,6 +212,9 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
         )
         assert groups.num_groups == 16
         sums.append(np.rint(groups.clipped_sum(weights, bias, CLIP) / noisy.step(6)))
+    without = GroupGradients.of(rest, labels, ids).clipped_sum(weights, bias, CLIP)
+    alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
+    assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2  # what a group that takes part adds
     furthest = max(float(np.linalg.norm(first - second)) for first, second in product(sums, sums))
     assert furthest <= noisy.sensitivity(6)
     assert furthest > 0.9 * noisy.sensitivity(6)  # so a sensitivity of one clip is refuted

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.exact.block import Block
-from pate.accounting.exact.composition_step import CompositionStep, composition_step
-from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, Span
-from pate.accounting.exact.loss_grid import MirroredGrid, rounded_spacing
+from pate.accounting.exact.composition_step import CompositionStep, composition_step, repeated_block
+from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, SampledPair, Span
+from pate.accounting.exact.loss_grid import LossGrid, MirroredGrid, rounded_spacing
 from pate.accounting.winner.tree import Winner
 
 Array = NDArray[np.float64]
@@ -22,6 +22,8 @@ Run = tuple[DominatingPairs, ...]
 
 CAPACITY = 720
 """Of a block, in quarters of a step: enough that it gives away little, with many divisors, as releases repeat."""
+MOST_CONVOLVED = 6000
+"""Points up to the reach where the losses of a fixed pair are summed: a second's work at most."""
 _ENORMOUS = 30.0
 _COST, _COST_OF_A_WINNER = 4, 10
 _WIDENING = 3e-4  # of the variance of all losses: what the wider spacing between blocks may add
@@ -39,13 +41,21 @@ def composed_in_blocks(steps: Steps, *, spacing: float, reach: float, negligible
         negligible: a delta for each step that is too small to matter.
     """
     runs = Counter(_runs(steps))
+    fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, SampledPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    coarser = max(int(math.sqrt(4 * _WIDENING * variance / runs.total()) / spacing), 1)
+    number = runs.total() + sum(times for _, times in fixed)
+    coarser = max(int(math.sqrt(4 * _WIDENING * variance / number) / spacing), 1)
+    if fixed:
+        coarser = max(coarser, math.ceil(reach / spacing / MOST_CONVOLVED))
     most = math.ceil(reach / spacing / coarser) + 1
     made: Block | None = None
     for run, block in _blocks(runs, spacing, coarser, reach, negligible).items():
         block = block.power(runs[run], most=most)
+        made = block if made is None else made.times(block, most=most)
+    between = LossGrid(first=0, size=most, spacing=coarser * rounded_spacing(spacing))
+    for pair, times in fixed:
+        block = repeated_block(pair, between, negligible=negligible, times=times)
         made = block if made is None else made.times(block, most=most)
     if made is None:
         raise ValueError("steps: expected at least one")
@@ -70,15 +80,17 @@ def has_rare_losses(steps: Steps) -> bool:
 
 
 def _cost(pairs: DominatingPairs) -> int:
+    if isinstance(pairs, SampledPair):
+        return 0  # the steps of a fixed pair are one convolution
     return _COST_OF_A_WINNER if isinstance(pairs, Winner) else _COST
 
 
 def _runs(steps: Steps) -> Iterable[Run]:
-    """Consecutive steps, as many at a time as a block holds."""
+    """Consecutive steps, as many at a time as a block holds; those of a fixed pair need none."""
     run: list[DominatingPairs] = []
     left = CAPACITY
     for pairs, times in steps:
-        while times > 0:
+        while times > 0 and not isinstance(pairs, SampledPair):
             some = min(times, max(left // _cost(pairs), 1))
             run += [pairs] * some
             left, times = left - some * _cost(pairs), times - some

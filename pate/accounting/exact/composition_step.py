@@ -16,8 +16,16 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from pate.accounting.exact.block import Block
 from pate.accounting.exact.discretized_loss import discretized_loss
-from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, ShiftedMaximum, Span, probabilities
+from pate.accounting.exact.dominating_pairs import (
+    Box,
+    DominatingPairs,
+    SampledPair,
+    ShiftedMaximum,
+    Span,
+    probabilities,
+)
 from pate.accounting.exact.loss_grid import LossGrid, Shift
 from pate.accounting.exact.weighted_sums import WeightedSums, batched
 from pate.accounting.exact.winner_step import WinnerStep
@@ -52,7 +60,20 @@ def _(pairs: Span, grid: LossGrid, *, negligible: float) -> CompositionStep:
 
 @composition_step.register
 def _(pairs: ShiftedMaximum, grid: LossGrid, *, negligible: float) -> CompositionStep:
-    return _ContinuousPairStep(grid, pairs, negligible)
+    first, masses, missing = discretized_loss(pairs, grid, missing=negligible)
+    return _FixedPairStep(grid, first, masses, missing)
+
+
+def repeated_step(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> CompositionStep:
+    """The steps of one fixed pair, all at once: nobody chooses between them, so their losses are summed."""
+    block = repeated_block(pair, grid, negligible=negligible, times=times)
+    return _FixedPairStep(grid, -(len(block.masses) // 2), block.masses, block.missing)
+
+
+def repeated_block(pair: SampledPair, grid: LossGrid, *, negligible: float, times: int) -> Block:
+    """The losses of one fixed pair, summed; those beyond the grid's last point count as infinite."""
+    _, masses, missing = discretized_loss(pair, grid, missing=negligible)
+    return Block(masses, missing, grid.spacing).power(times, most=grid.first + grid.size)
 
 
 @composition_step.register
@@ -168,12 +189,11 @@ def _pieces(grid: LossGrid, length: float) -> list[float]:
     return sorted({*whole, *(length - t for t in whole), length})
 
 
-class _ContinuousPairStep:
-    """The expectation over one pair of continuous distributions, their losses moved to multiples of the spacing."""
+class _FixedPairStep:
+    """The expectation over one pair, its losses multiples of the spacing: `first` times it, and so on."""
 
-    def __init__(self, grid: LossGrid, pair: ShiftedMaximum, missing: float) -> None:
-        self._grid = grid
-        first, self._masses, self._missing = discretized_loss(pair, grid, missing=missing)
+    def __init__(self, grid: LossGrid, first: int, masses: Array, missing: float) -> None:
+        self._grid, self._masses, self._missing = grid, masses, missing
         last = first + len(self._masses) - 1
         self._pad = max(abs(first), abs(last)) + 1
         self._start = self._pad - last

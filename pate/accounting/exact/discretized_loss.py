@@ -8,22 +8,22 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.exact.dominating_pairs import ShiftedMaximum
+from pate.accounting.exact.dominating_pairs import SampledPair, ShiftedMaximum
 from pate.accounting.exact.loss_grid import LossGrid
 
 Array = NDArray[np.float64]
 
 _LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
 _BISECTIONS = 80
-_FARTHEST = 39.0  # standard deviations: beyond it there is no mass in double precision
 _ROUNDING = 2.0**-44
 
 
-def discretized_loss(pair: ShiftedMaximum, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
+def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
     """The masses of a pair's loss at consecutive multiples of the spacing.
 
-    The pair is (M + shift, M) from the point x on where P(M + shift > x) = P(M <= x), together with its mirror
-    image, the same losses with their signs and the two distributions exchanged (docs/proofs/exact_composition.md).
+    A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
+    P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
+    distributions exchanged (docs/proofs/exact_composition.md).
 
     Args:
         pair: its two distributions.
@@ -36,25 +36,29 @@ def discretized_loss(pair: ShiftedMaximum, grid: LossGrid, *, missing: float) ->
     x, multiples = _edges(pair, grid, missing)
     location = _LOCATION + pair.loss_rounding(x) / grid.spacing  # [C + 1]
     blur = np.maximum(location[:-1], location[1:])
-    mass, rounding = _interval_masses(*pair.tails(x - pair.shift))  # [C] under the distribution that the losses favor
-    other, other_rounding = _interval_masses(*pair.tails(x))  # [C] under its neighbor
+    mass, rounding = _interval_masses(*pair.first(x))  # [C] under the distribution that the losses favor
+    other, other_rounding = _interval_masses(*pair.second(x))  # [C] under its neighbor
     last = int(np.abs(multiples).max())
     made = np.zeros(2 * last + 3)
     middle = last + 1
     losses = multiples.astype(np.float64) * grid.spacing
-    for low, masses, roundings in (
-        (losses[:-1], (mass, other), (rounding, other_rounding)),
-        (-losses[1:], (other, mass), (other_rounding, rounding)),
-    ):
+    images = [(losses[:-1], (mass, other), (rounding, other_rounding))]
+    if isinstance(pair, ShiftedMaximum):
+        images.append((-losses[1:], (other, mass), (other_rounding, rounding)))
+    for low, masses, roundings in images:
         lower, upper, moved = _split(low, masses, roundings, blur, -math.expm1(-grid.spacing))
         at = middle + np.round(low / grid.spacing).astype(np.int64)
         np.add.at(made, at, lower)
         np.add.at(made, at + 1, upper)
         np.add.at(made, at + 2, moved)
-    above, other_above = pair.tails(x[[0, -1]] - pair.shift)[1], pair.tails(x[[0, -1]])[1]
-    made[middle - int(multiples[-1])] += other_above[1]
-    unmatched = abs(1 - above[0] - other_above[0])
-    return -middle, made, float(above[1] + unmatched) * (1 + _ROUNDING)
+    (below, _), (above, last_above) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
+    if isinstance(pair, SampledPair):
+        made[middle + int(multiples[0]) + 1] += below * (1 + _ROUNDING)
+        return -middle, made, last_above * (1 + _ROUNDING)
+    other_above, other_last_above = pair.second(x[[0, -1]])[1].tolist()
+    made[middle - int(multiples[-1])] += other_last_above
+    unmatched = abs(1 - above - other_above)
+    return -middle, made, (last_above + unmatched) * (1 + _ROUNDING)
 
 
 def _split(
@@ -71,15 +75,17 @@ def _split(
     return masses[0] - upper, upper, 2 * moved
 
 
-def _edges(pair: ShiftedMaximum, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
-    """Where the loss is a multiple of the spacing, from the middle up to a tail of `missing`; and these multiples."""
-    farthest = np.full(2, pair.shift + _FARTHEST)
+def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
+    """Where the loss is a multiple of the spacing, up to a tail of `missing`; and these multiples."""
+
+    def begins(x: Array) -> NDArray[np.bool_]:
+        if isinstance(pair, SampledPair):
+            return np.asarray(pair.loss(x) > -grid.size * grid.spacing)
+        return np.asarray(pair.second(x)[0] > pair.first(x)[1])
+
+    farthest = np.full(2, pair.farthest)
     ends = _bisected(
-        lambda x: np.where(
-            [True, False], pair.tails(x)[0] > pair.tails(x - pair.shift)[1], pair.tails(x - pair.shift)[1] < missing
-        ),
-        low=-farthest,
-        high=farthest,
+        lambda x: np.where([True, False], begins(x), pair.first(x)[1] < missing), low=-farthest, high=farthest
     )
     low, high = np.clip(pair.loss(ends) / grid.spacing, -grid.size, grid.size).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)

@@ -26,6 +26,7 @@ from pate.accounting.events import (
     WinnerEvent,
 )
 from pate.accounting.renyi import pairs_apart
+from pate.accounting.sampled_gaussian import SampledGaussianEvent, log_mixture_ratio, mixture
 from pate.accounting.special import log_expit, log_ndtr
 from pate.accounting.winner.cover import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 from pate.accounting.winner.tree import Winner, winner_pairs
@@ -36,6 +37,8 @@ Array = NDArray[np.float64]
 _ULPS = 2.0**-50
 """Relative rounding error of `log_expit`, four times over."""
 _FARTHEST = 9.0  # standard deviations
+FARTHEST = 39.0
+"""Standard deviations beyond which a normal has no mass in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +96,7 @@ class ShiftedMaximum:
     def variance(self) -> float:
         """The second moment of the loss where it is positive, under both distributions: a measure, not a bound."""
         x = np.linspace(-_FARTHEST, self.shift + _FARTHEST, 1001)
-        mass = np.diff(self.tails(x - self.shift)[0] + self.tails(x)[0])
+        mass = np.diff(self.first(x)[0] + self.second(x)[0])
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
     def loss(self, x: Array) -> Array:
@@ -106,13 +109,74 @@ class ShiftedMaximum:
         terms = np.abs(x) * self.shift + self.shift * self.shift / 2
         return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
 
-    def tails(self, x: Array) -> tuple[Array, Array]:
+    @property
+    def farthest(self) -> float:
+        """Beyond it, on either side, there is no mass in double precision."""
+        return self.shift + FARTHEST
+
+    def first(self, x: Array) -> tuple[Array, Array]:
+        """P(M + shift <= x) and P(M + shift > x), each to its last digits."""
+        return self.second(x - self.shift)
+
+    def second(self, x: Array) -> tuple[Array, Array]:
         """P(M <= x) and P(M > x), each to its last digits."""
         log_below = self.count * log_ndtr(x)
         return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
 
 
-DominatingPairs = Box | Span | ShiftedMaximum | Winner
+@dataclass(frozen=True)
+class SampledPair:
+    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample.
+
+    Attributes:
+        sampling_prob: of the second part of both mixtures, in (0, 1).
+        up: >= 0.
+        down: <= 0, below up.
+    """
+
+    sampling_prob: float
+    up: float
+    down: float
+
+    @property
+    def exchanged(self) -> SampledPair:
+        """The pair whose losses are those of the same two distributions exchanged; itself where up = -down."""
+        return SampledPair(self.sampling_prob, -self.down, -self.up)
+
+    @property
+    def variance(self) -> float:
+        """The second moment of the loss: a measure, not a bound."""
+        x = np.linspace(self.down - _FARTHEST, self.up + _FARTHEST, 2001)
+        return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
+
+    def loss(self, x: Array) -> Array:
+        """Log of the ratio of the two densities at x, rising."""
+        first, second = (log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down))
+        return np.asarray(first - second)
+
+    def loss_rounding(self, x: Array) -> Array:
+        """A bound on the rounding error of `loss`: that of its two exponents, and of what is made of them."""
+        return np.asarray(_ULPS * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
+
+    @property
+    def farthest(self) -> float:
+        """See `ShiftedMaximum.farthest`."""
+        return max(self.up, -self.down) + FARTHEST
+
+    def first(self, x: Array) -> tuple[Array, Array]:
+        """The first distribution's masses up to x and above x, each to its last digits."""
+        return self._tails(x, self.up)
+
+    def second(self, x: Array) -> tuple[Array, Array]:
+        """The same of the second one."""
+        return self._tails(x, self.down)
+
+    def _tails(self, x: Array, shift: float) -> tuple[Array, Array]:
+        below, above = mixture(x, -shift, self.sampling_prob), mixture(-x, shift, self.sampling_prob)
+        return below, above
+
+
+DominatingPairs = Box | Span | ShiftedMaximum | SampledPair | Winner
 
 
 def probabilities(up: float, down: float) -> tuple[float, float]:
@@ -162,6 +226,14 @@ def _(event: WinnerEvent) -> DominatingPairs:
     if not SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
         return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
     return winner_pairs(event.noise_multiplier, event.num_moving)
+
+
+@_pairs_of.register
+def _(event: SampledGaussianEvent) -> DominatingPairs:
+    """Its own pair, a removed unit's where it may come or go (docs/proofs/alternatives.md)."""
+    if event.sampling_prob == 1:
+        return ShiftedMaximum(1, 1 / event.noise_multiplier)
+    return SampledPair(event.sampling_prob, event.shift, -event.shift if event.is_replaced else 0.0)
 
 
 @_pairs_of.register

@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.exact.blocks import CAPACITY, composed_in_blocks, cost, has_rare_losses
-from pate.accounting.exact.composition_step import CompositionStep, composition_step
-from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, Span
+from pate.accounting.exact.blocks import CAPACITY, MOST_CONVOLVED, composed_in_blocks, cost, has_rare_losses
+from pate.accounting.exact.composition_step import CompositionStep, composition_step, repeated_step
+from pate.accounting.exact.dominating_pairs import Box, DominatingPairs, SampledPair, Span
 from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
 
 Array = NDArray[np.float64]
@@ -78,6 +78,9 @@ def composed(steps: Steps, *, reach: float, smallest_delta: float, in_blocks: bo
     made: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))
     for pairs, times in reversed(steps):
+        if isinstance(pairs, SampledPair):
+            values = repeated_step(pairs, grid, negligible=negligible, times=times)(values)
+            continue
         if pairs not in made:
             made[pairs] = composition_step(pairs, grid, negligible=negligible)
         for _ in range(times):
@@ -93,7 +96,8 @@ def largest_loss(steps: Steps) -> float:
 def _grid(steps: Steps, reach: float, num_steps: int) -> LossGrid:
     """Spaced so that interpolation widens the losses little, and that the widest steps move by whole points."""
     spacing = min(reach / _POINTS_PER_REACH, _narrow(steps, num_steps))
-    spacing = _aligned(max(spacing, reach / _MOST_POINTS), steps)
+    convolved = any(isinstance(pairs, SampledPair) for pairs, _ in steps)
+    spacing = _aligned(max(spacing, reach / (MOST_CONVOLVED if convolved else _MOST_POINTS)), steps)
     left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
     first = -math.ceil(left_share * reach / spacing) - 1
     return LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)

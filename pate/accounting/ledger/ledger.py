@@ -19,7 +19,8 @@ from pate.accounting.ledger.file import LedgerFile
 from pate.accounting.ledger.memory import LedgerMemory
 from pate.accounting.ledger.origin import Origin
 from pate.accounting.ledger.settings import LedgerSettings
-from pate.accounting.rdp import RdpAccountant
+from pate.accounting.rdp import RdpAccountant, count_leaves
+from pate.accounting.sampled_gaussian import SampledGaussianEvent
 from pate.validation import InvalidValue, require
 
 
@@ -95,6 +96,8 @@ class Ledger:
         self.max_epsilon = self._caps[0].max_epsilon if rules else None
         with self._book.opened():
             self._account.read()
+        for entry in self._account.entries:
+            self._require_same_adjacency(entry.event)
 
     def __getstate__(self) -> dict[str, Any]:
         """Refuses to be copied or pickled without a file: what the copy charges would be missing here."""
@@ -164,6 +167,7 @@ class Ledger:
         """
         if adjacency != self.adjacency:
             raise InvalidValue(f"adjacency={adjacency}: expected {self.adjacency}, as this ledger counts")
+        self._require_same_adjacency(event)
         book, account = self._book, self._account
         self._require_shared(not isinstance(book, LedgerMemory) or os.getpid() == book.process)
         with book.opened():  # another process may have charged meanwhile
@@ -177,6 +181,13 @@ class Ledger:
             entry = LedgerEntry(key, event, description, total, noise, account.data, Origin.now())
             book.append(entry)
         return entry
+
+    def _require_same_adjacency(self, event: Event) -> None:
+        """Of a sampled Gaussian, the one event whose price is not the same for both."""
+        for sampled in count_leaves(event).get(SampledGaussianEvent, ([], []))[0]:
+            made_for = getattr(sampled, "adjacency", self.adjacency)
+            if made_for != self.adjacency:
+                raise InvalidValue(f"event.adjacency={made_for}: expected {self.adjacency}, as this ledger counts")
 
     def _require_shared(self, shared: bool) -> None:
         if not shared:

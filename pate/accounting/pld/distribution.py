@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pate.accounting.events import GaussianEvent, LeafEvent, NoOpEvent, ZCdpEvent
-from pate.accounting.pld.profile import lower_hull, privacy_profile
+from pate.accounting.pld.profile import both_ways, lower_hull
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant, rdp_curve
 from pate.validation import InvalidValue
 
@@ -98,10 +98,13 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
     stride = math.ceil(ends / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
     points = np.arange(-math.ceil(ends / stride), math.ceil(ends / stride) + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)
-    profile = np.minimum(privacy_profile(event, epsilons) + _ROUNDING, 1.0)
-    kept = lower_hull(np.exp(epsilons), profile)
-    masses = _load("pld_pmf").create_pmf_pessimistic_connect_dots(spacing, points[kept], profile[kept])
-    return _load("privacy_loss_distribution").PrivacyLossDistribution(masses.to_dense_pmf())
+    made = []
+    for exact in both_ways(event, epsilons):
+        profile = np.minimum(exact + _ROUNDING, 1.0)
+        kept = lower_hull(np.exp(epsilons), profile)
+        masses = _load("pld_pmf").create_pmf_pessimistic_connect_dots(spacing, points[kept], profile[kept])
+        made.append(masses.to_dense_pmf())
+    return _load("privacy_loss_distribution").PrivacyLossDistribution(*made)
 
 
 def _load(module: str) -> ModuleType:

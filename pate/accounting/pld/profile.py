@@ -28,7 +28,7 @@ from pate.accounting.events import (
 from pate.accounting.pld.opposite_maxima import lowered_maximum, opposite_maxima, raised_maximum
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.renyi import pairs_apart
-from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profile
+from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_profiles
 from pate.accounting.special import log_ndtr, ndtr
 
 Array = NDArray[np.float64]
@@ -67,8 +67,20 @@ def _(event: WinnerEvent, epsilons: Array) -> Array:
 
 @privacy_profile.register
 def _(event: SampledGaussianEvent, epsilons: Array) -> Array:
-    """Amplification by Poisson sampling (docs/proofs/alternatives.md)."""
-    return _at_least_trivial(sampled_gaussian_profile(event, epsilons), epsilons)
+    """Its own pair; the larger of both ways round where the unit may come or go."""
+    return np.asarray(np.max(both_ways(event, epsilons), axis=0))
+
+
+def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
+    """The profile of an ordered pair of neighbors and of the same two exchanged: `[E]` each, one where they are equal.
+
+    A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for itself
+    and the larger result is the price, which is less than the larger profile, composed, would cost.
+    """
+    if not isinstance(event, SampledGaussianEvent):
+        return [privacy_profile(event, epsilons)]
+    profiles = sampled_gaussian_profiles(event, epsilons)  # which rounding may let rise by its last digit
+    return [np.minimum.accumulate(_at_least_trivial(profile, epsilons)) for profile in profiles]
 
 
 def _expit(logits: ArrayLike) -> Array:

@@ -126,8 +126,9 @@ class NoisySum:
     """Releases a sum of contributions, each at most `clip` long, with rounded Gaussian noise.
 
     Formal guarantees:
-        * One unit replaced moves the sum by at most 2 clip in l2. What floats and the grid add to that is in the
-          sensitivity, so the noise, whole steps drawn exactly, costs `GaussianEvent(noise_multiplier)`.
+        * One unit moves the sum by at most a clip in l2, replaced by another by two. What floats and the grid add to
+          that is in the sensitivity. So the noise, whole steps drawn exactly, costs `GaussianEvent(noise_multiplier)`,
+          and `SampledGaussianEvent(noise_multiplier, …)` where units take part at random.
 
     Attributes:
         clip: > 0.
@@ -148,10 +149,10 @@ class NoisySum:
         return float(2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(size))))
 
     def sensitivity(self, size: int) -> float:
-        """How far one unit replaced moves the rounded sum, in steps."""
+        """How far one unit replaced moves the rounded sum, in steps; twice how far it does beside no unit at all."""
         of_few = _MOST_CANCELED * (_ROWS + _FEW * self.num_units / _ROWS)
         floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
-        return (2 * self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size)
+        return 2 * ((self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size))
 
     def std(self, size: int) -> float:
         """Of the noise in an entry."""

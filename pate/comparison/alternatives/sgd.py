@@ -24,6 +24,7 @@ from pate.validation import require, require_choice, require_count, require_posi
 
 Array = NDArray[np.float64]
 
+_COINS = 2**53
 NETWORKS = ("linear", "mlp", "cnn")
 
 
@@ -38,8 +39,8 @@ class DpSgd(Alternative):
 
     Formal guarantees:
         * However many records a group has, one of them counts in a step, for at most a clip: one group replaced moves
-          the sum over all groups by two clips. Each step is a `SampledGaussianEvent`, whose price holds under
-          replace-one.
+          the sum over all groups by two clips. Each step is a `SampledGaussianEvent` under replace-one, whose worst
+          case is a clip in one direction before and the opposite after.
         * Samples and noise are drawn from the run's stream for noise. Opacus computes each record's gradient, clips and
           adds them, in double precision; the noise is `RoundedGaussian`.
 
@@ -84,8 +85,8 @@ class DpSgd(Alternative):
         )
 
     def sampling_prob(self, num_groups: int) -> float:
-        """Of a group in a step."""
-        return min(1.0, self.batch_size / num_groups)
+        """Of a group in a step: a multiple of 2^-53, which a coin of 53 bits has exactly."""
+        return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """See `Alternative.event_for`."""

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from pate.accounting import (
+    Adjacency,
     ApproximateEvent,
     BoundarySessionEvent,
     BoundedRangeEvent,
@@ -45,6 +46,7 @@ EVENTS: list[Event] = [
     WinnerEvent(50.0, 2),
     SmoothSensitivityEvent(20.0, 0.02),
     SampledGaussianEvent(3.3, 0.066),
+    SampledGaussianEvent(3.3, 0.066, Adjacency.ADD_REMOVE),
     OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
     SessionEvent(0.1, 0.47, 10, math.inf, ApproximateEvent(SelfComposedEvent(PureDpEvent(0.1), 70), 1e-7)),
     BoundarySessionEvent(

@@ -28,6 +28,7 @@ from pate.accounting import (
     OneBitEvent,
     PureDpEvent,
     RdpAccountant,
+    SampledGaussianEvent,
     SelfComposedEvent,
     calibrate,
 )
@@ -239,6 +240,20 @@ def test_another_adjacency_is_refused(path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"adjacency=add_remove: expected replace_one, as this ledger counts"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE, key="a")
     assert ledger.entries == []
+
+
+def test_a_sampled_event_of_another_adjacency_is_refused_written_and_read(path: Path) -> None:
+    """Its price is not that of the other one. A line of an earlier version names none, and was replace-one."""
+    replaced, comes = (SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, one), 3) for one in Adjacency)
+    ledger = Ledger(path, adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
+    with pytest.raises(InvalidValue, match=r"event\.adjacency=replace_one: expected add_remove, as this ledger counts"):
+        ledger.charge(replaced, adjacency=Adjacency.ADD_REMOVE, key="a")
+    ledger.charge(comes, adjacency=Adjacency.ADD_REMOVE, key="a")
+    assert Ledger(path, adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA).entries[0].event == comes
+    old = LEDGERS / "sampled.jsonl"
+    path.with_name("old.jsonl").write_text(old.read_text().replace('"replace_one"', '"add_remove"'))
+    with pytest.raises(InvalidValue, match=r"event\.adjacency=replace_one: expected add_remove, as this ledger counts"):
+        Ledger(path.with_name("old.jsonl"), adjacency=Adjacency.ADD_REMOVE, target_delta=1e-6)
 
 
 @pytest.mark.parametrize("other", [{"adjacency": "add_remove"}, {"target_delta": 1e-5}])
