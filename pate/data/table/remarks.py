@@ -79,8 +79,9 @@ def _others(spelling: Spelling) -> Iterator[Spelling]:
     """All other ways to write numbers."""
     for decimal, thousands in product(("point", "comma"), (None, *GROUPING)):
         other = replace(spelling, decimal=decimal, thousands=thousands)
-        kept = thousands is None and spelling.thousands is not None
-        if other != spelling and not kept and thousands != ("," if other.with_comma else "."):
+        mark = "," if other.with_comma else "."
+        lost = thousands is None and spelling.thousands not in (None, mark)
+        if other != spelling and not lost and thousands != mark:
             yield other
 
 
@@ -118,7 +119,7 @@ def _nearly(name: str, array: Any, spelling: Spelling) -> str | None:
         shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
         missing = ",".join(map(_shown, rest[:_SHOWN]))
         left = int(counts[cells.wrong].sum())
-        told = f"{found[best]} of {counts.sum()} cells are {kind}{read}, {left} are not ({shown}), so all are words"
+        told = f"{found[best]} of {counts.sum()} cells are {kind}{read}, {left} {'is' if left == 1 else 'are'} not ({shown}), so all are words"
         return f"{told}; data.missing=[{missing}] if that means a missing cell, or mend it in the file"
     return _beside(distinct, counts)
 

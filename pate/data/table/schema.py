@@ -269,7 +269,7 @@ def _remedy(own: str, spelling: Spelling) -> str:
     if spelling.with_comma:
         grouped = "" if spelling.thousands else f"numbers such as 1.234 need {own}thousands=. or {own}decimal=point, "
         return f"{grouped}{words}"
-    return f"numbers such as 3,5 need {own}decimal=comma; {words}"
+    return f"{words}; numbers such as 3,5 need {own}decimal=comma"
 
 
 def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Column:
