@@ -42,7 +42,8 @@ def column_name(text: str) -> str:
     >>> column_name("age\n(years)")
     'age (years)'
     """
-    return normalize("NFC", re.sub(r"[\t-\r\x1c-\x1f\x85\u2028\u2029]+", " ", visible(text)))
+    text = visible(text)
+    return normalize("NFC", " ".join(text.split()) if re.search(r"[^\S ]", text) else text)
 
 
 def one_spelling(word: str) -> str:
@@ -91,7 +92,7 @@ class Spelling:
     """How a file of text writes numbers, and which words are missing cells. Public; a schema carries it.
 
     Attributes:
-        decimal: `comma` where numbers read 3,5: a point is none then.
+        decimal: `comma` where numbers read 3,5.
         thousands: what stands between thousands, one of . , ' _ or a blank; None for nothing.
         missing: words that are missing cells, and numbers too: -9 is -9.0.
     """
@@ -103,9 +104,9 @@ class Spelling:
     def require(self, setting: Callable[[str], str]) -> None:
         """Raises `InvalidValue` unless this can be; `setting` says what a field is called."""
         require_choice(setting("decimal"), self.decimal, _DECIMALS)
-        given, mark = self.thousands, "," if self.with_comma else "."
-        rule = f"one of {' '.join(GROUPING)} or a blank, and not the decimal {self.decimal}"
-        require(given is None or (given in GROUPING and given != mark), setting("thousands"), given, rule)
+        rule = f"one of . , ' _ or a blank, and not the decimal {self.decimal}"
+        good = self.thousands is None or (self.thousands in GROUPING and self.thousands != self.mark)
+        require(good, setting("thousands"), self.thousands, rule)
         rule = f"a list of words: {setting('missing')}=[?,-]"
         good = isinstance(self.missing, tuple) and all(isinstance(each, str) and each for each in self.missing)
         require(good, setting("missing"), self.missing, rule)
@@ -114,6 +115,11 @@ class Spelling:
     def with_comma(self) -> bool:
         """Whether numbers have a decimal comma."""
         return self.decimal == _DECIMALS[1]
+
+    @property
+    def mark(self) -> str:
+        """What stands before decimals."""
+        return "," if self.with_comma else "."
 
     def known(self, table: Any) -> Any:
         """A pyarrow table whose missing cells are null, those that a word says among them."""
@@ -138,7 +144,7 @@ class Spelling:
         """Words `[n]`, numbers among them without what stands between thousands."""
         if self.thousands is None:
             return texts
-        compute, mark, between = arrow().compute, "," if self.with_comma else r"\.", GROUPING[self.thousands]
+        compute, mark, between = arrow().compute, re.escape(self.mark), GROUPING[self.thousands]
         grouped = rf"^[+-]?\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}(?:{mark}\d*)?$"
         is_grouped = compute.match_substring_regex(texts, grouped)
         return compute.if_else(is_grouped, compute.replace_substring_regex(texts, between, ""), texts)
@@ -149,11 +155,16 @@ class Spelling:
         return with_points(texts) if self.with_comma else texts
 
     def numbers(self, texts: Any) -> Any:
-        """The same for words that are to be numbers: with a decimal comma those with a point are none."""
+        """The same for words that are to be numbers: with a decimal comma none whose point may stand after thousands.
+
+        2.5 is 2.5 in any file, 1.234 is one and a bit in some and over a thousand in others.
+        """
         if not self.with_comma:
             return self.ungrouped(texts)
         compute, texts = arrow().compute, self.ungrouped(texts)
-        return compute.if_else(compute.match_substring(texts, "."), "no number", with_points(texts))
+        doubtful = r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
+        is_doubtful = compute.match_substring_regex(texts, doubtful)
+        return compute.if_else(is_doubtful, "no number", with_points(texts))
 
 
 USUAL = Spelling()
@@ -280,7 +291,10 @@ def as_texts(array: Any) -> Words:
                 array = pa.array(values, pa.float64(), from_pandas=True).cast(pa.int64(), safe=False)
             else:
                 array = pa.array(values, pa.float64(), from_pandas=True)
-        array = array.cast(pa.string())
+        try:
+            array = array.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
+            array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
     return Words(pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed))
 

@@ -72,7 +72,8 @@ class TableFile:
 
     def spelling(self, known: Spelling = USUAL) -> Spelling:
         """How its cells are spelled: as settings say, and as is known where they say nothing."""
-        decimal = self.decimal or known.decimal
+        implied = {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
+        decimal = self.decimal or implied
         same = known.thousands if decimal == known.decimal and self.thousands is None else self.thousands
         return Spelling(decimal, same, self.missing or known.missing)
 
@@ -285,8 +286,8 @@ class _Broken:
         if not self.count:
             self.first = (row.number or 0) - self.head.skipped - 1
             if row.actual_columns == row.expected_columns + 1 and row.text.rstrip().endswith(self.head.separator):
-                self.hint = f"; its line ends with {self.head.separator}, the line of names does not"
+                self.hint = f"; its line ends with a separator, the line of names does not"
             elif row.actual_columns == row.expected_columns - self.head.unnamed:
-                self.hint = f"; the line of names ends with {self.head.separator}, this one does not"
+                self.hint = f"; the line of names ends with a separator, this one does not"
         self.count += 1
         return "skip"

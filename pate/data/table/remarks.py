@@ -77,20 +77,20 @@ def _between(spelling: Spelling) -> str:
 
 def _others(spelling: Spelling) -> Iterator[Spelling]:
     """All other ways to write numbers."""
-    for decimal, thousands in product(("point", "comma"), (None, *GROUPING)):
+    between = (None, *(GROUPING if spelling.thousands is None else [spelling.thousands]))
+    for decimal, thousands in product(("point", "comma"), between):
         other = replace(spelling, decimal=decimal, thousands=thousands)
-        mark = "," if other.with_comma else "."
-        lost = thousands is None and spelling.thousands not in (None, mark)
-        if other != spelling and not lost and thousands != mark:
+        if other != spelling and thousands != other.mark:
             yield other
 
 
 def _changes(other: Spelling, spelling: Spelling) -> set[str]:
     """The settings that make it of the present spelling."""
     said = {f"data.decimal={other.decimal}"} if other.decimal != spelling.decimal else set()
-    return said | (
-        {f"data.thousands={other.thousands}"} if other.thousands not in (None, spelling.thousands) else set()
-    )
+    if other.thousands == spelling.thousands:
+        return said
+    quote = "'" if other.thousands == " " else ""
+    return said | {f"{quote}data.thousands={other.thousands}{quote}" if other.thousands else "no data.thousands"}
 
 
 def _distinct(array: Any) -> tuple[Any, NDArray[np.int64]]:
@@ -119,7 +119,8 @@ def _nearly(name: str, array: Any, spelling: Spelling) -> str | None:
         shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
         missing = ",".join(map(_shown, rest[:_SHOWN]))
         left = int(counts[cells.wrong].sum())
-        told = f"{found[best]} of {counts.sum()} cells are {kind}{read}, {left} {'is' if left == 1 else 'are'} not ({shown}), so all are words"
+        others = f"{left} {'is' if left == 1 else 'are'} not ({shown})"
+        told = f"{found[best]} of {counts.sum()} cells are {kind}{read}, {others}, so all are words"
         return f"{told}; data.missing=[{missing}] if that means a missing cell, or mend it in the file"
     return _beside(distinct, counts)
 
