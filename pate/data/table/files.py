@@ -286,8 +286,8 @@ class _Broken:
         if not self.count:
             self.first = (row.number or 0) - self.head.skipped - 1
             if row.actual_columns == row.expected_columns + 1 and row.text.rstrip().endswith(self.head.separator):
-                self.hint = f"; its line ends with a separator, the line of names does not"
+                self.hint = "; its line ends with a separator, the line of names does not"
             elif row.actual_columns == row.expected_columns - self.head.unnamed:
-                self.hint = f"; the line of names ends with a separator, this one does not"
+                self.hint = "; the line of names ends with a separator, this one does not"
         self.count += 1
         return "skip"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import GROUPING, Spelling, arrow, as_dates, as_numbers, as_texts, visible
+from pate.data.table.cells import GROUPING, Cells, Spelling, arrow, as_dates, as_numbers, as_texts, visible
 from pate.validation import InvalidValue
 
 UNGROUPED = (
@@ -23,6 +23,7 @@ _MOST_REPEATS = 5.0  # rows per value of a key, on average
 _FREQUENT, _SHARE = 10, 0.1  # rows of one value, of which a key has fewer
 _WIDE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
 _LARGEST = 2.0**62
+_SAMPLE = 2000  # words that tell which spelling is likely
 _SHOWN, _LONGEST = 3, 20
 _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})")
 
@@ -42,7 +43,7 @@ def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: st
         said = (
             _numbers_rows(name, array, group),
             None if name in codes else _has_codes(name, array),
-            None if name in codes else _nearly(name, array, spelling),
+            None if name in codes else _nearly(array, spelling),
             None if group is not None else _names_people(name, array, spelling),
         )
         yield from ((name, f"{name}: {each}") for each in said if each is not None)
@@ -51,7 +52,9 @@ def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: st
 def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
     """Raises where all cells of a column are numbers in another spelling, with the settings that read them."""
     distinct = _distinct(array)[0]
-    fitting = [each for each in _others(spelling) if as_numbers(distinct, each).fits]
+    first = distinct.slice(0, _SAMPLE)
+    likely = [each for each in _others(spelling) if as_numbers(first, each).fits]
+    fitting = [each for each in likely if as_numbers(distinct, each).fits]
     least = [
         each for each in fitting if not any(_changes(other, spelling) < _changes(each, spelling) for other in fitting)
     ]
@@ -99,20 +102,19 @@ def _distinct(array: Any) -> tuple[Any, NDArray[np.int64]]:
     return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)
 
 
-def _nearly(name: str, array: Any, spelling: Spelling) -> str | None:
+def _nearly(array: Any, spelling: Spelling) -> str | None:
     """Of a column of words most of which are numbers or dates."""
     if as_numbers(array, spelling).fits or as_dates(array).fits:
         return None
     distinct, counts = _distinct(array)
     if not len(counts):
         return None
-    ways = [(spelling, as_numbers(distinct, spelling), "numbers")]
-    ways += [(each, as_numbers(distinct, each), "numbers") for each in _others(spelling)]
-    ways += [(spelling, as_dates(distinct), "dates")]
-    found = [int(counts[~cells.wrong].sum()) for _, cells, _ in ways]
-    best = int(np.argmax(found))
-    way, cells, kind = ways[best]
-    if 2 * found[best] >= counts.sum():
+    first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
+    ways = [(each, "numbers") for each in (spelling, *_others(spelling))] + [(spelling, "dates")]
+    way, kind = max(ways, key=lambda way: int(head[~_read(first, *way).wrong].sum()))
+    cells = _read(distinct, way, kind)
+    found = int(counts[~cells.wrong].sum())
+    if 2 * found >= counts.sum():
         rest = [word for word, _ in _frequent(distinct, counts, cells.wrong)]
         settings = " ".join(sorted(_changes(way, spelling)))
         read = f" with {settings}" if settings else ""
@@ -120,9 +122,13 @@ def _nearly(name: str, array: Any, spelling: Spelling) -> str | None:
         missing = ",".join(map(_shown, rest[:_SHOWN]))
         left = int(counts[cells.wrong].sum())
         others = f"{left} {'is' if left == 1 else 'are'} not ({shown})"
-        told = f"{found[best]} of {counts.sum()} cells are {kind}{read}, {others}, so all are words"
+        told = f"{found} of {counts.sum()} cells are {kind}{read}, {others}, so all are words"
         return f"{told}; data.missing=[{missing}] if that means a missing cell, or mend it in the file"
     return _beside(distinct, counts)
+
+
+def _read(words: Any, spelling: Spelling, kind: str) -> Cells:
+    return as_dates(words) if kind == "dates" else as_numbers(words, spelling)
 
 
 def _beside(distinct: Any, counts: NDArray[np.int64]) -> str | None:
