@@ -14,10 +14,10 @@ from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
-from pate.data.table.cells import arrow, as_texts
+from pate.data.table.cells import as_texts, one_spelling
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import LABEL_HINT, column_names, labels_of, numbered
+from pate.data.table.rows import LABEL_HINT, column_names, labels_of
 from pate.data.table.schema import require_columns
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
@@ -108,8 +108,8 @@ class ImageFolder:
             raise InvalidValue(f"data.table.{self.file}: expected each picture once")
         rows_of = dict(self._rows(words[self.split]))
         levels = self._decoded(words[self.file], stage)
-        whose = as_texts(table.column(self.group or self.file)).array
-        groups = np.arange(len(whose)) if self.group is None else numbered([arrow().chunked_array([whose])])[0]
+        whose = words[self.file] if self.group is None else list(map(one_spelling, words[self.group]))
+        groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         return self._dataset(levels, labels, groups, rows_of, words[self.file])
 
     def _dataset(

@@ -88,8 +88,8 @@ def test_durations_are_seconds(unit: str) -> None:
     assert not cells.wrong.any()
 
 
-def test_what_names_records_keeps_its_spelling() -> None:
-    """Ids, groups and the digest of a budget: 1.0 and 1 are two names."""
+def test_words_keep_their_spelling_until_they_are_compared() -> None:
+    """In the digest of a budget and in published ids 1.0 and 1 are two names."""
     assert as_texts(pa.array(["3.0", "true"])).array.to_pylist() == ["3.0", "true"]
 
 
