@@ -58,6 +58,10 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
     started = time.monotonic()
     with monitor.stage("reading the data"):
         dataset = require_dataset(plan.load_dataset())
+    fitted = plan.fitted(dataset)
+    if fitted is not plan:
+        monitor.say(f"num_queries={plan.num_queries}: the public pool has {fitted.num_queries} samples, all are asked")
+        plan = fitted
     priced = price(plan, dataset)
     private = dataset.private_digest()
     payment = Payment.of(plan, priced, folder, data=private)

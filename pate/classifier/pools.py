@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.classifier.frames import rows_as_bytes
+from pate.data.table.cells import one_spelling
 from pate.validation import InvalidValue, require, require_array, require_entries, require_probability
 
 
@@ -103,6 +104,9 @@ def _group_ids(groups: Any, num_records: int) -> NDArray[np.int64]:
     require(named.shape == (num_records,), "groups.shape", named.shape, f"({num_records},), one group for each record")
     if named.dtype.kind == "O":
         named = named.astype(np.str_)
+    if named.dtype.kind == "U":
+        words, word_of = np.unique(named, return_inverse=True)
+        named = np.array([one_spelling(word) for word in words.tolist()], np.str_)[word_of]
     missing = np.isnan(named) if named.dtype.kind == "f" else np.isin(named, _MISSING)
     require_entries("groups", ~missing, "a group for each record, none missing")
     return np.unique(named, return_inverse=True)[1].astype(np.int64)

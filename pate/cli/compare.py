@@ -12,10 +12,12 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.featured import featured, has_none
+from pate.cli.heading import known_before
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.config import build, build_aggregator
 from pate.config.location import members
+from pate.config.noise import queries_are_named
 from pate.data import Dataset
 from pate.files import fingerprint
 from pate.validation import InvalidValue, require, require_choice
@@ -32,6 +34,8 @@ def main() -> None:
 def compare_from_config(config: DictConfig) -> None:
     """Runs or continues the configured comparison and prints its tables."""
     settings = {key: _plain(config[key]) for key in _OF_THE_FOLDER}
+    settings["data"] = known_before(settings["data"])
+    fewer = not queries_are_named(HydraConfig.get().overrides.task)
     if not has_none(config.features):
         settings["features"] = {**_plain(config.features), "cache": None}
     output_dir = Path(config.output_dir or _default_folder(settings))
@@ -42,7 +46,7 @@ def compare_from_config(config: DictConfig) -> None:
     _require_heard(given, names)
     monitor = ConsoleMonitor()
     read, features = (build(config[part], part, allowed_targets=allowed) for part in ("data", "features"))
-    data = featured(read, features, output_dir, check=partial(_require_queries, config.num_queries))
+    data = featured(read, features, output_dir, check=None if fewer else partial(_require_queries, config.num_queries))
     plan = ComparisonPlan(
         load_dataset=watched_load(data, monitor),
         methods=(*(_method(name, config, given) for name in names), *others),
@@ -50,6 +54,7 @@ def compare_from_config(config: DictConfig) -> None:
         student=build(config.student, "student", allowed_targets=allowed),
         all_records=config.all_records,
         num_queries=config.num_queries,
+        fewer_queries=fewer,
         target_delta=config.target_delta,
         epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
         seeds=_seeds(config.seeds),

@@ -53,7 +53,8 @@ def predict(config: DictConfig) -> None:
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     _require_apart(output, config)
-    table, count = TableFile(Path(str(config.data)), "data", config.encoding, config.decimal), 0
+    spelled = config.encoding, config.decimal, config.get("thousands"), tuple(config.get("missing") or ())
+    table, count = TableFile(Path(str(config.data)), "data", *spelled), 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         rows = SpreadsheetRows(text)
@@ -111,7 +112,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     require_columns("data", names, schema.names)
     done, counts = 0, np.zeros((len(schema.columns), 2), np.int64)
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
-        inputs = schema.inputs(batch, first_row=done)
+        inputs = schema.inputs(batch, first_row=done, spelling=file.spelling(schema.spelling))
         numbers = range(done + 1, done + 1 + len(inputs))
         texts = [str(number) for number in numbers]
         if identity is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -13,9 +13,12 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from pate.cli.app import run_app
-from pate.data.table import Table, TableSchema
+from pate.data.table import Table, TableFile, TableSchema
+from pate.data.table.dealing import Dealing
 from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require
+
+_SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
 def main() -> None:
@@ -34,22 +37,51 @@ def write_schema(config: DictConfig) -> None:
     output = Path(str(config.output))
     require(not os.path.lexists(output), "output", output, "the name of a new file: somebody may have changed this one")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    parts: dict[str, Path] = {}
     try:
-        table = table_of(config)
-        schema, numbered, coded = table.public_schema(), table.numbered_columns(), table.coded_columns()
+        dealing = _dealing(config)
+        if dealing is not None:
+            parts = dealing.write(output.parent)
+        table = table_of(config, parts.get("public"))
+        schema, lines = table.public_schema(), [*table.public_remarks()]
+        if dealing is not None and (line := dealing.largest()) is not None:
+            lines.append(line)
     except InvalidValue as error:
+        for path in parts.values():
+            path.unlink()
         raise InvalidValue(_own_names(str(error))) from error
     schema.write(output)
-    _print(schema, output, numbered, coded)
+    _print(schema, output, [_own_names(line) for line in lines], parts)
 
 
-def table_of(config: DictConfig) -> Table:
-    """The public table that a configuration names."""
-    file = str(config.data)
+def _file(config: DictConfig) -> TableFile:
+    said = config.encoding, config.decimal, config.thousands, tuple(config.missing)
+    return TableFile(Path(str(config.data)), "data", *said)
+
+
+def _dealing(config: DictConfig) -> Dealing | None:
+    """How the file is dealt; None where split is a column, or nothing."""
+    said = config.split
+    words = said.split(",") if isinstance(said, str) else list(said) if OmegaConf.is_list(said) else []
+    if not OmegaConf.is_list(said) and not (isinstance(said, str) and _SHARES.fullmatch(said)):
+        return None
+    try:
+        shares = tuple(map(float, words))
+    except (TypeError, ValueError):
+        shares = ()
+    rule = "a column, or two shares, of the public and the test part: split=.1,.1"
+    require(len(shares) == 2, "split", ",".join(map(str, words)), rule)
+    return Dealing(_file(config), config.group, shares[0], shares[1], config.seed)
+
+
+def table_of(config: DictConfig, public: Path | None = None) -> Table:
+    """The public table that a configuration names, or one that was dealt."""
+    split = None if config.split is None or public is not None else str(config.split)
+    file = str(config.data if public is None else public)
     return Table(
-        public=file if config.split is None else None,
-        path=None if config.split is None else file,
-        split=config.split,
+        public=file if split is None else None,
+        path=None if split is None else file,
+        split=split,
         labels=tuple(config.labels),
         group=config.group,
         id=config.id,
@@ -57,6 +89,9 @@ def table_of(config: DictConfig) -> Table:
         category=tuple(config.category),
         encoding=config.encoding,
         decimal=config.decimal,
+        thousands=config.thousands,
+        missing=tuple(config.missing),
+        label_separator=config.label_separator,
     )
 
 
@@ -65,7 +100,7 @@ def _own_names(message: str) -> str:
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", re.sub(r"\bdata\.(public|path)\b", "data", message))
 
 
-def _print(schema: TableSchema, output: Path, numbered: Sequence[str], coded: Sequence[str]) -> None:
+def _print(schema: TableSchema, output: Path, lines: Sequence[str], parts: Mapping[str, Path]) -> None:
     console = PlainConsole()
     table = Shown(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("column", "kind", "features", "missing"):
@@ -74,12 +109,10 @@ def _print(schema: TableSchema, output: Path, numbered: Sequence[str], coded: Se
         number = str(len(column.feature_names) or f"none: drop=[{column.name}] leaves it out")
         table.add_row(Text(column.name), column.kind, Text(number), "yes" if column.missing else "")
     console.print(table)
-    for name in numbered:
-        rule = f"if it is the number of a record, drop=[{name}] or id={name} leaves it out of the features"
-        console.print(Text(f"{name}: another number in each row; {rule}"), soft_wrap=True)
-    for name in coded:
-        rule = f"numbers with a zero in front; if they are codes, category=[{name}] makes each a category"
-        console.print(Text(f"{name}: {rule}"), soft_wrap=True)
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+    for split, path in parts.items():
+        console.print(Text(f"{path}: the {split} part; data.{split}={path} uses it"), soft_wrap=True)
     console.print(Text(f"{output}: of the public file alone; data.schema={output} uses it"), soft_wrap=True)
 
 

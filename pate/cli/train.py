@@ -12,11 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.featured import featured, has_none
-from pate.cli.heading import BESIDE, default_folder, run_heading
+from pate.cli.heading import BESIDE, default_folder, known_before, run_heading
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.sweep import sweep_row
 from pate.config import build, build_aggregator
-from pate.config.noise import noise_is_given, target_is_given
+from pate.config.noise import noise_is_given, queries_are_named, target_is_given
 from pate.config.published import public_settings, told_settings
 from pate.pipeline import train
 from pate.report import print_report
@@ -48,7 +48,9 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_mlflow()
-    plan = replace(_plan(config, settings, monitor, output_dir), heading=heading, tensorboard=logger == "tensorboard")
+    fewer = not queries_are_named(*said)
+    plan = _plan(config, settings, monitor, output_dir, fewer_queries=fewer)
+    plan = replace(plan, heading=heading, tensorboard=logger == "tensorboard")
     report = train(plan, output_dir, monitor)
     if logger == "mlflow":
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")
@@ -56,7 +58,9 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     return sweep_row(report, output_dir)
 
 
-def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output_dir: Path) -> Plan:
+def _plan(
+    config: DictConfig, settings: dict[str, Any], monitor: Monitor, output_dir: Path, *, fewer_queries: bool
+) -> Plan:
     allowed = list(config.allowed_targets)
 
     def make(group: str, **arguments: Any) -> Any:
@@ -85,6 +89,7 @@ def _plan(config: DictConfig, settings: dict[str, Any], monitor: Monitor, output
         seed=config.seed,
         settings=settings,
         public_settings=partial(public_settings, told_settings(config, settings)),
+        fewer_queries=fewer_queries,
     )
     reader = featured(data, make("features"), output_dir, check=partial(price, plan))
     return replace(plan, load_dataset=watched_load(reader, monitor))
@@ -98,6 +103,7 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     for part in ("data", "features"):
         if isinstance(node := settings.get(part), dict) and "cache" in node:
             node["cache"] = None
+    settings["data"] = known_before(settings["data"])
     if has_none(settings.get("features", {})):
         settings.pop("features")  # folders of earlier versions know no such setting
     if settings.get("holders") is None:

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.app import run_app
 from pate.cli.featured import featured, has_none
+from pate.cli.heading import known_before
 from pate.cli.lines import PRIVATE, print_lines
 from pate.cli.progress import ConsoleMonitor, watched_load
 from pate.cli.rounds import answer_in_rounds, queries_of, read_question
@@ -88,6 +89,7 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     settings = OmegaConf.to_container(config, resolve=True)
     if not isinstance(settings, dict):
         raise TypeError("a composed configuration is a dictionary")
+    settings["data"] = known_before(settings["data"])
     if has_none(settings.get("features", {})):
         settings.pop("features")
     return {str(key): value for key, value in settings.items() if key not in _BESIDE}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -56,6 +56,7 @@ class ComparisonPlan:
         shares: of the way from a constant to the ceiling, each in (0, 1]: the goals.
         num_workers: processes; None for as many as there are cores to this process.
         allow_useless: whether methods are trained at budgets at which they tell nothing; else a line says why not.
+        fewer_queries: whether a smaller public pool is asked whole: nobody named the number of queries.
         settings: plain values that the folder belongs to; aggregators, epsilons and seeds may change in it.
     """
 
@@ -74,6 +75,7 @@ class ComparisonPlan:
     shares: tuple[float, ...] = (0.5, 0.8)
     num_workers: int | None = None
     allow_useless: bool = False
+    fewer_queries: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,6 +121,8 @@ class _Comparison:
         plan, folder = self.plan, self.folder
         with self.monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
+        if plan.fewer_queries:
+            self.plan = plan = replace(plan, num_queries=min(plan.num_queries, len(dataset.public)))
         data = SharedData.of(plan.load_dataset, dataset)
         bench = Bench(data, plan.num_queries, plan.engine, plan.student, plan.ensemble_seed, folder.path)
         self._check(bench)

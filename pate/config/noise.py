@@ -1,4 +1,4 @@
-"""Whether the noise of a run is given by its user, or left to be solved for."""
+"""Whether the noise of a run is given by its user, or left to be solved for; and the number of its queries."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def noise_is_given(overrides: Iterable[str], aggregator: Aggregator, experiment:
 def target_is_given(overrides: Iterable[str], experiment: str | None = None) -> bool:
     """Whether the command line or the experiment names a target; else the one that is set is a default."""
     return any(_TARGET in keys for keys in _said(overrides, experiment))
+
+
+def queries_are_named(overrides: Iterable[str], experiment: str | None = None) -> bool:
+    """Whether the command line or the experiment says how many queries there are; else the number is a default."""
+    return any("num_queries" in keys for keys in _said(overrides, experiment))
 
 
 def _said(overrides: Iterable[str], experiment: str | None) -> tuple[set[str], set[str]]:

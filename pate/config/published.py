@@ -32,14 +32,17 @@ _UNPUBLISHED = ("cache",)  # folders
 _PURE = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 
 
-def public_settings(settings: Mapping[str, Any], aggregator: Aggregator) -> str:
+def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, *, num_queries: int | None = None) -> str:
     """The settings of a run that may be published, as YAML, with the noise that was used.
 
     Args:
         settings: the composed configuration, plain values.
         aggregator: as it was used.
+        num_queries: Q, where it is another number than the settings say.
     """
     public = {name: settings[name] for name in _TERMS if name in settings}
+    if num_queries is not None:
+        public["num_queries"] = num_queries
     public["aggregator"] = _as_used(settings["aggregator"], aggregator)
     public |= {part: _component(settings[part]) for part in _PARTS if part in settings}
     if "num_teachers" in (teacher := settings.get("teacher", {})):

@@ -186,7 +186,11 @@ class TableSchemaConfig:
         labels: columns that are no features, like group, id, split and drop.
         category: columns of codes, each value a category.
         encoding: of a CSV file.
-        decimal: point or comma, of a CSV file.
+        decimal: point or comma, of text.
+        thousands: what stands between thousands, of text.
+        missing: words that are missing cells.
+        label_separator: where one of `labels` names all labels of a record.
+        seed: of the dealing, where split gives two shares.
     """
 
     data: str = MISSING
@@ -194,11 +198,15 @@ class TableSchemaConfig:
     labels: list[str] = field(default_factory=list)
     group: str | None = None
     id: str | None = None
-    split: str | None = None
+    split: Any = None
     drop: list[str] = field(default_factory=list)
     category: list[str] = field(default_factory=list)
     encoding: str = "utf-8"
-    decimal: str = "point"
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: list[str] = field(default_factory=list)
+    label_separator: str | None = None
+    seed: int = 0
 
 
 @dataclass
@@ -211,7 +219,9 @@ class PredictConfig:
         output: the file to write.
         id: a column that names the records; None for their numbers.
         encoding: of a CSV file.
-        decimal: point or comma, of a CSV file.
+        decimal: point or comma, of text; None for that of the public file, like the next two.
+        thousands: what stands between thousands.
+        missing: words that are missing cells.
     """
 
     release: str = MISSING
@@ -219,7 +229,9 @@ class PredictConfig:
     output: str = MISSING
     id: str | None = None
     encoding: str = "utf-8"
-    decimal: str = "point"
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: list[str] = field(default_factory=list)
 
 
 COMMANDS: dict[str, type] = {

@@ -6,6 +6,8 @@ import re
 
 _LEFT = set("'\"\\${}()=")  # a value that has one of these is already written for Hydra, or is told how to be
 _PART = re.compile(r"[^\[\],]+")
+_MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")  # a mark alone is a value that means itself
+_SHARES = re.compile(r"[\d.]+,[\d.]+")
 _STRANGE = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
 
 
@@ -16,6 +18,9 @@ def quoted(word: str) -> str:
     ('data.private="öffentlich.csv"', 'data.labels=["Größe",age]', 'seed=3')
     """
     key, equals, value = word.partition("=")
+    if _MARK.fullmatch(value) or (key == "split" and _SHARES.fullmatch(value)):
+        mark = '"' if value == "'" else "'"
+        return f"{key}={mark}{value}{mark}"
     if not equals or word.startswith("-") or _LEFT & set(value):
         return word
     return f"{key}={_PART.sub(lambda part: _quoted(part[0]), value)}"

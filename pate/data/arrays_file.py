@@ -20,6 +20,7 @@ from pate.validation import InvalidValue, require, require_text
 _SPLITS = ("private", "public", "test")
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _MOST_BYTES = 2**38
+_UNGROUPED = "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
 _BESIDE = {"groups": ArrayForm("iu", (None,)), "ids": ArrayForm("iu", (None,)), "label_names": ArrayForm("U", (None,))}
 
@@ -74,13 +75,15 @@ class Arrays:
         kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
         private, public_records, test = (parts[split] for split in _SPLITS)
         names = self._names(files)
-        return Dataset(self.name, True, kind, names, private, public_records, test, public_ids=public)
+        notes = () if grouped else (_UNGROUPED,)
+        return Dataset(self.name, True, kind, names, private, public_records, test, public_ids=public, notes=notes)
 
     def private_records(self) -> PrivateRecords:
         """The file of private records alone, for a holder whose queries come from elsewhere."""
         arrays = _read("data.private", self.private)
         names = self._names({"private": arrays})
-        return PrivateRecords(self.name, names, _split("data.private", 0, arrays))
+        notes = () if "groups" in arrays else (_UNGROUPED,)
+        return PrivateRecords(self.name, names, _split("data.private", 0, arrays), notes=notes)
 
     def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
         count = files["private"]["labels"].shape[1]

@@ -31,7 +31,7 @@ class ImageColumn:
 
     columns: ClassVar[tuple[()]] = ()
 
-    def encode(self, batch: Any) -> Encoded:
+    def encode(self, batch: Any, _: Any = None) -> Encoded:
         """Bytes uint8 `[n, channels * height * width]`."""
         rows = [self._levels(place, cell) for place, cell in enumerate(batch.column(self.name).to_pylist())]
         return np.stack(rows), np.zeros((len(rows), 0), np.bool_)
@@ -76,7 +76,7 @@ class VectorColumn:
             return None
         return cls(name, len(column[0].as_py() or ()))
 
-    def encode(self, batch: Any) -> Encoded:
+    def encode(self, batch: Any, _: Any = None) -> Encoded:
         """Numbers float32 `[n, length]`."""
         cells = batch.column(self.name).to_pylist()
         wrong = sum(cell is None or len(cell) != self.length for cell in cells)

@@ -105,6 +105,7 @@ class Dataset:
             several runs knows them again; None for that of `private`. No epsilon covers it.
         public_labeled: whether the public labels are known; never where all of them are False. Nothing is measured by
             labels that are not known: neither how right the release is, nor a student of true labels.
+        notes: lines for the owner of the records on how they were read; not published.
 
     Raises:
         InvalidValue: names that are no text or occur twice, an unknown kind, images beyond [0, 1], an empty split,
@@ -122,6 +123,7 @@ class Dataset:
     public_ids: NDArray[Any] | None = None
     private_cells: str | None = None
     public_labeled: bool = True
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_text("name", self.name)

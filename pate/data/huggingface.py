@@ -16,6 +16,7 @@ from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.table.private_cells import private_cells
+from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import SPLITS, Roles, Rows, column_names, numbered, require_apart
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
@@ -112,6 +113,7 @@ class HuggingFace:
             preprocessing=form.preprocessing if isinstance(form, (ImageColumn, VectorColumn)) else form,
             public_ids=names[order],
             public_labeled=public.labeled,
+            notes=() if self.group is not None else (UNGROUPED,),
             private_cells=private_cells(self._batches("private"), split=None) if of_cells else None,
         )
 

@@ -14,8 +14,9 @@ from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.data.pixels import Pixels
 from pate.data.stages import Stage, unwatched
-from pate.data.table.cells import as_texts
+from pate.data.table.cells import as_texts, one_spelling
 from pate.data.table.files import TableFile
+from pate.data.table.remarks import UNGROUPED
 from pate.data.table.rows import LABEL_HINT, column_names, labels_of
 from pate.data.table.schema import require_columns
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
@@ -107,7 +108,8 @@ class ImageFolder:
             raise InvalidValue(f"data.table.{self.file}: expected each picture once")
         rows_of = dict(self._rows(words[self.split]))
         levels = self._decoded(words[self.file], stage)
-        groups = np.unique(words[self.group or self.file], return_inverse=True)[1].astype(np.int64)
+        whose = words[self.file] if self.group is None else list(map(one_spelling, words[self.group]))
+        groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         return self._dataset(levels, labels, groups, rows_of, words[self.file])
 
     def _dataset(
@@ -138,6 +140,7 @@ class ImageFolder:
             test,
             preprocessing=self.form,
             public_ids=names,
+            notes=() if self.group is not None else (UNGROUPED,),
         )
 
     def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:

@@ -24,6 +24,7 @@ class PrivateRecords:
         preprocessing: how inputs were made; None where they are given.
         private_cells: see `Dataset`.
         real: False for synthetic records.
+        notes: see `Dataset`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class PrivateRecords:
     preprocessing: Preprocessing | None = None
     private_cells: str | None = None
     real: bool = True
+    notes: tuple[str, ...] = ()
 
     def asked(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
         """A data set of these records and the public samples `[P, …]` that they are asked about.
@@ -54,6 +56,7 @@ class PrivateRecords:
             public_ids=record_ids,
             private_cells=self.private_cells,
             public_labeled=False,
+            notes=self.notes,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ class Plan:
             says whom the price covers.
         seed: None draws secrets from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
-        public_settings: the part of it that may be published, as text, given the aggregator as it was used.
+        public_settings: the part of it that may be published, as text, given the aggregator as it was used, and
+            `num_queries=` where that is another number than the settings say.
+        fewer_queries: whether a public pool with fewer samples is asked whole: nobody named `num_queries`.
         tensorboard: whether curves are kept in the run's folder.
         heading: what the run is called; nothing else depends on it.
     """
@@ -73,7 +76,8 @@ class Plan:
     holders: int | None = None
     seed: int | None = None
     settings: dict[str, Any]
-    public_settings: Callable[[Aggregator], str] = repr
+    public_settings: Callable[..., str] = repr
+    fewer_queries: bool = False
     tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
 
@@ -104,6 +108,13 @@ class Plan:
             accountant=self.accountant,
         )
 
+    def fitted(self, dataset: Dataset) -> Plan:
+        """The plan for a data set: no more queries than it has public samples, where nobody named their number."""
+        pool = len(dataset.public)
+        if not self.fewer_queries or self.num_queries <= pool:
+            return self
+        return replace(self, num_queries=pool, public_settings=partial(self.public_settings, num_queries=pool))
+
     def places(self, num_teachers: int) -> Places | None:
         """How so many teachers are spread over holders; None where there is one."""
         return None if self.holders is None else Places.evenly(num_teachers, self.holders)
@@ -121,7 +132,7 @@ def price(plan: Plan, dataset: Dataset) -> PricedRelease:
         InvalidValue: more queries than public samples; more teachers than private groups; inputs that are not for the
             student; a target that no noise reaches; a budget that pays for no query; what `require_useful` refuses.
     """
-    groups = dataset.private.num_groups
+    plan, groups = plan.fitted(dataset), dataset.private.num_groups
     num_teachers = plan.num_teachers or groups
     parts = (plan.aggregator, plan.teacher, plan.student)
     require_parts(dataset, *parts, num_teachers=num_teachers, num_queries=plan.num_queries)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # torch is not loaded for a warning
 _FEW_RECORDS = 10
 _UNEVEN = 20  # times the width of the middle column
 _ROWS = 5000
+_SHOWN = 5
+_FEW_GROUPS, _LARGE_SHARE = 6, 0.2
+_PURPOSE = {"private": "learn it from", "test": "measure it by"}
 
 
 def plan_warnings(
@@ -29,6 +32,8 @@ def plan_warnings(
     if teacher.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
         yield from few_records(setting, len(dataset.private), num_teachers, remedy)
+    yield from dataset.notes
+    yield from uneven_records(dataset)
     if not dataset.public_labeled:
         yield "data: the public records have no labels, so how right teachers and release are is not measured"
     for split, records in (("private", dataset.private), ("test", dataset.test)):
@@ -48,6 +53,24 @@ def few_records(setting: str, num_records: int, num_teachers: int, remedy: str) 
         yield f"{setting}: one teacher is no ensemble: one record can change its whole vote; take 50 or more"
     elif records < _FEW_RECORDS:
         yield f"{setting}: {records:.1f} private records per teacher teach it little; {remedy}"
+
+
+def uneven_records(dataset: Dataset) -> Iterator[str]:
+    """Of labels that no record or every one has, and of a group that has a large part of the records."""
+    for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
+        shares = labels.mean(axis=0)
+        for share, said, effect in (
+            (0.0, f"no {split} record has", "no positive"),
+            (1.0, f"every {split} record has", "nothing else"),
+        ):
+            names = [name for name, found in zip(dataset.label_names, shares, strict=True) if found == share]
+            if names:
+                shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+                yield f"data.labels: {said} {shown}: there is {effect} to {_PURPOSE[split]}"
+    groups, counts = np.unique(dataset.private.group_ids, return_counts=True)
+    if len(groups) >= _FEW_GROUPS and counts.max() >= _LARGE_SHARE * counts.sum():
+        found = f"one has {counts.max()} of {counts.sum()} private records"
+        yield f"data.group: {found}; all are with one teacher, which has one vote like the others"
 
 
 def uneven_inputs(parts: str, public_inputs: ArrayLike) -> Iterator[str]:

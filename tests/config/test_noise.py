@@ -12,7 +12,7 @@ import pytest
 from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.aggregators import GaussianVotes, PerQueryAggregator, StableTopK
 from pate.aggregators.noise_fields import noise_fields
-from pate.config.noise import noise_is_given
+from pate.config.noise import noise_is_given, queries_are_named
 from pate.mechanisms import CertifiedTable
 
 
@@ -115,3 +115,9 @@ def test_the_command_line_goes_before_the_experiment() -> None:
 @pytest.mark.usefixtures("experiments")
 def test_an_experiment_that_is_no_file_names_nothing() -> None:
     assert not noise_is_given([], MINE, "nowhere")
+
+
+def test_queries_are_named_by_the_command_line_or_an_experiment() -> None:
+    assert queries_are_named(["seed=3", "num_queries=600"])
+    assert queries_are_named([], "quick")
+    assert not queries_are_named(["seed=3", "teacher.num_teachers=600"], "centered_votes")

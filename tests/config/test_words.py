@@ -15,6 +15,12 @@ from pate.config.words import quoted
         ("data=~/my \u00fc/a&b #1.csv", "~/my \u00fc/a&b #1.csv"),
         ("labels=[Gr\u00f6\u00dfe, age,\u20ac]", ["Gr\u00f6\u00dfe", "age", "\u20ac"]),
         ("+data.name=\u6771\u4eac", "\u6771\u4eac"),
+        ("data.label_separator=;", ";"),
+        ("data.thousands=,", ","),
+        ("data.thousands='", "'"),
+        ("data.thousands= ", " "),
+        ("data.missing=[?,-,<60,.]", ["?", "-", "<60", "."]),
+        ("split=.1,.1", ".1,.1"),
     ],
 )
 def test_letters_of_all_languages_are_read(word: str, value: object) -> None:

@@ -266,6 +266,17 @@ def test_target_is_met(tmp_path: Path) -> None:
     assert 19.8 <= report.privacy.epsilon <= 20.0
 
 
+def test_a_smaller_pool_is_asked_whole_where_nobody_named_a_number(tmp_path: Path) -> None:
+    def published(_: object, *, num_queries: int | None = None) -> str:
+        return f"num_queries: {num_queries}\n"
+
+    plan = small_plan(num_queries=600, fewer_queries=True, public_settings=published)
+    assert train(plan, tmp_path, SilentMonitor()).privacy.num_queries == 140
+    assert (tmp_path / "release" / "config.yaml").read_text() == "num_queries: 140\n"
+    assert plan.fitted(small_dataset()).num_queries == 140
+    assert replace(plan, num_queries=140).fitted(small_dataset()).num_queries == 140
+
+
 def test_nothing_is_spent_before_a_refusal(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"num_queries=1000: expected at most 140, the public pool"):
         train(small_plan(num_queries=1000), tmp_path / "a", SilentMonitor())

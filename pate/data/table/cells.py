@@ -2,30 +2,178 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from decimal import Decimal
+from typing import Any, cast
+from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require, require_choice
 
 _DAY_S = 86400.0
-_SPELLINGS = (
-    (r"^([+-]?\d+)\.0*$", r"\1"),
-    (r"^([+-]?\d+\.\d*[1-9])0+$", r"\1"),
-    (r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:)", r"\1 \2"),
-    (r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"\1"),
-    (r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d*[1-9])0+$", r"\1"),
-    (r"^(\d{4}-\d\d-\d\d) 00:00:00$", r"\1"),
-    ("(?i)^true$", "True"),
-    ("(?i)^false$", "False"),
-)
+_DECIMALS = ("point", "comma")
+GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}  # what stands between thousands
+_NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
+_COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")  # 7,0 is 7 under any setting; 7,000 may be seven thousand
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"  # words that `one_spelling` leaves as they are, but for true and false
 _WHOLE_BELOW = 2.0**63
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TRUTHS = (("false", "0"), ("true", "1"))
+
+
+def visible(text: str) -> str:
+    """A text without characters that nobody sees: zero-width blanks, marks of direction, soft hyphens, controls."""
+    if text.isascii() and text.isprintable():
+        return text
+    seen = (each for each in _UNSEEN.sub("", text) if each.isspace() or category(each) not in ("Cf", "Cc"))
+    return "".join(seen)
+
+
+def column_name(text: str) -> str:
+    r"""The name of a column: on one line, its letters composed.
+
+    >>> column_name("age\n(years)")
+    'age (years)'
+    """
+    text = visible(text)
+    return normalize("NFC", " ".join(text.split()) if re.search(r"[^\S ]", text) else text)
+
+
+def one_spelling(word: str) -> str:
+    r"""A word as every spelling of its value is compared: of categories, groups and ids alike.
+
+    3.0 is 3, 2.50 is 2.5, 1e+16 its digits, a day at 00:00:00 the day, a moment that of UTC, true is True. Letters and
+    digits are compared composed and of one width, blanks of any kind are one blank, what nobody sees is left out. 007
+    stays what it is, as codes do.
+
+    >>> [one_spelling(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
+    ['7', '7', '7', '007', '2025-01-31', 'True']
+    """
+    word = " ".join(normalize("NFKC", visible(word)).split())
+    if word.lower() in ("true", "false"):
+        return word.capitalize()
+    if (number := _NUMBER.fullmatch(word)) and (number[2] or number[3]):
+        return _one_number(word, *number.groups())
+    if moment := _MOMENT.fullmatch(word):
+        return _one_moment(*moment.groups())
+    if whole := _COMMA_ZERO.fullmatch(word):
+        return one_spelling(whole[1])
+    return word
+
+
+def _one_number(word: str, sign: str, whole: str, fraction: str | None, exponent: str | None) -> str:
+    if exponent is not None:
+        _, whole, fraction, _ = cast("re.Match[str]", _NUMBER.fullmatch(format(abs(Decimal(word)), "f"))).groups()
+    fraction = (fraction or "").rstrip("0")
+    plain = f"{whole or 0}.{fraction}" if fraction else whole or "0"
+    return f"-{plain}" if sign in ("-", "\u2212") and plain.strip("0.") else plain
+
+
+def _one_moment(day: str, time: str, seconds: str | None, fraction: str | None, zone: str | None) -> str:
+    time += seconds or ":00"
+    if zone is not None:
+        try:
+            day, time = str(datetime.fromisoformat(f"{day} {time}{zone}").astimezone(UTC).replace(tzinfo=None)).split()
+        except (ValueError, OverflowError):
+            time += zone
+    fraction = (fraction or "").rstrip("0")
+    return day if time == "00:00:00" and not fraction else f"{day} {time}{'.' if fraction else ''}{fraction}"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a file of text writes numbers, and which words are missing cells. Public; a schema carries it.
+
+    Attributes:
+        decimal: `comma` where numbers read 3,5.
+        thousands: what stands between thousands, one of . , ' _ or a blank; None for nothing.
+        missing: words that are missing cells, and numbers too: -9 is -9.0.
+    """
+
+    decimal: str = _DECIMALS[0]
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+
+    def require(self, setting: Callable[[str], str]) -> None:
+        """Raises `InvalidValue` unless this can be; `setting` says what a field is called."""
+        require_choice(setting("decimal"), self.decimal, _DECIMALS)
+        rule = f"one of . , ' _ or a blank, and not the decimal {self.decimal}"
+        good = self.thousands is None or (self.thousands in GROUPING and self.thousands != self.mark)
+        require(good, setting("thousands"), self.thousands, rule)
+        rule = f"a list of words: {setting('missing')}=[?,-]"
+        good = isinstance(self.missing, tuple) and all(isinstance(each, str) and each for each in self.missing)
+        require(good, setting("missing"), self.missing, rule)
+
+    @property
+    def with_comma(self) -> bool:
+        """Whether numbers have a decimal comma."""
+        return self.decimal == _DECIMALS[1]
+
+    @property
+    def mark(self) -> str:
+        """What stands before decimals."""
+        return "," if self.with_comma else "."
+
+    def known(self, table: Any) -> Any:
+        """A pyarrow table whose missing cells are null, those that a word says among them."""
+        if not self.missing:
+            return table
+        return arrow().table([self._known(column) for column in table.columns], names=table.column_names)
+
+    def _known(self, column: Any) -> Any:
+        pa, array = arrow(), _decoded(column)
+        if _is_text(array):
+            words, gone_words = Words(as_texts(array).array), Words(pa.array(self.missing, pa.string()))
+            gone = pa.compute.is_in(words.as_values(self).array, gone_words.as_values(self).array, skip_nulls=True)
+        elif _is_numeric(array) and not pa.types.is_boolean(array.type):
+            numbers = as_numbers(pa.array(self.missing, pa.string()), self)
+            values = numbers.values[~numbers.wrong]
+            gone = pa.array(np.isin(as_numbers(array).values, values))
+        else:
+            return array
+        return pa.compute.if_else(gone, pa.scalar(None, array.type), array)
+
+    def ungrouped(self, texts: Any) -> Any:
+        """Words `[n]`, numbers among them without what stands between thousands."""
+        if self.thousands is None:
+            return texts
+        compute, mark, between = arrow().compute, re.escape(self.mark), GROUPING[self.thousands]
+        grouped = rf"^[+-]?\d{{1,3}}(?:{between}\d{{2,3}})*{between}\d{{3}}(?:{mark}\d*)?$"
+        is_grouped = compute.match_substring_regex(texts, grouped)
+        return compute.if_else(is_grouped, compute.replace_substring_regex(texts, between, ""), texts)
+
+    def pointed(self, texts: Any) -> Any:
+        """Words `[n]`, numbers among them as they read with a decimal point and no mark between thousands."""
+        texts = self.ungrouped(texts)
+        return with_points(texts) if self.with_comma else texts
+
+    def numbers(self, texts: Any) -> Any:
+        """The same for words that are to be numbers: with a decimal comma none whose point may stand after thousands.
+
+        2.5 is 2.5 in any file, 1.234 is one and a bit in some and over a thousand in others.
+        """
+        if not self.with_comma:
+            return self.ungrouped(texts)
+        compute, texts = arrow().compute, self.ungrouped(texts)
+        doubtful = r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
+        is_doubtful = compute.match_substring_regex(texts, doubtful)
+        return compute.if_else(is_doubtful, "no number", with_points(texts))
+
+
+USUAL = Spelling()
+"""That of the Python world."""
+
+
+def with_points(texts: Any) -> Any:
+    """Words `[n]`, those with a decimal comma with a point."""
+    return arrow().compute.replace_substring_regex(texts, r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2")
 
 
 def arrow() -> Any:
@@ -74,14 +222,15 @@ class Words:
         codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes, self.missing
 
-    @property
-    def as_values(self) -> Words:
-        """The same, each value spelled one way: 3.0 is 3, 2.50 is 2.5, true is True; 007 stays as it is."""
+    def as_values(self, spelling: Spelling = USUAL) -> Words:
+        """The same, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
         coded = self._joined.dictionary_encode()
-        words = coded.dictionary
-        for spelled, plain in _SPELLINGS:
-            words = arrow().compute.replace_substring_regex(words, spelled, plain)
-        return Words(words.take(coded.indices))
+        pa, words = arrow(), spelling.pointed(coded.dictionary)
+        lower = pa.compute.utf8_lower(words)
+        plain = pa.compute.match_substring_regex(words, _PLAIN)
+        odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))
+        mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
+        return Words(pa.compute.replace_with_mask(words, odd, mended).take(coded.indices))
 
     @property
     def _joined(self) -> Any:
@@ -97,20 +246,12 @@ class Words:
         """Which are missing, `[n]`."""
         return _missing(self.array)
 
-    @property
-    def with_comma(self) -> bool:
-        """Whether all are numbers, some of them with a decimal comma."""
-        compute, known = arrow().compute, self.array.drop_null()
-        if not compute.any(compute.match_substring(known, ",")).as_py():
-            return False
-        return bool(compute.all(compute.match_substring_regex(known, r"^[+-]?\d+(,\d+)?$")).as_py())
 
-
-def as_numbers(array: Any) -> Cells:
+def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
     """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
     pa, array = arrow(), _decoded(array)
     if _is_text(array):
-        return _parsed(as_texts(array).array, _floats, _float)
+        return _parsed(spelling.numbers(as_texts(array).array), _floats, _float)
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
@@ -150,7 +291,10 @@ def as_texts(array: Any) -> Words:
                 array = pa.array(values, pa.float64(), from_pandas=True).cast(pa.int64(), safe=False)
             else:
                 array = pa.array(values, pa.float64(), from_pandas=True)
-        array = array.cast(pa.string())
+        try:
+            array = array.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
+            array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
     return Words(pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed))
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import Cells, Words, arrow, as_dates, as_numbers, as_texts
+from pate.data.table.cells import USUAL, Cells, Spelling, Words, arrow, as_dates, as_numbers, as_texts
 from pate.validation import InvalidValue, require
 
 OTHER, MISSING = "other", "missing"
@@ -41,7 +41,7 @@ class Column(ABC):
         """The names of its features."""
 
     @abstractmethod
-    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Features float32 `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
 
     @abstractmethod
@@ -101,9 +101,9 @@ class NumberColumn(Column):
         """See `Column.feature_names`."""
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
-    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """See `Column.encode`."""
-        cells = self._cells(array)
+        cells = self._cells(array, spelling)
         block = np.zeros((len(cells.values), len(self.feature_names)), np.float32)
         known = ~cells.missing & ~cells.wrong
         block[known, 0] = (cells.values[known].clip(self.low, self.high) - self.mean) / self.std
@@ -144,8 +144,8 @@ class NumberColumn(Column):
         return cls(name, _truth(said["missing"]), *numbers)
 
     @staticmethod
-    def _cells(array: Any) -> Cells:
-        return as_numbers(array)
+    def _cells(array: Any, spelling: Spelling) -> Cells:
+        return as_numbers(array, spelling)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class DateColumn(NumberColumn):
     expects: ClassVar[str] = "dates such as 2025-01-31"
 
     @staticmethod
-    def _cells(array: Any) -> Cells:
+    def _cells(array: Any, spelling: Spelling) -> Cells:
         return as_dates(array)
 
 
@@ -185,12 +185,12 @@ class CategoryColumn(Column):
         said = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={each}" for each in said)
 
-    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """See `Column.encode`. Every word is a category; none is wrong."""
         words, known = as_texts(array), Words(arrow().array(self.categories, arrow().string()))
         codes, missing = words.codes(known)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
-            codes = np.where(codes < 0, words.as_values.codes(known.as_values)[0], codes)
+            codes = np.where(codes < 0, words.as_values(spelling).codes(known.as_values(spelling))[0], codes)
         block = np.zeros((len(codes), len(self.feature_names)), np.float32)
         codes[codes < 0] = len(self.categories)
         if self.missing:
@@ -236,7 +236,7 @@ class TextColumn(Column):
         """None."""
         return ()
 
-    def encode(self, array: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Nothing."""
         return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
 

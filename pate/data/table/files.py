@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import re
 from collections.abc import Iterator
-from csv import reader
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pate.data.table.cells import arrow
+from pate.data.table.cells import USUAL, Spelling, arrow, column_name
 from pate.data.table.schema import require_once
-from pate.validation import InvalidValue, require, require_choice
+from pate.validation import InvalidValue, require
 
 MISSING_WORDS = (
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
@@ -24,9 +25,26 @@ _KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow"}
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _SEPARATORS = (",", ";", "\t", "|")
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # the first bytes of a file
-_COMMA_NUMBER, _POINT_NUMBER = r"^(\s*[+-]?\d+),(\d+\s*)$", r"\1.\2"
-_DECIMALS = ("point", "comma")
+_SAYS_SEPARATOR = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
 _BATCH_ROWS, _BLOCK_BYTES = 8192, 2**20
+_LONGEST_HEAD = 2**20
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a CSV file says above its rows.
+
+    Attributes:
+        names: of the columns.
+        separator: of cells.
+        skipped: lines above the names, blank or `sep=;`.
+        unnamed: columns at the end without a name: every line ends with separators.
+    """
+
+    names: list[str]
+    separator: str
+    skipped: int
+    unnamed: int
 
 
 @dataclass(frozen=True)
@@ -37,16 +55,27 @@ class TableFile:
         path: its ending says what it is: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow.
         name: of the setting that names it, for messages.
         encoding: of a CSV file.
-        decimal: `comma` where numbers of a CSV file read 3,5; cells that are no such number stay as they are.
+        decimal: `comma` where numbers read 3,5; None where nobody said it, as with the other two.
+        thousands: what stands between thousands.
+        missing: words that are missing cells, beside `MISSING_WORDS`.
     """
 
     path: Path
     name: str
     encoding: str = "utf-8"
-    decimal: str = "point"
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require_choice(self._setting("decimal"), self.decimal, _DECIMALS)
+        self.spelling().require(self._setting)
+
+    def spelling(self, known: Spelling = USUAL) -> Spelling:
+        """How its cells are spelled: as settings say, and as is known where they say nothing."""
+        implied = {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
+        decimal = self.decimal or implied
+        same = known.thousands if decimal == known.decimal and self.thousands is None else self.thousands
+        return Spelling(decimal, same, self.missing or known.missing)
 
     @property
     def said(self) -> str:
@@ -56,7 +85,8 @@ class TableFile:
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Tables of some thousand rows, all or some of the columns, in order; at least one, which may have no row.
 
-        The cells of a CSV file are words, null where they are missing.
+        The cells of a CSV file are words as they stand there, null where they are one of `MISSING_WORDS`. Names of
+        columns are as `column_name` gives them.
 
         Raises:
             InvalidValue: a file that is not there, is empty or cannot be read; names that occur twice; rows of another
@@ -64,12 +94,8 @@ class TableFile:
         """
         pa, kind = arrow(), self._kind
         try:
-            if kind == "csv":
-                yield from self._csv(columns)
-            elif kind == "parquet":
-                yield from self._parquet(columns)
-            else:
-                yield from self._ipc(columns)
+            read = {"csv": self._csv, "parquet": self._parquet, "arrow": self._ipc}[kind]
+            yield from read(columns)
         except UnicodeError as error:
             raise InvalidValue(f"{self.said}: expected {self._other_encoding()}") from error
         except LookupError as error:
@@ -91,6 +117,11 @@ class TableFile:
         return list(next(self.batches()).column_names)
 
     @property
+    def is_text(self) -> bool:
+        """Whether it is a CSV file."""
+        return self._kind == "csv"
+
+    @property
     def _kind(self) -> str:
         require(not self.path.is_dir(), self.name, self.path, "a file, and this is a folder")
         require(self.path.is_file(), self.name, self.path, "a file that is there")
@@ -110,55 +141,96 @@ class TableFile:
             return "a closing quote for each opening one"
         return f"a whole {self._kind} file"
 
-    def _csv(self, columns: list[str] | None) -> Iterator[Any]:
-        pa = arrow()
-        from pyarrow import csv
+    def head(self) -> Head:
+        """The names of a CSV file and what stands above them.
 
+        Raises:
+            InvalidValue: no names, a name twice or none in the middle, a quote that nothing closes, a NUL byte.
+        """
+        skipped, separator = 0, ""
         with self._opened() as file, io.TextIOWrapper(file, self.encoding, newline="") as text:
-            head = text.readline()
-        require(bool(head.strip()), self.name, self.path, "a line of names and rows below it, and the file is empty")
-        separator = max(_SEPARATORS, key=head.count)
-        names = next(reader([head.removeprefix("\ufeff")], delimiter=separator))
-        require_once(self.name, names)
-        broken: list[int] = []
+            line = text.readline().removeprefix("\ufeff")
+            while line and ((found := _SAYS_SEPARATOR.fullmatch(line.strip())) or not line.strip()):
+                separator = found[1] if found else separator
+                line, skipped = text.readline(), skipped + 1
+            rule = "a line of names and rows below it, and the file is empty"
+            require(bool(line), self.name, self.path, f"{rule}{' but for blank lines' if skipped else ''}")
+            while line.count('"') % 2 and len(line) < _LONGEST_HEAD and (more := text.readline()):
+                line += more  # a name with a line break
+        self._require_no_nul("\0" in line)
+        separator = separator or max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
+        require(line.count('"') % 2 == 0, self.name, self.path, "a closing quote for each opening one")
+        names = [column_name(name) for name in next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))]
+        named = len(names)
+        while named > 1 and not names[named - 1].strip():
+            named -= 1
+        require_once(self.name, names[:named])
+        return Head(names[:named], separator, skipped, len(names) - named)
 
-        def skip(row: Any) -> str:
-            broken.append(row.number or 0)
-            return "skip"
+    def _csv(self, columns: list[str] | None) -> Iterator[Any]:
+        pa, head = arrow(), self.head()
+        from pyarrow import csv as arrow_csv
 
-        with csv.open_csv(
+        places = list(map(str, range(len(head.names) + head.unnamed)))
+        wanted = columns or head.names
+        broken = _Broken(head)
+        with arrow_csv.open_csv(
             self._source(),
-            read_options=csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, encoding=self.encoding),
-            parse_options=csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=skip, ignore_empty_lines=True
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=_BLOCK_BYTES,
+                encoding=self.encoding,
+                column_names=places,
+                skip_rows=head.skipped,
+                skip_rows_after_names=1,  # the names, which may have line breaks
             ),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=head.separator, newlines_in_values=True, invalid_row_handler=broken, ignore_empty_lines=True
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(places, pa.string()),
                 null_values=list(MISSING_WORDS),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
             ),
         ) as rows:
             count = 0
-            yield pa.table({name: pa.array([], pa.string()) for name in columns or names})
+            yield pa.table({name: pa.array([], pa.string()) for name in wanted})
             for batch in rows:
+                for place, column in enumerate(batch.columns):
+                    self._require_sound(head, place, column)
                 count += batch.num_rows
-                yield self._pointed(pa.Table.from_batches([batch]).select(columns or names))
+                table = pa.table(batch.columns[: len(head.names)], names=head.names)
+                yield table.select(wanted)
                 pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
-        if broken:
-            rule = f"{len(names)} cells in every row, {len(broken)} of {count + len(broken)} rows have more or fewer"
+        if broken.count:
+            found = f"{broken.count} of {count + broken.count} rows have more or fewer"
+            rule = f"{len(places)} cells in every row, {found}, row {broken.first} is the first"
+            raise InvalidValue(f"{self.said}: expected {rule}{broken.hint}")
+
+    def _require_sound(self, head: Head, place: int, column: Any) -> None:
+        """Raises where a cell has a NUL byte, or stands in a column at the end that has no name."""
+        compute = arrow().compute
+        self._require_no_nul(compute.any(compute.match_substring(column, "\0")).as_py())
+        if place >= len(head.names) and column.null_count < len(column):
+            rule = f"a name for each column, number {place + 1}, at the end, has cells and no name"
             raise InvalidValue(f"{self.said}: expected {rule}")
+
+    def _require_no_nul(self, found: bool | None) -> None:
+        if found:
+            with self._opened() as file, io.TextIOWrapper(file, self.encoding, newline=None) as text:
+                line = next(number for number, line in enumerate(text, 1) if "\0" in line)
+            raise InvalidValue(f"{self.said}: expected text without NUL bytes, line {line} has one")
 
     def _parquet(self, columns: list[str] | None) -> Iterator[Any]:
         pa = arrow()
         from pyarrow import parquet
 
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:  # else it holds all that it will read
-            schema = file.schema_arrow
-            require_once(self.name, schema.names)
-            yield schema.empty_table().select(columns or schema.names)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
-                yield pa.Table.from_batches([batch])
+            named = self._named(file.schema_arrow.names, columns)
+            yield file.schema_arrow.empty_table().select(list(named)).rename_columns(list(named.values()))
+            for batch in file.iter_batches(_BATCH_ROWS, columns=list(named)):
+                yield pa.Table.from_batches([batch]).select(list(named)).rename_columns(list(named.values()))
                 pa.default_memory_pool().release_unused()  # else it keeps several times what is in use
 
     def _ipc(self, columns: list[str] | None) -> Iterator[Any]:
@@ -173,18 +245,17 @@ class TableFile:
                 source.seek(0)
                 file = ipc.open_stream(source)
                 batches = iter(file)
-            require_once(self.name, file.schema.names)
-            yield file.schema.empty_table().select(columns or file.schema.names)
+            named = self._named(file.schema.names, columns)
+            yield file.schema.empty_table().select(list(named)).rename_columns(list(named.values()))
             for batch in batches:
-                yield pa.Table.from_batches([batch]).select(columns or file.schema.names)
+                yield pa.Table.from_batches([batch]).select(list(named)).rename_columns(list(named.values()))
 
-    def _pointed(self, batch: Any) -> Any:
-        """A batch of words, those with a decimal comma with a point where the setting says so."""
-        if self.decimal == _DECIMALS[0]:
-            return batch
-        pa = arrow()
-        columns = [pa.compute.replace_substring_regex(each, _COMMA_NUMBER, _POINT_NUMBER) for each in batch.columns]
-        return pa.table(columns, names=batch.column_names)
+    def _named(self, names: list[str], columns: list[str] | None) -> dict[str, str]:
+        """What columns are called in the file, and here."""
+        plain = list(map(column_name, names))
+        require_once(self.name, plain)
+        place_of = {name: place for place, name in enumerate(plain)}
+        return {names[place_of[name]]: name for name in columns or plain}
 
     def _setting(self, name: str) -> str:
         """What a setting of the file is called: of pate-train, whose files are below `data`, or of other commands."""
@@ -202,3 +273,21 @@ class TableFile:
 
     def _source(self) -> Any:
         return arrow().input_stream(str(self.path), compression="detect")
+
+
+class _Broken:
+    """Rows of a CSV file with more or fewer cells than there are names; they are left out and counted."""
+
+    def __init__(self, head: Head) -> None:
+        self.head, self.count, self.first, self.hint = head, 0, 0, ""
+
+    def __call__(self, row: Any) -> str:
+        """What pyarrow asks of each."""
+        if not self.count:
+            self.first = (row.number or 0) - self.head.skipped - 1
+            if row.actual_columns == row.expected_columns + 1 and row.text.rstrip().endswith(self.head.separator):
+                self.hint = "; its line ends with a separator, the line of names does not"
+            elif row.actual_columns == row.expected_columns - self.head.unnamed:
+                self.hint = "; the line of names ends with a separator, this one does not"
+        self.count += 1
+        return "skip"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import Words, arrow, as_numbers, as_texts
+from pate.data.table.cells import USUAL, Spelling, Words, arrow, as_numbers, as_texts, column_name, one_spelling
 from pate.data.table.schema import TableSchema
 from pate.files.spilled import Spilled
 from pate.validation import InvalidValue, require
 
 SPLITS = ("private", "public", "test")
 _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
+_UNSEEN = r"^[\s\p{Z}\p{C}]*$"
+_LONGEST_WORD = 20
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not"
 
 
@@ -29,6 +31,9 @@ class Roles:
         id: the name of a record; None for the number of its row.
         split: private, public or test; None where each is a file of its own.
         drop: columns that are not read.
+        truths: of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word`
+            gives them; None for a word of no that does not occur.
+        true_setting: the setting that names a word for yes, for messages; None where there is none.
     """
 
     labels: tuple[str, ...]
@@ -36,6 +41,8 @@ class Roles:
     id: str | None = None
     split: str | None = None
     drop: tuple[str, ...] = ()
+    truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
+    true_setting: str | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -69,14 +76,23 @@ class Rows:
     labeled: bool = True
 
     @classmethod
-    def read(cls, batches: Iterable[Any], schema: TableSchema, roles: Roles, *, name: str, split: str) -> Rows:
+    def read(
+        cls,
+        batches: Iterable[Any],
+        schema: TableSchema,
+        roles: Roles,
+        *,
+        name: str,
+        split: str,
+        spelling: Spelling = USUAL,
+    ) -> Rows:
         """Reads the rows of a split, a batch at a time; features are held in memory, or in a file where they are many.
 
         Raises:
             InvalidValue: cells that are not what the schema says, labels that are not 0 or 1, rows without a group or
                 id, no row; each with column and count.
         """
-        reading = _Reading(schema, roles, name, split)
+        reading = _Reading(schema, roles, name, split, spelling)
         for batch in batches:
             reading.add(batch)
         return reading.rows()
@@ -85,8 +101,8 @@ class Rows:
 class _Reading:
     """What was read so far."""
 
-    def __init__(self, schema: TableSchema, roles: Roles, name: str, split: str) -> None:
-        self.schema, self.roles, self.name, self.split = schema, roles, name, split
+    def __init__(self, schema: TableSchema, roles: Roles, name: str, split: str, spelling: Spelling) -> None:
+        self.schema, self.roles, self.name, self.split, self.spelling = schema, roles, name, split, spelling
         self.inputs, self.labels = Spilled(), Spilled()
         self.words: dict[str, list[Any]] = {"group": [], "id": []}
         self.numbers: list[NDArray[np.int64]] = []
@@ -94,6 +110,7 @@ class _Reading:
         self.row = 0  # of the file
         self.wrong = np.zeros((2, len(schema.columns)), np.int64)  # counts, first rows
         self.wrong_labels = np.zeros((2, len(roles.labels)), np.int64)
+        self.label_words: dict[str, set[str]] = {}  # of labels with wrong cells
         self.labeled = split != "public"
 
     def add(self, batch: Any) -> None:
@@ -106,15 +123,20 @@ class _Reading:
             batch, numbers = batch.filter(mask), numbers[mask.to_numpy(zero_copy_only=False)]
         if not batch.num_rows:
             return
-        inputs, wrong = self.schema.encode(batch)
+        inputs, wrong = self.schema.encode(batch, self.spelling)
+        names = batch.column_names
+        batch = self.spelling.known(batch.select([name for name in dict.fromkeys(self.roles.needed) if name in names]))
         _count(self.wrong, wrong, numbers)
         found = [name for name in self.roles.labels if name in batch.column_names]
         if not self.labeled:
             self.labeled = any(not as_texts(batch.column(name)).missing.all() for name in found)
         there = found == list(self.roles.labels)
         nothing = np.zeros((batch.num_rows, len(self.roles.labels)), np.bool_)
-        labels, wrong = labels_of(batch, self.roles.labels) if there else (nothing, nothing)
+        known = (self.roles.truths, self.spelling)
+        labels, wrong = labels_of(batch, self.roles.labels, *known) if there else (nothing, nothing)
         _count(self.wrong_labels, wrong, numbers)
+        for label in np.array(self.roles.labels)[wrong.any(axis=0)].tolist():
+            self.label_words.setdefault(label, set()).update(as_texts(batch.column(label)).counts())
         self.inputs.append(inputs)
         self.labels.append(labels)
         self.numbers.append(numbers)
@@ -128,22 +150,33 @@ class _Reading:
         if not self.count:
             rule = "at least one row" if self.roles.split is None else f"rows with {self.roles.split}={self.split}"
             raise InvalidValue(f"{self.name}: expected {rule}, the table has none")
-        self.schema.require_right(self.name, self.wrong[0], self.wrong[1], self.count)
+        self.schema.require_right(self.name, self.wrong[0], self.wrong[1], self.count, self.spelling)
         for label, count, row in zip(self.roles.labels, *self.wrong_labels.tolist(), strict=True):
             if count and self.labeled:
                 found = f"{count} of {self.count} rows hold something else, row {row + 1} is the first"
-                raise InvalidValue(f"{self.name}.{label}: expected 0 or 1 in a label's column, {found}{LABEL_HINT}")
+                rule = f"0 or 1 in a label's column, {found}{LABEL_HINT}{self._two_words(label)}"
+                raise InvalidValue(f"{self.name}.{label}: expected {rule}")
         words = {role: self._joined(role) for role in self.words}
         numbers = np.concatenate(self.numbers)
         inputs, labels = self.inputs.whole(), self.labels.whole()
         return Rows(inputs, labels, words["group"], words["id"], numbers, self.labeled)
 
+    def _two_words(self, label: str) -> str:
+        """What makes labels of a column's words where there are two: they are the names of no and yes, no secret."""
+        words = sorted(self.label_words[label])
+        short = all(len(word) <= _LONGEST_WORD and word.isprintable() for word in words)
+        if self.roles.true_setting is None or not 0 < len(words) <= 2 or not short:
+            return ""
+        said = f"its words are {' and '.join(words)}" if len(words) == 2 else f"its only word is {words[0]}"
+        return f"; {said}: {' or '.join(f'{self.roles.true_setting}={word}' for word in words)} names the one for yes"
+
     def _joined(self, role: str) -> Any:
         if (column := getattr(self.roles, role)) is None:
             return None
         words = arrow().chunked_array(self.words[role])
-        if words.null_count:
-            found = f"{words.null_count} of {self.count} rows have none"
+        unseen = arrow().compute.sum(arrow().compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
+        if words.null_count + unseen:
+            found = f"{words.null_count + unseen} of {self.count} rows have none"
             raise InvalidValue(f"{self.name}.{column}: expected a value in each row, as data.{role}, {found}")
         return words
 
@@ -155,15 +188,21 @@ def column_names(name: str, values: Any) -> tuple[str, ...]:
     good = isinstance(values, (list, tuple)) and all(isinstance(each, str) for each in values)
     require(good, name, values, f"a list of columns: {name}=[NAME,NAME]")
     require(len(set(values)) == len(values), name, list(values), "each column once")
-    return tuple(values)
+    return tuple(map(column_name, values))
 
 
-def numbered(columns: list[Any]) -> list[NDArray[np.int64]]:
-    """A number for each word, the same for equal ones; those of the first column do not depend on the others."""
+def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.int64]]:
+    """A number for each word, the same for one value however it is spelled, see `one_spelling`.
+
+    Those of the first column do not depend on the others.
+    """
     pa = arrow()
     coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
-    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in coded.unify_dictionaries().chunks])
-    return np.split(numbers.astype(np.int64), np.cumsum([len(column) for column in columns])[:-1])
+    chunks = coded.unify_dictionaries().chunks
+    values = Words(chunks[-1].dictionary).as_values(spelling).array.dictionary_encode(null_encoding="encode")
+    number_of = values.indices.to_numpy().astype(np.int64)
+    numbers = np.concatenate([number_of[chunk.indices.to_numpy()] for chunk in chunks])
+    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
 
 
 def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
@@ -181,21 +220,51 @@ def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -
             raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
 
 
-def labels_of(batch: Any, names: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Labels `[n, L]`, and which cells are neither 0 nor 1."""
+def label_word(word: str) -> str:
+    """A word of a label's column as words are compared there: one spelling, in small letters."""
+    return one_spelling(word).casefold()
+
+
+def labels_of(
+    batch: Any,
+    names: tuple[str, ...],
+    truths: Mapping[str, tuple[str | None, str]] | None = None,
+    spelling: Spelling = USUAL,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Labels `[n, L]`, and which cells are neither 0 nor 1.
+
+    Args:
+        batch: a pyarrow table with the columns.
+        names: of the labels.
+        truths: see `Roles`.
+        spelling: of the cells.
+    """
     labels = np.zeros((batch.num_rows, len(names)), np.bool_)
     wrong = np.zeros_like(labels)
     for place, name in enumerate(names):
-        cells = as_numbers(batch.column(name))
+        column = batch.column(name)
+        if truths and name in truths:
+            codes = _coded(column, truths[name])
+            labels[:, place], wrong[:, place] = codes == 1, codes < 0
+            continue
+        cells = as_numbers(column, spelling)
         labels[:, place] = cells.values == 1
         wrong[:, place] = cells.missing | cells.wrong | ~np.isin(cells.values, (0, 1))
         if wrong[:, place].any():
-            words = Words(arrow().compute.utf8_lower(as_texts(batch.column(name)).array))
-            codes, _ = words.codes(Words(arrow().array((*_FALSE, *_TRUE))))
+            codes = _coded(column, (*_FALSE, *_TRUE))
             said = wrong[:, place] & (codes >= 0)
             labels[said, place] = codes[said] >= len(_FALSE)
             wrong[said, place] = False
     return labels, wrong
+
+
+def _coded(column: Any, words: tuple[str | None, ...]) -> NDArray[np.int64]:
+    """The place of each cell among words `[n]`, -1 where it is none of them."""
+    coded = as_texts(column).array.dictionary_encode()
+    place_of = {word: place for place, word in enumerate(words) if word is not None}
+    places = np.array([place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()], np.int64)
+    indices = coded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+    return np.asarray(np.append(places, -1)[indices], np.int64)
 
 
 def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[np.int64]) -> None:

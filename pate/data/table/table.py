@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
 from pate.data.private_records import PrivateRecords
-from pate.data.table.cells import arrow, as_numbers, as_texts
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name
 from pate.data.table.files import TableFile
+from pate.data.table.label_sets import LabelSets, label_words
 from pate.data.table.private_cells import private_cells
+from pate.data.table.remarks import UNGROUPED, remarks
 from pate.data.table.rows import SPLITS as _SPLITS
-from pate.data.table.rows import Roles, Rows, column_names, numbered, require_apart
+from pate.data.table.rows import Roles, Rows, column_names, label_word, numbered, require_apart
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
-_FEWEST_NUMBERED = 20  # rows that tell numbers of rows from other whole numbers
 _ROLES = ("labels", "group", "id", "split", "drop")
 
 
@@ -41,7 +43,11 @@ class Table:
         test: file of the records that measure.
         path: one file for all three, in their place.
         split: its column that holds private, public or test.
-        labels: names of the columns that are labels.
+        labels: names of the columns that are labels. With a `label_separator` the one column that names all labels of a
+            record, and behind it the labels that there are; or these alone. Where none are named they are those of the
+            public file, never those of private rows.
+        true: the word for yes where labels are two other words than 0 and 1, such as ja.
+        label_separator: what stands between labels where one column names them all, such as flu;cough.
         group: column that says which rows belong together, such as a person: epsilon protects all of them at once. None
             for rows that have nothing to do with each other.
         id: column that names each record; None for the number of the row. Public ids are published.
@@ -49,7 +55,9 @@ class Table:
         category: columns of codes: their numbers or dates are words, each a category.
         schema: file that `pate-schema` wrote; None learns it anew from the public file.
         encoding: of CSV files.
-        decimal: `comma` where numbers of CSV files read 3,5.
+        decimal: `comma` where numbers of CSV files read 3,5; None for what the schema's file says, or else a point.
+        thousands: what stands between thousands, one of . , ' _ or a blank; None as for `decimal`.
+        missing: words that are missing cells, beside empty cells and NA; none as for `decimal`.
         name: of the data set, in the report and on the card.
         seed: of the public rows' order; part of the data, not of the noise.
 
@@ -70,21 +78,31 @@ class Table:
     category: tuple[str, ...] = ()
     schema: str | None = None
     encoding: str = "utf-8"
-    decimal: str = "point"
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    true: str | None = None
+    label_separator: str | None = None
     name: str = field(default="table", metadata={"public": True})
     seed: int = 0
 
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
-        for name in ("private", "public", "test", "path", "split", "group", "id", "schema"):
+        for name in (*_SPLITS, "path", "split", "group", "id", "schema", "true", "label_separator"):
             value = getattr(self, name)
             require(value is None or (isinstance(value, str) and value != ""), f"data.{name}", value, "a name")
+        for name in ("split", "group", "id"):
+            object.__setattr__(self, name, None if getattr(self, name) is None else column_name(getattr(self, name)))
+        missing = self.missing
+        object.__setattr__(self, "missing", tuple(missing) if isinstance(missing, list) else missing)
+        both = self.true is not None and self.label_separator is not None
+        require(not both, "data.true", self.true, "nothing beside data.label_separator, whose cells name labels")
         for name in ("labels", "drop", "category"):
             object.__setattr__(self, name, column_names(f"data.{name}", getattr(self, name)))
         role_of: dict[str, str] = {}
         for role in _ROLES:
-            for column in self._columns(role):
+            for column in self._named(role):
                 there = role_of.setdefault(column, role)
                 both = {there, role} == {"group", "id"}
                 require(there == role or both, f"data.{role}", column, f"another column than data.{there}")
@@ -96,23 +114,25 @@ class Table:
         for split in _SPLITS:
             self._require_columns(split)
         schema = self.table_schema
-        rows = {split: self._rows(split, schema) for split in _SPLITS}
-        ids = self._ids(rows)
-        groups = self._groups(rows) if self.group is not None else ids
+        spelling = self._files["public"].spelling(schema.spelling)
+        rows = {split: self._rows(split, schema, spelling) for split in _SPLITS}
+        ids = self._ids(rows, spelling)
+        groups = self._groups(rows, spelling) if self.group is not None else ids
         shuffled = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
         parts = {split: Split(rows[split].inputs, rows[split].labels, ids[split], groups[split]) for split in _SPLITS}
         parts["public"] = parts["public"].take(shuffled)
-        public = rows["public"]
+        public, private = rows["public"], self._files["private"]
         names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
         return Dataset(
             name=self.name,
             real=True,
             kind="features",
-            label_names=self.labels,
+            label_names=self.label_names,
             preprocessing=schema,
             public_ids=names[shuffled],
             public_labeled=public.labeled,
-            private_cells=private_cells(self._files["private"].batches(), split=self._roles.split),
+            private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
+            notes=self._notes(),
             **parts,
         )
 
@@ -124,15 +144,18 @@ class Table:
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
         schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
         file = self._file(self.private or "", "data.private")
+        spelling = file.spelling(schema.spelling)
         for role in _ROLES[:-1]:
             self._require_named(self._columns(role), role, file.names, file.name)
         require_columns(file.name, file.names, schema.names)
-        columns = list(dict.fromkeys((*schema.names, *self._roles.needed)))
-        rows = Rows.read(file.batches(columns), schema, self._roles, name=file.name, split="private")
-        ids = rows.numbers if self.id is None else numbered([rows.ids])[0]
-        groups = ids if self.group is None else numbered([rows.groups])[0]
-        cells = private_cells(file.batches(), split=None)
-        return PrivateRecords(self.name, self.labels, Split(rows.inputs, rows.labels, ids, groups), schema, cells)
+        named = [column for role in _ROLES[:-1] for column in self._columns(role)]
+        batches = self._unfolded(file.batches(list(dict.fromkeys((*schema.names, *named)))), "private")
+        rows = Rows.read(batches, schema, self._roles, name=file.name, split="private", spelling=spelling)
+        ids = rows.numbers if self.id is None else numbered([rows.ids], spelling)[0]
+        groups = ids if self.group is None else numbered([rows.groups], spelling)[0]
+        cells = private_cells(file.batches(), split=None, of_text=file.is_text)
+        records = Split(rows.inputs, rows.labels, ids, groups)
+        return PrivateRecords(self.name, self.label_names, records, schema, cells, notes=self._notes())
 
     def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
         """The columns that a setting names and a file has to have: a public one may have no label at all.
@@ -145,29 +168,118 @@ class Table:
 
     def _columns(self, role: str) -> tuple[str, ...]:
         """The columns that a setting names."""
+        return (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+
+    def _named(self, role: str) -> tuple[str, ...]:
         named = getattr(self, role) or ()
         return (named,) if isinstance(named, str) else named
 
     def public_schema(self) -> TableSchema:
         """What the public records say of all columns that settings do not call something else."""
+        return self._public_reading[0]
+
+    def public_remarks(self) -> tuple[str, ...]:
+        """Lines for the owner on public columns that may be meant otherwise than they are read, and on the group."""
+        ungrouped = () if self.group is not None else (UNGROUPED,)
+        return (*(line for _, line in self._public_reading[1]), *ungrouped)
+
+    @cached_property
+    def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
+        """The schema that the public records give, and by the names of columns what is to be said of them."""
         file = self._public_file
         for role in _ROLES[:-1]:
             self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
-        table = self._public_features()
+        left = set(self._roles.no_features)
+        features = [name for name in file.names if name not in left]
+        require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
+        table = self._public_table(features)
         self._require_named(self.category, "category", table.column_names, f"{file.name} that is a feature")
-        return TableSchema.of(table, codes=self.category)
+        spelling = file.spelling()
+        schema = TableSchema.of(table, codes=self.category, spelling=spelling)
+        return schema, tuple(remarks(table, spelling, codes=self.category, group=self.group))
 
-    def numbered_columns(self) -> tuple[str, ...]:
-        """Features that hold another whole number in each public row, as the numbers of contracts and cases do."""
-        table = self._public_features()
-        return tuple(name for name in table.column_names if _numbers_rows(table.column(name)))
+    def _notes(self) -> tuple[str, ...]:
+        """What the owner is told of how the table was read."""
+        words = [f"data.labels={label}: {yes} is 1, {no} is 0" for label, (no, yes) in self._roles.truths.items()]
+        if self._sets is not None and self._named("labels") == (self._sets.column,):
+            names = ", ".join(self._sets.names)
+            words.append(f"data.labels={self._sets.column}: the labels that the public file names: {names}")
+        if self._sets is not None and self._sets.unknown:
+            rule = (
+                f"{self._sets.unknown} rows name a label that is none of {', '.join(self._sets.names)}: it is left out"
+            )
+            words.append(f"data.labels={self._sets.column}: {rule}")
+        public = self.public_remarks() if self.schema is None else () if self.group is not None else (UNGROUPED,)
+        return (*words, *public)
 
-    def coded_columns(self) -> tuple[str, ...]:
-        """Features that are numbers, some of them with a zero in front, as the codes of places have."""
-        table = self._public_features()
-        return tuple(
-            name for name in table.column_names if name not in self.category and _has_codes(table.column(name))
-        )
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return self.labels if self._sets is None else self._sets.names
+
+    @cached_property
+    def _sets(self) -> LabelSets | None:
+        """How one column becomes a bit for each label that it names; None where labels are columns."""
+        if self.label_separator is None or not self.labels:
+            return None
+        known = [name for file in self._given_files for name in file.names]
+        first = self.labels[0]
+        column, names = (first, self.labels[1:]) if first in known else (self._column_of_sets(), self.labels)
+        names = names or tuple(sorted({word for text in self._public_words(column) for word in self._split(text)}))
+        rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
+        require(len(names) > 0, "data.labels", f"[{column}]", rule)
+        clash = next((name for name in names if name in known), None)
+        require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
+        return LabelSets(column, names, self.label_separator)
+
+    def _split(self, text: str) -> list[str]:
+        return label_words(text, self.label_separator or "")
+
+    def _public_words(self, column: str) -> dict[str, int]:
+        """The words of a public column, none where the public file lacks it."""
+        there = (self.public or self.path) and column in self._public_file.names
+        if not there:
+            return {}
+        table = self._public_file.spelling().known(self._public_table([column]))
+        return as_texts(table.column(column)).counts()
+
+    def _column_of_sets(self) -> str:
+        """The public column whose cells name the labels of the setting and no other."""
+        labels = {word for label in self.labels for word in self._split(label)}
+        given = self._public_file.names if self.public or self.path else []
+        said = {name: {word for text in self._public_words(name) for word in self._split(text)} for name in given}
+        found = [name for name, words in said.items() if words and words <= labels]
+        rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
+        require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
+        return found[0]
+
+    def _unfolded(self, batches: Iterable[Any], split: str) -> Iterator[Any]:
+        """Batches with a column for each label; of a public file that names none of them without any."""
+        sets = self._sets
+        if sets is None:
+            yield from batches
+            return
+        unlabeled = split == "public" and not self._public_words(sets.column)
+        for batch in batches:
+            there = unlabeled and sets.column in batch.column_names
+            yield batch.drop_columns([sets.column]) if there else sets.unfolded(batch, count=split != "public")
+
+    def _truths(self) -> dict[str, tuple[str | None, str]]:
+        """The words for no and yes of each label that has the word for yes somewhere."""
+        if self.true is None or not self.labels:
+            return {}
+        yes, words = label_word(self.true), {label: set[str]() for label in self.labels}
+        for file in self._given_files:
+            there = [label for label in self.labels if label in file.names]
+            for batch in map(file.spelling().known, file.batches(there) if there else ()):
+                for label in there:
+                    words[label] |= set(map(label_word, as_texts(batch.column(label)).counts()))
+        found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
+        require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
+        for label, others in found.items():
+            rule = f"{self.true} and one other word in {label}, it has {len(others)} others"
+            require(len(others) < 2, "data.true", self.true, rule)
+        return {label: (others[0] if others else None, yes) for label, others in found.items()}
 
     @cached_property
     def table_schema(self) -> TableSchema:
@@ -184,12 +296,15 @@ class Table:
                 raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
         else:
             schema = self.public_schema()
-        schema.require_usable("data.public" if self.path is None else "data.path")
+        said = {} if self.schema is not None else dict(reversed(self._public_reading[1]))
+        schema.require_usable("data.public" if self.path is None else "data.path", said)
         return schema
 
     @cached_property
     def _roles(self) -> Roles:
-        return Roles(self.labels, self.group, self.id, self.split if self.path is not None else None, self.drop)
+        split = self.split if self.path is not None else None
+        drop = self.drop if self._sets is None else (*self.drop, self._sets.column)
+        return Roles(self.label_names, self.group, self.id, split, drop, self._truths(), "data.true")
 
     @cached_property
     def _files(self) -> dict[str, TableFile]:
@@ -198,13 +313,19 @@ class Table:
         return {each: self._file(getattr(self, each), f"data.{each}") for each in _SPLITS}
 
     @property
+    def _given_files(self) -> list[TableFile]:
+        """The files that settings name, each once."""
+        given = {name: getattr(self, name) for name in ("path", *_SPLITS)}
+        return [self._file(path, f"data.{name}") for name, path in given.items() if path is not None]
+
+    @property
     def _public_file(self) -> TableFile:
         said, where = (self.path, "data.path") if self.path is not None else (self.public, "data.public")
         require(said is not None, where, said, "the file of the public records")
         return self._file(said or "", where)
 
     def _file(self, path: str, name: str) -> TableFile:
-        return TableFile(Path(path), name, self.encoding, self.decimal)
+        return TableFile(Path(path), name, self.encoding, self.decimal, self.thousands, self.missing)
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
@@ -261,24 +382,22 @@ class Table:
             rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
             raise InvalidValue(f"{where}.{lost[0]}: expected {rule}")
 
-    def _rows(self, split: str, schema: TableSchema) -> Rows:
+    def _rows(self, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
         file = self._files[split]
         roles = [column for role in _ROLES[:-1] for column in self._wanted(role, split, self._names[split])]
         columns = list(dict.fromkeys((*schema.names, *roles)))
         require_columns(file.name, self._names[split], columns)
         name = file.name if self.path is None else f"data.path, {split}"
-        return Rows.read(file.batches(columns), schema, self._roles, name=name, split=split)
+        batches = self._unfolded(file.batches(columns), split)
+        return Rows.read(batches, schema, self._roles, name=name, split=split, spelling=spelling)
 
-    def _public_features(self) -> Any:
-        """The public rows and the columns that are features."""
-        file, left = self._public_file, set(self._roles.no_features)
-        features = [name for name in file.names if name not in left]
-        require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
-        splits = () if self._roles.split is None else (self._roles.split,)
-        table = file.read([*features, *splits])
-        if self._roles.split is not None:
-            said = as_texts(table.column(self._roles.split)).array
-            table = table.filter(arrow().compute.equal(said, "public").fill_null(False)).select(features)
+    def _public_table(self, columns: list[str]) -> Any:
+        """The public rows and some columns."""
+        file, split = self._public_file, self.split if self.path is not None else None
+        table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
+        if split is not None:
+            said = as_texts(table.column(split)).array
+            table = table.filter(arrow().compute.equal(said, "public").fill_null(False)).select(columns)
             self._require_splits(said)
         rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
         require(table.num_rows > 0, file.name, file.path, rule)
@@ -291,11 +410,11 @@ class Table:
             rule = f"private, public or test, {strange} of {len(said)} rows have something else"
             raise InvalidValue(f"data.split={self.split}: expected {rule}")
 
-    def _ids(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
+    def _ids(self, rows: dict[str, Rows], spelling: Spelling) -> dict[str, NDArray[np.int64]]:
         """A number for each record: of its row, or of its name where records have names."""
         if self.id is None:
             return {split: rows[split].numbers | (place << 48) for place, split in enumerate(_SPLITS)}
-        ids = numbered([rows[split].ids for split in _SPLITS])
+        ids = numbered([rows[split].ids for split in _SPLITS], spelling)
         for split, numbers in zip(_SPLITS, ids, strict=True):
             repeated = len(numbers) - len(np.unique(numbers))
             found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
@@ -304,20 +423,7 @@ class Table:
         require_apart("id", self.id, ids)
         return dict(zip(_SPLITS, ids, strict=True))
 
-    def _groups(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
-        groups = numbered([rows[split].groups for split in _SPLITS])
+    def _groups(self, rows: dict[str, Rows], spelling: Spelling) -> dict[str, NDArray[np.int64]]:
+        groups = numbered([rows[split].groups for split in _SPLITS], spelling)
         require_apart("group", self.group, groups)
         return dict(zip(_SPLITS, groups, strict=True))
-
-
-def _has_codes(column: Any) -> bool:
-    words = as_texts(column).array
-    return as_numbers(column).fits and bool(
-        arrow().compute.any(arrow().compute.match_substring_regex(words, r"^0\d")).as_py()
-    )
-
-
-def _numbers_rows(column: Any) -> bool:
-    cells = as_numbers(column)
-    whole = cells.fits and not cells.missing.any() and not np.any(cells.values % 1)
-    return bool(whole) and len(np.unique(cells.values)) == len(column) >= _FEWEST_NUMBERED

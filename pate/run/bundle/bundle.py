@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -74,7 +74,7 @@ class Bundle:
         """A name for each number of an input, or none."""
         return self.form.features
 
-    def predict_proba(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.float32]:
+    def predict_proba(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.float32]:
         """Probabilities `[n, L]`.
 
         Args:
@@ -84,7 +84,7 @@ class Bundle:
                 features of pictures the same, it brings what makes them. For any an array of inputs as the model takes
                 them, `[n, …]`: `form.input_shape` and `feature_names` say which.
             encoding: of a CSV file that `data` names, such as latin-1.
-            decimal: `comma` if numbers of that file read 3,5.
+            decimal: `comma` if numbers of that file read 3,5, `point` if 3.5; None for as in the public file.
 
         Raises:
             InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite,
@@ -92,7 +92,7 @@ class Bundle:
         """
         return self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
 
-    def predict(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.bool_]:
+    def predict(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.bool_]:
         """Labels, bool `[n, L]`: those whose probability reaches the threshold. For arguments see `predict_proba`."""
         return self.decide(self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal)))
 
@@ -110,13 +110,15 @@ class Bundle:
 
         write_onnx(self.form, self.model, Path(path))
 
-    def inputs(self, data: Any, *, encoding: str = "utf-8", decimal: str = "point") -> NDArray[np.float32]:
+    def inputs(self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None) -> NDArray[np.float32]:
         """The model's inputs, float32 `[n, …]`; for arguments see `predict_proba`."""
         form = self.form.preprocessing
         if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _OF_PICTURES:
             return form.inputs(np.asarray(data))
         if isinstance(form, TableSchema) and isinstance(data, (str, PathLike)):
-            data = TableFile(Path(data), "data", encoding, decimal).read()
+            file = TableFile(Path(data), "data", encoding, decimal)
+            form = replace(form, spelling=file.spelling(form.spelling))
+            data = file.read()
         if not isinstance(data, np.ndarray):
             if isinstance(form, TableSchema):
                 table = as_table(data)

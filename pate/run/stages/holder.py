@@ -117,6 +117,8 @@ def cast_vote_file(
             return done, done.manifest.num_records
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
+        for line in dataset.notes:
+            monitor.say(line)
         plan.teacher.check(dataset.input_shape)
         num_queries = plan.num_queries or len(dataset.public)
         pool = len(dataset.public)

@@ -102,8 +102,8 @@ class Queries:
 
 def _own_words(message: str) -> str:
     """A message of a table about the queries, for which no setting names an encoding or a decimal mark."""
-    rule = "; all places have the same file, in UTF-8 and with decimal points"
-    hints = r"; (?:name its encoding: encoding|numbers such as 3,5 need decimal)=.*"
+    rule = "; all places have the same file, in UTF-8 and with numbers as the schema's file says"
+    hints = r"; (?:name its encoding: encoding=|numbers such as |words for a missing cell need ).*"
     return re.sub(hints, rule, re.sub(r"^data\b", "queries", message))
 
 
@@ -132,7 +132,7 @@ class AskedData:
         else:
             whole = require_dataset(self.data.load())
             cells, form = whole.private_digest(), whole.preprocessing
-            records = PrivateRecords(whole.name, whole.label_names, whole.private, form, cells, whole.real)
+            records = PrivateRecords(whole.name, whole.label_names, whole.private, form, cells, whole.real, whole.notes)
         if queries.label_names:
             shown = ", ".join(records.label_names[:_SHOWN])
             rule = f"the labels of data, in their order: {shown}{', …' if len(records.label_names) > _SHOWN else ''}"

@@ -109,8 +109,10 @@ def test_a_label_in_other_letters_is_a_mistake_not_one_that_the_public_file_lack
 def test_numbers_of_records_are_told_from_other_numbers(tmp_path: Path) -> None:
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
-    table = Table(public=str(tmp_path / "public.csv"), labels=("ill",))
-    assert table.numbered_columns() == ("contract",)
+    (line,) = Table(public=str(tmp_path / "public.csv"), labels=("ill",), group="sex").public_remarks()
+    assert line.startswith(
+        "contract: another number in each row; if it is the number of a record, data.drop=[contract]"
+    )
 
 
 def test_a_large_table_is_the_same_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

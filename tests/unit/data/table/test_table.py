@@ -216,7 +216,7 @@ SECRET = "Secret"
         (
             {"private": [*PRIVATE, "Secret,2025-01-01,1,F"]},
             {},
-            r"data\.private=\S+: expected 7 cells in every row, 1 of 4 rows have more or fewer",
+            r"data\.private=\S+: expected 7 cells in every row, 1 of 4 rows have more or fewer, row 4 is the first",
         ),
         ({"private": b""}, {}, r"data\.private=\S+: expected a line of names and rows below it, and the file is empty"),
         ({"private": HEAD.encode() + b"\n"}, {}, r"data\.private: expected at least one row, the table has none"),

@@ -1,0 +1,113 @@
+"""One file dealt to three: whole groups, the same way for the same seed, and nothing overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pate.data import Table
+from pate.data.table import TableFile
+from pate.data.table.dealing import Dealing
+from pate.validation import InvalidValue
+from tests.e2e.commands import call
+
+pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+PEOPLE, VISITS = 50, 4
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """Visits of 50 people, whose numbers are spelled in two ways; German numbers."""
+    rows = range(PEOPLE * VISITS)
+    who = [str(row % PEOPLE) if row < PEOPLE else f"{row % PEOPLE}.0" for row in rows]
+    price = [f"1.0{row % 90 + 10},5" for row in rows]
+    frame = pd.DataFrame({"who": who, "price": price, "note": ["a", "NA"] * (len(rows) // 2), "ill": [0, 1] * 100})
+    frame.to_csv(tmp_path / "all.csv", index=False, sep=";")
+    return tmp_path / "all.csv"
+
+
+def dealt(whole: Path, folder: str, **settings: Any) -> dict[str, Any]:
+    (whole.parent / folder).mkdir()
+    dealing = Dealing(TableFile(whole, "data"), **{"group": "who", "public_share": 0.2, "test_share": 0.1} | settings)
+    return {split: path.read_bytes() for split, path in dealing.write(whole.parent / folder).items()}
+
+
+def people(part: bytes) -> set[str]:
+    return {line.split(";")[0].removesuffix(".0") for line in part.decode().splitlines()[1:]}
+
+
+def test_groups_are_whole_and_shares_are_theirs(whole: Path) -> None:
+    parts = dealt(whole, "a")
+    found = {split: people(part) for split, part in parts.items()}
+    assert {split: len(who) for split, who in found.items()} == {"private": 35, "public": 10, "test": 5}
+    assert len(set.union(*found.values())) == PEOPLE
+    lines = sorted(line for part in parts.values() for line in part.decode().splitlines()[1:])
+    assert lines == sorted(line.replace("NA", "") for line in whole.read_text().splitlines()[1:])
+
+
+def test_a_seed_deals_the_same_way(whole: Path) -> None:
+    assert dealt(whole, "a", seed=3) == dealt(whole, "b", seed=3) != dealt(whole, "c", seed=4)
+    assert len(people(dealt(whole, "d", group=None)["public"])) > 10
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
+def test_parts_are_files_of_the_same_kind(whole: Path, ending: str) -> None:
+    frame = pd.read_csv(whole, sep=";", dtype={"who": str})
+    path = whole.with_name(f"all.{ending}")
+    {"parquet": frame.to_parquet, "feather": frame.to_feather, "csv.gz": frame.to_csv}[ending](path)
+    (whole.parent / "parts").mkdir()
+    if ending == "csv.gz":
+        frame.to_csv(path, index=False)
+    paths = Dealing(TableFile(path, "data"), "who", 0.2, 0.1).write(whole.parent / "parts")
+    assert {each.name for each in paths.values()} == {f"{split}.{ending}" for split in paths}
+    tables = [TableFile(each, "data").read() for each in paths.values()]
+    assert sum(table.num_rows for table in tables) == PEOPLE * VISITS
+
+
+def test_the_command_deals_and_its_files_make_a_data_set(whole: Path) -> None:
+    words = [f"data={whole}", f"output={whole.parent / 'schema.yaml'}", "labels=[ill]", "thousands=."]
+    ended = call("schema", *words, "group=who", "split=.2,.1")
+    assert ended.returncode == 0, ended.stderr
+    files = {split: str(whole.parent / f"{split}.csv") for split in ("private", "public", "test")}
+    dataset = Table(**files, labels=("ill",), group="who", schema=str(whole.parent / "schema.yaml")).load()
+    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (35, 10, 5)
+    again = call("schema", *words[:1], f"output={whole.parent / 'other.yaml'}", *words[2:], "group=who", "split=.2,.1")
+    assert again.returncode == 2
+    assert again.stderr.startswith(f"output={files['private']}: expected a folder without such a file")
+    assert not (whole.parent / "other.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("split=.5,.5", "split=0.5,0.5: expected two shares above 0"),
+        ("split=[.1,.1,.1]", "split=0.1,0.1,0.1: expected a column, or two shares"),
+        ("group=whom", "group=whom: expected a column of data (did you mean who?)"),
+        ("category=[none]", "category=none: expected a column of data that is a feature"),
+    ],
+)
+def test_what_cannot_be_dealt_leaves_no_file(whole: Path, word: str, line: str) -> None:
+    words = [f"data={whole}", f"output={whole.parent / 'schema.yaml'}", "labels=[ill]", "thousands=."]
+    ended = call("schema", *words, "group=who", "split=.2,.1", word)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(line), ended.stderr
+    assert sorted(path.name for path in whole.parent.iterdir()) == ["all.csv"]
+
+
+def test_a_person_with_a_fifth_of_all_rows_is_told(whole: Path) -> None:
+    frame = pd.read_csv(whole, sep=";", dtype=str)
+    pd.concat([frame, frame[frame["who"] == "7"].sample(80, replace=True)]).to_csv(whole, index=False, sep=";")
+    said = Dealing(TableFile(whole, "data"), "who", 0.2, 0.1).largest()
+    assert said == "group=who: one has 84 of 280 rows, all of which are in one part"
+
+
+def test_every_person_needs_a_name_and_a_part(whole: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"^group=who: expected a value in each row, 1 of 2 rows have none$"):
+        (whole.parent / "few.csv").write_text("who,x\n1,2\n,3\n")
+        Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).groups()
+    with pytest.raises(InvalidValue, match=r"^split=0\.2,0\.1: expected more than 2 groups of rows$"):
+        (whole.parent / "few.csv").write_text("who,x\n1,2\n2,3\n")
+        Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()

@@ -1,0 +1,367 @@
+"""One value, however it is spelled: groups and ids, numbers, missing cells, labels; and files as people have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import ImageFolder, Table, TableSchema
+from pate.data.table import TableFile
+from pate.data.table.cells import Spelling, one_spelling
+from pate.run.warnings import uneven_records
+from pate.validation import InvalidValue
+
+pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+ROWS = 60
+NUMBERS = list(range(ROWS))
+
+
+def frames(rows: int = ROWS) -> dict[str, Any]:
+    """Three tables of people, each with one row."""
+    made, rng = {}, np.random.default_rng(0)
+    for place, split in enumerate(("private", "public", "test")):
+        columns = {"age": 20 + rng.integers(0, 9, rows), "ward": rng.choice(["a", "b"], rows)}
+        labels = {"flu": np.arange(rows) % 2, "cough": np.arange(rows) % 3 % 2}
+        made[split] = pd.DataFrame({**columns, "person": np.arange(rows) + 1000 * place, **labels})
+    return made
+
+
+def written(folder: Path, tables: dict[str, Any], endings: dict[str, str] | None = None, **settings: Any) -> Table:
+    """A reader of the tables, as CSV files unless another ending is given."""
+    files = {}
+    for split, frame in tables.items():
+        path = folder / f"{split}.{(endings or {}).get(split, 'csv')}"
+        {"csv": frame.to_csv, "parquet": frame.to_parquet, "feather": frame.to_feather}[path.suffix[1:]](
+            path, **({} if path.suffix == ".feather" else {"index": False})
+        )
+        files[split] = str(path)
+    return Table(**files | {"labels": ("flu", "cough"), "group": "person"} | settings)
+
+
+DAYS = pd.date_range("2020-01-01", periods=ROWS)
+SAME = {
+    "7.0": (NUMBERS, [f"{v}.0" for v in NUMBERS], {}),
+    "7,0": (NUMBERS, [f"{v},0" for v in NUMBERS], {}),
+    "2,5": ([f"{v}.5" for v in NUMBERS], [f"{v},50" for v in NUMBERS], {"decimal": "comma"}),
+    "1.234": ([v + 1000 for v in NUMBERS], [f"{v + 1000:,}".replace(",", ".") for v in NUMBERS], {"thousands": "."}),
+    "exponent": ([f"{v}e+16" for v in NUMBERS], [v * 10**16 for v in NUMBERS], {}),
+    "composed": ([f"Zo\u00e9 {v}" for v in NUMBERS], [f"Zoe\u0301 {v}" for v in NUMBERS], {}),
+    "no-break": ([f"A {v}" for v in NUMBERS], [f"A\u00a0{v}" for v in NUMBERS], {}),
+    "zero-width": ([f"A{v}" for v in NUMBERS], [f"A\u200b{v}\ufeff" for v in NUMBERS], {}),
+    "midnight": ([str(day.date()) for day in DAYS], [f"{day.date()}T00:00:00.000" for day in DAYS], {}),
+    "zone": ([str(day.date()) for day in DAYS], [f"{day.date()} 01:00:00+01:00" for day in DAYS], {}),
+    "truth": ([True] * ROWS, ["TRUE"] * ROWS, {}),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending: str) -> None:
+    private, test, settings = SAME[case]
+    tables = frames()
+    tables["private"]["person"], tables["test"]["person"] = private, test
+    tables["public"]["person"] = [f"p{number}" for number in NUMBERS]
+    line = r"^data\.group=person: expected each person in one split, \d+ are in private and test$"
+    with pytest.raises(InvalidValue, match=line):
+        written(tmp_path, tables, {"private": ending}, **settings).load()
+    with pytest.raises(InvalidValue, match=r"^data\.id=person: expected (another id|each person)"):
+        written(tmp_path, tables, {"test": ending}, **settings | {"group": None, "id": "person"}).load()
+
+
+def test_two_spellings_in_one_file_are_one_group(tmp_path: Path) -> None:
+    tables = frames()
+    again = tables["private"].assign(person=[f"{number}.0" for number in NUMBERS])
+    tables["private"] = pd.concat([tables["private"], again])
+    assert written(tmp_path, tables).load().private.num_groups == ROWS
+
+
+@pytest.mark.parametrize("column", [pd.array(NUMBERS, "Int64"), np.array(NUMBERS, float), pd.Categorical(NUMBERS)])
+def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
+    tables = frames()
+    tables["private"]["person"], tables["test"]["person"] = column, [f"{number}.00" for number in NUMBERS]
+    with pytest.raises(InvalidValue, match="60 are in private and test"):
+        written(tmp_path, tables, {"private": "feather"}).load()
+
+
+def test_codes_and_other_people_stay_apart(tmp_path: Path) -> None:
+    tables = frames()
+    tables["private"]["person"], tables["test"]["person"] = [f"0{v}" for v in NUMBERS], NUMBERS
+    assert written(tmp_path, tables).load().private.num_groups == ROWS
+
+
+@pytest.mark.parametrize("nobody", ["", "\u200b", "\u00a0", "?"])
+def test_a_person_that_nobody_sees_is_none(tmp_path: Path, nobody: str) -> None:
+    tables = frames()
+    tables["private"]["person"] = [nobody, *map(str, NUMBERS[1:])]
+    with pytest.raises(InvalidValue, match=r"^data\.private\.person: expected a value in each row, .* 1 of 60"):
+        written(tmp_path, tables, missing=["?"]).load()
+
+
+@pytest.mark.parametrize(
+    "word", ["7.0", "-0,00", "1.20E+05", "a\u00a0 b", "2025-01-31 05:00:00.1230Z", "007.0", "\uff17"]
+)
+def test_a_spelling_of_a_spelling_is_itself(word: str) -> None:
+    assert one_spelling(one_spelling(word)) == one_spelling(word)
+
+
+def test_pictures_of_a_person_are_compared_alike(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    rows = [("a.png", "private", "7"), ("b.png", "public", "x"), ("c.png", "test", "7.0")]
+    for name, _, _ in rows:
+        image.new("RGB", (4, 4)).save(tmp_path / name)
+    (tmp_path / "t.csv").write_text("\n".join(["file,split,who,sun", *(f"{','.join(row)},1" for row in rows)]))
+    with pytest.raises(InvalidValue, match=r"^data\.group=who: expected each who in one split, 1 are in private and"):
+        ImageFolder(str(tmp_path), str(tmp_path / "t.csv"), labels=("sun",), group="who").load()
+
+
+def numbers(folder: Path, cells: list[str], **settings: Any) -> tuple[float, ...]:
+    """What the private cells of a column are read as; they are the public ones, too."""
+    tables = {split: frame.assign(weight=(cells * ROWS)[:ROWS]) for split, frame in frames().items()}
+    dataset = written(folder, tables, **settings).load()
+    assert isinstance(dataset.preprocessing, TableSchema)
+    column = dataset.preprocessing.frame(dataset.private.inputs[: len(cells)])["weight"]
+    return tuple(column.round(3).tolist())
+
+
+@pytest.mark.parametrize(
+    ("cells", "settings", "wanted"),
+    [
+        (["950,5", "1.234,5"], {"decimal": "comma", "thousands": "."}, (950.5, 1234.5)),
+        (["950", "1.234", "2.500"], {"thousands": "."}, (950, 1234, 2500)),
+        (["950", "1,234.5", "1,234"], {"thousands": ","}, (950, 1234.5, 1234)),
+        (["950", "1\u202f234"], {"thousands": " "}, (950, 1234)),
+        (["950", "1\u2019234.5"], {"thousands": "'"}, (950, 1234.5)),
+        (["2,5", "3.5"], {"decimal": "comma"}, (2.5, 3.5)),
+    ],
+)
+def test_thousands(tmp_path: Path, cells: list[str], settings: dict[str, Any], wanted: tuple[float, ...]) -> None:
+    assert numbers(tmp_path, cells, **settings) == wanted
+
+
+@pytest.mark.parametrize(
+    ("cells", "settings", "line"),
+    [
+        (["950", "1.234"], {"decimal": "comma"}, r"data\.thousands=\. reads it as 1234[,;]"),
+        (["950,5", "1.234,5"], {"decimal": "comma"}, r"there is 1\.234,5: data\.thousands=\. reads it as 1234\.5;"),
+        (["1,234"], {}, r"data\.thousands=, reads it as 1234, data\.decimal=comma reads it as 1\.234;"),
+        (["1,234.5"], {}, r"data\.thousands=, reads it as 1234\.5;"),
+        (["1,5", "1,234"], {}, r"these have a comma; data\.decimal=comma reads them$"),
+    ],
+)
+def test_numbers_in_another_spelling_are_refused_with_the_setting(
+    tmp_path: Path, cells: list[str], settings: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(InvalidValue, match=rf"^data\.public\.weight: expected numbers .*{line}"):
+        numbers(tmp_path, cells, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"thousands": ";"}, r"data\.thousands=;: expected one of \. , ' _ or a blank"),
+        ({"thousands": ",", "decimal": "comma"}, r"data\.thousands=,: expected .* not the decimal comma"),
+        ({"missing": "?"}, r"data\.missing=\?: expected a list of words: data\.missing=\[\?,-\]"),
+        ({"true": "ja", "label_separator": ";"}, r"data\.true=ja: expected nothing beside data\.label_separator"),
+        ({"label_separator": ""}, r"data\.label_separator=: expected a name"),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidValue, match=f"^{line}"):
+        written(tmp_path, frames(), **settings).load()
+
+
+@pytest.mark.parametrize("mark", ["?", "-", ".", "missing", "inf", "<60", "70*"])
+def test_one_odd_cell_among_numbers_is_said_and_mended(tmp_path: Path, mark: str) -> None:
+    tables = frames(400)
+    for frame in tables.values():
+        frame["age"] = [mark, *frame["age"].astype(str)[1:]]
+    (line,) = (note for note in written(tmp_path, tables).load().notes if note.startswith("age"))
+    assert line.startswith(f"age: 399 of 400 cells are numbers, 1 is not ({mark}), so all are words; data.missing=[")
+    mended = written(tmp_path, tables, missing=[mark]).load()
+    assert mended.preprocessing.feature_names[:2] == ("age", "age=missing")  # type: ignore[union-attr]
+    assert mended.notes == ()
+
+
+def test_signs_beside_numbers_and_words_among_dates_are_said(tmp_path: Path) -> None:
+    tables = frames()
+    for frame in tables.values():
+        frame["share"], frame["day"] = [f"{age}%" for age in frame["age"]], ["2025-01-31"] * 59 + ["unknown"]
+    share, day = written(tmp_path, tables).load().notes
+    assert share.startswith("share: 60 of 60 cells are numbers with something beside them (2")
+    assert day.startswith("day: 59 of 60 cells are dates, 1 is not (unknown)")
+
+
+def test_numbers_of_missing_cells_are_missing_in_any_file(tmp_path: Path) -> None:
+    for ending in ("csv", "parquet"):
+        tables = {split: frame.assign(age=[-9.0, *frame["age"][1:]]) for split, frame in frames().items()}
+        dataset = written(tmp_path, tables, dict.fromkeys(tables, ending), missing=["-9"]).load()
+        assert dataset.private.inputs[:, 1].tolist() == [1.0] + [0.0] * 59
+
+
+def test_a_schema_carries_how_cells_are_spelled(tmp_path: Path) -> None:
+    tables = {split: frame.assign(weight=["1.234,5", "?"] * 30) for split, frame in frames().items()}
+    table = written(tmp_path, tables, decimal="comma", thousands=".", missing=["?"])
+    table.public_schema().write(tmp_path / "schema.yaml")
+    bare = written(tmp_path, tables, schema=str(tmp_path / "schema.yaml"))
+    assert np.array_equal(bare.load().private.inputs, table.load().private.inputs)
+    assert np.array_equal(bare.private_records().records.inputs, table.load().private.inputs)
+    schema = TableSchema.read(table.load().preprocessing.plain(), name="x")  # type: ignore[union-attr]
+    given = {"age": [25], "ward": ["a"], "weight": ["1.234,5"]}
+    assert np.array_equal(schema.inputs(given), schema.inputs({**given, "weight": [1234.5]}))
+    said = TableFile(tmp_path / "private.csv", "data", decimal="point")
+    assert said.spelling(schema.spelling) == Spelling("point", None, ("?",))
+
+
+def test_no_setting_makes_private_records_new_ones(tmp_path: Path) -> None:
+    """Nor an epsilon of their own."""
+    tables = {split: frame.assign(weight=["1,5", "?"] * 30) for split, frame in frames().items()}
+    read = [{"category": ["weight"]}, {"decimal": "comma"}, {"decimal": "comma", "missing": ["?"]}]
+    assert len({written(tmp_path, tables, **settings).load().private_digest() for settings in read}) == 1
+
+
+YES = {"ja": "nein", "2": "1", "oui": "non", "ПРАВДА": "ложь"}
+
+
+@pytest.mark.parametrize("yes", YES)
+def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
+    no = YES[yes]
+    tables = frames()
+    wanted = [tables[split]["flu"].astype(bool).tolist() for split in ("private", "test")]
+    for frame in tables.values():
+        frame["flu"] = np.where(frame["flu"] == 1, yes, no)
+    with pytest.raises(InvalidValue, match=rf"its words are \w+ and \w+: .*data\.true={yes}.* names the one for yes"):
+        written(tmp_path, tables).load()
+    dataset = written(tmp_path, tables, true=yes.capitalize()).load()
+    assert [dataset.private.labels[:, 0].tolist(), dataset.test.labels[:, 0].tolist()] == wanted
+    assert f"data.labels=flu: {yes.casefold()} is 1, {no} is 0" in dataset.notes
+    tables["test"].loc[0, "flu"] = "?"
+    with pytest.raises(
+        InvalidValue, match=r"^data\.true=\S+: expected \S+ and one other word in flu, it has 2 others$"
+    ):
+        written(tmp_path, tables, true=yes).load()
+    with pytest.raises(
+        InvalidValue, match=r"^data\.true=yep: expected a word of some label's column, and none has it$"
+    ):
+        written(tmp_path, tables, true="yep").load()
+
+
+def with_sets(cells: dict[str, list[str | None]]) -> dict[str, Any]:
+    tables = {split: frame.drop(columns=["flu", "cough"]) for split, frame in frames().items()}
+    return {split: frame.assign(diagnoses=(cells[split] * ROWS)[:ROWS]) for split, frame in tables.items()}
+
+
+SETS: dict[str, list[str | None]] = {
+    "private": ["flu;cough", "flu", None, "rare; cough"],
+    "public": ["flu", " cough ; flu", None, "cough"],
+    "test": ["cough;", "flu", None, "flu"],
+}
+
+
+@pytest.mark.parametrize("labels", [["diagnoses"], ["diagnoses", "cough", "flu"], ["cough", "flu"]])
+def test_one_column_names_all_labels(tmp_path: Path, labels: list[str]) -> None:
+    tables = with_sets(SETS)
+    dataset = written(tmp_path, tables, labels=labels, label_separator=";").load()
+    assert dataset.label_names == ("cough", "flu")
+    assert dataset.private.labels[:4].tolist() == [[True, True], [False, True], [False, False], [True, False]]
+    assert dataset.test.labels[:2].tolist() == [[True, False], [False, True]]
+    assert dataset.public_labeled
+    assert any("15 rows name a label that is none of cough, flu: it is left out" in note for note in dataset.notes)
+    learned = "data.labels=diagnoses: the labels that the public file names: cough, flu"
+    assert (learned in dataset.notes) == (labels == ["diagnoses"])
+
+
+def test_names_of_labels_are_never_those_of_private_rows(tmp_path: Path) -> None:
+    tables = with_sets({**SETS, "public": [None]})
+    line = r"^data\.labels=\[diagnoses\]: expected the labels too, \[diagnoses,NAME,NAME\]: the public file names none"
+    with pytest.raises(InvalidValue, match=line):
+        written(tmp_path, tables, labels=["diagnoses"], label_separator=";").load()
+    tables["public"] = tables["public"].drop(columns="diagnoses")
+    dataset = written(tmp_path, tables, labels=["diagnoses", "flu"], label_separator=";").load()
+    assert dataset.label_names == ("flu",)
+    assert not dataset.public_labeled
+    with pytest.raises(InvalidValue, match=r"^data\.labels=\[flu,cold\]: expected first the column that names them"):
+        written(tmp_path, tables, labels=["flu", "cold"], label_separator=";").load()
+    with pytest.raises(InvalidValue, match=r"^data\.labels=age: expected a label that is called otherwise than every"):
+        written(tmp_path, tables, labels=["diagnoses", "age"], label_separator=";").load()
+
+
+@pytest.mark.parametrize("people", ["numbers", "names"])
+def test_a_forgotten_group_is_told(tmp_path: Path, people: str) -> None:
+    tables = frames()
+    for frame in tables.values():
+        whose = frame["person"] // 3 * 113 + 34
+        frame["student"] = whose if people == "numbers" else [f"S{number}" for number in whose]
+    key, alone = written(tmp_path, tables, group=None, drop=["person"]).load().notes
+    assert key.startswith("student: 21 values in 60 rows, which become features and are published; data.group=student")
+    assert "each row by itself is protected" in alone
+    assert written(tmp_path, tables, group="student", drop=["person"]).load().notes == ()
+    assert len(written(tmp_path, tables, group=None, drop=["person", "student"]).load().notes) == 1
+
+
+def test_labels_without_positives_and_a_person_with_a_fifth_of_all_records_are_told(tmp_path: Path) -> None:
+    tables = frames()
+    tables["private"] = tables["private"].assign(flu=0, person=[0] * 15 + NUMBERS[15:])
+    tables["test"]["cough"] = 1
+    lines = list(uneven_records(written(tmp_path, tables).load()))
+    assert lines == [
+        "data.labels: no private record has flu: there is no positive to learn it from",
+        "data.labels: every test record has cough: there is nothing else to measure it by",
+        "data.group: one has 15 of 60 private records; all are with one teacher, which has one vote like the others",
+    ]
+    assert list(uneven_records(written(tmp_path, frames()).load())) == []
+
+
+Change = Callable[[bytes], bytes]
+READ: dict[str, Change] = {
+    "blank lines": lambda text: b"\n  \n" + text,
+    "blank lines behind a mark": lambda text: b"\xef\xbb\xbf\n\n" + text,
+    "sep=": lambda text: b"sep=;\r\n" + text.replace(b",", b";"),
+    "sep= in quotes": lambda text: b'"sep=;"\n\n' + text.replace(b",", b";"),
+    "separators at the end": lambda text: text.replace(b"\n", b",,\n"),
+    "a line break": lambda text: text.replace(b"age,", b'"age\r\n(years)",', 1),
+    "a line break and semicolons": lambda text: text.replace(b"age,", b'"a\n\nge, in years",', 1).replace(b",", b";"),
+    "a name with unseen letters": lambda text: text.replace(b"flu", "\u200bflu\u00a0".encode(), 1),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_openings_of_files_are_read(tmp_path: Path, case: str) -> None:
+    table = written(tmp_path, frames())
+    wanted = table.load().private.inputs
+    for path in tmp_path.glob("*.csv"):
+        path.write_bytes(READ[case](path.read_bytes()))
+    found = Table(**{name: getattr(table, name) for name in ("private", "public", "test", "labels", "group")}).load()
+    assert np.array_equal(found.private.inputs, wanted)
+    assert not any("\n" in name for name in found.preprocessing.feature_names)  # type: ignore[union-attr]
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "only blank lines": (lambda _: b"\n\n", "the file is empty but for blank lines$"),
+    "NUL": (lambda text: text.replace(b"\n", b"\n\0", 3), "text without NUL bytes, line 2 has one$"),
+    "NUL in a name": (lambda text: b"\0" + text, "text without NUL bytes, line 1 has one$"),
+    "an open quote": (lambda text: b'"' + text, "a closing quote for each opening one$"),
+    "cells without a name": (lambda text: text.replace(b"\n", b",1\n").replace(b",1\n", b",\n", 1), "has cells and no"),
+    "a separator behind names": (
+        lambda text: text.replace(b"\n", b",\n", 1),
+        "the line of names ends with a separator",
+    ),
+    "separators behind rows": (
+        lambda text: text.replace(b"\n", b",\n").replace(b",\n", b"\n", 1),
+        "row 1 is the first; its line ends with a separator, the line of names does not$",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_openings_that_cannot_be_read_are_said(tmp_path: Path, case: str) -> None:
+    table = written(tmp_path, frames())
+    change, line = REFUSED[case]
+    path = tmp_path / "public.csv"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(InvalidValue, match=rf"^data\.public=\S+: expected .*{line}"):
+        table.load()
