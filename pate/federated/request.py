@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -11,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE
+from pate.files.arrays import UNREADABLE, arrays_in
 from pate.validation import InvalidValue, require, require_choice, require_count, require_moderate
 from pate.votes.holders import CASTS, queries_digest
 
+_MOST_VOTES = 2**26  # of a teacher on all queries: its holder has to keep them
 _RULE = "a request as pate.federated sends it"
 
 
@@ -42,6 +42,8 @@ class Request:
         same = len(self.record_ids) == len(self.inputs)
         require(same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query")
         require(len(self.label_names) > 0, "label_names", "()", "at least one label")
+        rule = f"at most {_MOST_VOTES // len(self.label_names):,} for {len(self.label_names)} labels"
+        require(len(self.inputs) * len(self.label_names) <= _MOST_VOTES, "len(inputs)", len(self.inputs), rule)
         require_choice("cast", self.cast, CASTS)
         if self.vote_clip is not None:
             require_count("vote_clip", self.vote_clip)
@@ -82,8 +84,7 @@ class Request:
             InvalidValue: anything else.
         """
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in ("inputs", "ids", "label_names", "cast", "vote_clip")}
+            arrays = arrays_in(data, texts=("ids", "label_names", "cast"))
             return cls(
                 inputs=np.asarray(arrays["inputs"], dtype=np.float32),
                 record_ids=arrays["ids"],
@@ -93,5 +94,5 @@ class Request:
             )
         except InvalidValue:
             raise
-        except (*UNREADABLE, KeyError, TypeError, zipfile.BadZipFile):
+        except UNREADABLE:
             raise InvalidValue(f"request: expected {_RULE}") from None

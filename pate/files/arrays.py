@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -112,6 +113,20 @@ def read_arrays(
     return arrays
 
 
+def arrays_in(data: bytes, *, texts: Collection[str] = ()) -> Arrays:
+    """The arrays of an .npz file that somebody sent, none larger than what was sent.
+
+    Args:
+        data: the file.
+        texts: the arrays that may hold texts.
+
+    Raises:
+        ValueError: compressed arrays, or a header that promises more than is there. Others of `UNREADABLE` are those of
+            zipfile and numpy.
+    """
+    return _read(io.BytesIO(data), None, texts=texts)
+
+
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
     """One array in numpy's format, of which header and data are `size` bytes.
 
@@ -193,7 +208,7 @@ def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
 
 
-def _read(path: Path, most: int | None, *, texts: set[str]) -> Arrays:
+def _read(path: Path | IO[bytes], most: int | None, *, texts: Collection[str]) -> Arrays:
     with zipfile.ZipFile(path) as archive:
         check_members(archive, most)
         arrays = {}

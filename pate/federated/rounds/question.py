@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated.request import Request
-from pate.files.arrays import UNREADABLE
+from pate.files.arrays import UNREADABLE, arrays_in
 from pate.validation import InvalidValue, require, require_positive
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum, Integers
@@ -28,7 +27,19 @@ OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "mo
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
 
 _RULE = "a question as pate.federated.rounds asks it"
-_ORDINARY = 1e50
+_ORDINARY: Mapping[str, tuple[float, float]] = {
+    "center": (0.0, 1.0),
+    "records_per_teacher": (1e-3, 1e9),
+    "label_scale": (1e-6, 1e6),
+    "weights": (-1e9, 1e9),
+    "pool_center": (-1e12, 1e12),
+    "projection": (-1e50, 1e50),
+    "variances": (0.0, 1e50),
+}
+"""What an honest server sends lies far inside of these. Beyond them lengths are not what they are in doubles, or votes
+of any records are the same numbers, which a server could take off a sum to see one holder's."""
+_SHORTEST, _LONGEST = 1e-12, 1e3
+"""Clips, the longest one in lengths of the residuals that a teacher may have."""
 _OPENED = ("inputs", "ids", "label_names")
 _STATES: Mapping[str, Mapping[str, int]] = {
     OPENING: {},
@@ -75,7 +86,6 @@ class Question:
         if self.kind in (SHARES, MOMENTS):
             require_positive("question.clip", float(self.state["clip"]))
             self._require_shapes()
-        if self.kind == MOMENTS:
             _require_ordinary(self.state)
 
     @classmethod
@@ -155,8 +165,7 @@ class Question:
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = arrays_in(data, texts=("kind", "asked", "ids", "label_names"))
             kind = str(arrays["kind"])
             state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
             if kind == OPENING:
@@ -166,7 +175,7 @@ class Question:
             return cls(kind=kind, asked=str(arrays["asked"]), num_labels=int(arrays["num_labels"]), state=state)
         except InvalidValue:
             raise
-        except (*UNREADABLE, zipfile.BadZipFile):
+        except UNREADABLE:
             raise InvalidValue(f"question: expected {_RULE}") from None
 
     def _require_shapes(self) -> None:
@@ -189,8 +198,15 @@ class Question:
 
 
 def _require_ordinary(state: Mapping[str, Array]) -> None:
-    """Raises for numbers so large or small that lengths would not be what they are in doubles."""
-    widest = np.abs(state["projection"]).max(initial=0.0)
-    sizes = np.append(state["label_scale"], [state["clip"], state["records_per_teacher"], widest])
-    if not ((sizes > 1 / _ORDINARY) & (sizes < _ORDINARY)).all():
-        raise InvalidValue(f"question: expected {_RULE}, with numbers below {_ORDINARY:g} and above its inverse")
+    """Raises for numbers by which lengths would not be what they are, or all teachers would say the same."""
+    for name, (low, high) in _ORDINARY.items():
+        value = state.get(name, np.zeros(0))
+        if not ((value >= low) & (value <= high)).all():
+            raise InvalidValue(f"question.{name}: expected {_RULE}, from {low:g} to {high:g}")
+    if "projection" in state and not np.abs(state["projection"]).max(initial=0.0) > 1e-50:
+        raise InvalidValue(f"question.projection: expected {_RULE}, with numbers above 1e-50")
+    longest = math.sqrt(state["center"].size) if "center" in state else float(np.linalg.norm(state["label_scale"]))
+    longest /= math.sqrt(max(float(state.get("records_per_teacher", 1.0)), 1.0))
+    clip = float(state["clip"])
+    if not _SHORTEST * longest <= clip <= _LONGEST * longest:
+        raise InvalidValue(f"question.clip: expected {_RULE}, from {_SHORTEST:g} to {_LONGEST:g} residuals long")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,45 @@ def question(kind: str, **changes: Any) -> Question:
         {"records_per_teacher": np.array(0.0)},
         {"label_scale": np.full(NUM_LABELS, 1e-163)},
         {"projection": np.full((5, WIDTH), 1e-162)},
+        {"clip": np.array(1e4)},
+        {"clip": np.array(1e-13)},
+        {"records_per_teacher": np.array(1e12)},
+        {"label_scale": np.full(NUM_LABELS, 1e-9)},
+        {"weights": np.full((WIDTH + 2, NUM_LABELS), 1e12)},
+        {"pool_center": np.full(5, 1e30)},
+        {"variances": np.full(WIDTH, -1.0)},
     ],
 )
 def test_numbers_at_the_edge_of_doubles_are_no_question(odd: dict[str, Any]) -> None:
-    """Lengths of what is as small or large are not what they are, and clips would not hold."""
+    """Lengths of what is as small or large are not what they are, or all teachers say the same of any records."""
     with pytest.raises(InvalidValue):
         question(MOMENTS, **odd)
+
+
+@pytest.mark.parametrize("odd", [{"center": np.full(NUM_LABELS, 1e12)}, {"center": np.full(NUM_LABELS, -0.1)},
+                                 {"clip": np.array(1e6)}, {"clip": np.array(1e-15)}])  # fmt: skip
+def test_a_center_that_no_shares_have_is_no_question(odd: dict[str, Any]) -> None:
+    """Around it all holders answer the same, and their sum tells the numbers of one that was asked something else."""
+    with pytest.raises(InvalidValue, match=r"question\.(center|clip): expected"):
+        question(SHARES, **odd)
+
+
+def test_what_grows_when_it_is_read_is_refused_before_it_does() -> None:
+    """Ten kilobytes that would be 400 megabytes; and more votes than a holder can keep."""
+    for read, name in ((Request.from_bytes, "request"), (Question.from_bytes, "question")):
+        file, inputs = io.BytesIO(), np.zeros((1_000_000, 100), np.float32)
+        np.savez_compressed(file, inputs=inputs, ids=np.arange(10), label_names=np.array(["a"]), cast=np.array("bits"),
+                            vote_clip=np.array(0), kind=np.array(OPENING))  # fmt: skip
+        del inputs
+        tracemalloc.start()
+        with pytest.raises(InvalidValue, match=f"^{name}: expected"):
+            read(file.getvalue())
+        assert tracemalloc.get_traced_memory()[1] < 2e7
+        tracemalloc.stop()
+    many = np.zeros((2**26 // 40 + 1, 1), np.float32)
+    names = tuple(f"label {number}" for number in range(40))
+    with pytest.raises(InvalidValue, match=r"len\(inputs\)=1677722: expected at most 1,677,721 for 40 labels"):
+        Request(inputs=many, record_ids=np.arange(len(many)), label_names=names)
 
 
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
