@@ -110,15 +110,16 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
     if identity is not None and identity not in names:
         raise InvalidValue(f"id={identity}: expected a column of data={file.path}{nearest(identity, tuple(names))}")
     require_columns("data", names, schema.names)
+    spelling = file.spelling(schema.spelling)
     done, counts = 0, np.zeros((len(schema.columns), 2), np.int64)
     for batch in file.batches([name for name in names if name in {*schema.names, identity}]):
-        inputs = schema.inputs(batch, first_row=done, spelling=file.spelling(schema.spelling))
+        inputs = schema.inputs(batch, first_row=done, spelling=spelling)
         numbers = range(done + 1, done + 1 + len(inputs))
         texts = [str(number) for number in numbers]
         if identity is not None:
             texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
         done += len(inputs)
-        counts += strange_cells(schema, batch)
+        counts += strange_cells(schema, batch, spelling)
         yield texts, inputs
     require(done > 0, "data", file.path, "at least one row")
     for line in strange_lines("data", schema, counts, done):

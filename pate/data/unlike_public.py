@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.preprocessing import Preprocessing
-from pate.data.table.cells import as_dates, as_numbers, as_texts
+from pate.data.table.cells import Spelling, as_dates, as_numbers, as_texts
 from pate.data.table.columns import CategoryColumn, Column, DateColumn, NumberColumn
 from pate.data.table.schema import TableSchema
 
@@ -37,14 +37,17 @@ def unlike_public(name: str, form: Preprocessing, inputs: NDArray[np.float32]) -
             yield f"{name}.{column}: {rule}"
 
 
-def strange_cells(schema: TableSchema, table: Any) -> NDArray[np.int64]:
+def strange_cells(schema: TableSchema, table: Any, spelling: Spelling | None = None) -> NDArray[np.int64]:
     """Counts `[columns, 2]` of cells that the public file does not know, and of missing ones.
 
     Args:
         schema: what the public file says.
         table: new records, whose owner may see such counts; a pyarrow table that has the columns.
+        spelling: of its cells; None for that of the public file.
     """
-    return np.array([_strange(column, table.column(column.name)) for column in schema.columns], np.int64)
+    said = schema.spelling if spelling is None else spelling
+    known = said.known(table.select(list(schema.names)))
+    return np.array([_strange(column, known.column(column.name), said) for column in schema.columns], np.int64)
 
 
 def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
@@ -63,13 +66,13 @@ def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num
         yield f"{name}: {len(ordered) - _SHOWN} more columns have such cells"
 
 
-def _strange(column: Column, array: Any) -> tuple[int, int]:
+def _strange(column: Column, array: Any, spelling: Spelling) -> tuple[int, int]:
     if isinstance(column, NumberColumn):
-        cells = (as_dates if isinstance(column, DateColumn) else as_numbers)(array)
+        cells = as_dates(array) if isinstance(column, DateColumn) else as_numbers(array, spelling)
         outside = (cells.values < column.low) | (cells.values > column.high)
         return int((outside & ~cells.missing).sum()), int(cells.missing.sum())
     if isinstance(column, CategoryColumn):
-        missing, (block, _) = as_texts(array).missing, column.encode(array)
+        missing, (block, _) = as_texts(array).missing, column.encode(array, spelling)
         return int((block[:, len(column.categories)].astype(np.bool_) & ~missing).sum()), int(missing.sum())
     return 0, 0
 
