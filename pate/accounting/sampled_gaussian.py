@@ -64,7 +64,10 @@ class SampledGaussianEvent(LeafEvent):
         return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
 
     def to_dp_event(self) -> Any:
-        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, of which the price for add/remove is known there."""
+        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, of which the price for add/remove is known there.
+
+        Of a replaced unit that is a bound too, but far above the price here.
+        """
         import dp_accounting
 
         return dp_accounting.PoissonSampledDpEvent(

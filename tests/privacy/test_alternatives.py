@@ -161,8 +161,23 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     exact, renyi = (kind().compose(there).get_epsilon(1e-5) for kind in (ExactAccountant, RdpAccountant))
     assert 0.85 * renyi < exact < renyi
     many = ComposedEvent((SelfComposedEvent(one, 20), SelfComposedEvent(BoundedRangeEvent(0.05), 400)))
-    few = ComposedEvent((SelfComposedEvent(one, 20), GaussianEvent(1 / (0.05 * 10))))
-    assert ExactAccountant().compose(many).get_epsilon(1e-5) > ExactAccountant().compose(few).get_epsilon(1e-5) * 0.99
+    in_blocks, one_by_one = (
+        ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(1e-5) for blocks in (True, False)
+    )
+    assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(
+    ("noise", "q"), [(1.0, 0.066), (0.05, 0.1), (0.028, 0.01), (20.0, 0.3), (1.0, 0.01), (0.9, 0.999)]
+)
+def test_one_step_has_the_delta_of_its_profile(noise: float, q: float, adjacency: Adjacency) -> None:
+    """From above, and hardly above, of losses up to hundreds."""
+    event = SampledGaussianEvent(noise if adjacency is Adjacency.REPLACE_ONE else 2 * noise, q, adjacency)
+    spent = ExactAccountant().compose(event)
+    for epsilon in np.linspace(0, spent.get_epsilon(1e-9), 7).tolist():
+        exact = float(privacy_profile(event, np.array([epsilon]))[0])
+        assert exact <= spent.get_delta(epsilon) <= exact * 1.002
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)

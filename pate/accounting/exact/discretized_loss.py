@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 _LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
 _BISECTIONS = 80
 _ROUNDING = 2.0**-44
+_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
 
 
 def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
@@ -77,17 +78,18 @@ def _split(
 
 def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
     """Where the loss is a multiple of the spacing, up to a tail of `missing`; and these multiples."""
+    most = min(grid.size, int(_LARGEST_LOSS / grid.spacing))
 
     def begins(x: Array) -> NDArray[np.bool_]:
         if isinstance(pair, SampledPair):
-            return np.asarray(pair.loss(x) > -grid.size * grid.spacing)
+            return np.asarray(pair.loss(x) > -most * grid.spacing)
         return np.asarray(pair.second(x)[0] > pair.first(x)[1])
 
     farthest = np.full(2, pair.farthest)
     ends = _bisected(
         lambda x: np.where([True, False], begins(x), pair.first(x)[1] < missing), low=-farthest, high=farthest
     )
-    low, high = np.clip(pair.loss(ends) / grid.spacing, -grid.size, grid.size).tolist()
+    low, high = np.clip(pair.loss(ends) / grid.spacing, -most, most).tolist()
     multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
     x = _bisected(
         lambda x: pair.loss(x) > multiples * grid.spacing,
