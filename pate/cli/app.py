@@ -86,7 +86,7 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
-    refused: list[InvalidValue] = []
+    refused: list[Exception] = []
     folder = FILE_COMMANDS if (FILE_COMMANDS / f"{config_name}.yaml").is_file() else CONFIG_FOLDER
     app = hydra.main(version_base="1.3", config_path=str(folder), config_name=config_name)(
         _unheard(task, config_name, refused)
@@ -163,7 +163,7 @@ class _Unheard(BaseException):
 
 
 def _unheard(
-    task: Callable[[DictConfig], Any], config_name: str, refused: list[InvalidValue]
+    task: Callable[[DictConfig], Any], config_name: str, refused: list[Exception]
 ) -> Callable[[DictConfig], Any]:
     """The task for Hydra; of a sweep in this process it keeps what is refused, and the other jobs go on."""
     known = _known(config_name)
@@ -174,11 +174,14 @@ def _unheard(
             require_known_keys(config, known)
             require_parts(config, COMMANDS[config_name], config_name)
             return task(config)
-        except InvalidValue as error:
-            if not _is_one_of_many():
+        except (InvalidValue, HydraException, OmegaConfBaseException) as error:
+            if not _is_one_of_many() or _signal_behind(error) is not None:
                 raise _Unheard(f"{type(error).__name__}: {error}") from error
             refused.append(error)
-            return {"note": str(error)}
+            note = str(error) if isinstance(error, InvalidValue) else explain(error)
+            if "sweep" not in (HydraConfig.get().callbacks or {}):  # which says it below the job's heading
+                _say(f"[{HydraConfig.get().job.num + 1}] {note}")
+            return {"note": note}
         except Exception as error:
             raise _Unheard(f"{type(error).__name__}: {error}") from error
 

@@ -132,3 +132,14 @@ def test_words_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
         assert (said.returncode, said.stderr.count("\n")) == (2, 1)
         assert re.search(r"/\\udcff\"?: expected text in UTF-8\n$", said.stderr)
     assert not any(tmp_path.iterdir())
+
+
+def test_what_is_refused_in_a_sweep_is_said_at_once_with_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = call("account", "-m", "num_queries=10", "num_labels=3,-1,???,2", "aggregator=gaussian_votes")
+    lines = said.stderr.splitlines()
+    assert said.returncode == 2
+    assert [line.partition(":")[0] for line in lines] == ["[2] num_labels=-1", "[3] num_labels", "num_labels=-1"]
+    assert said.stdout.count("epsilon <= ") == 2
