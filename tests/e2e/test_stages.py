@@ -114,7 +114,7 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     for place, output in ((tmp_path / "apart" / "release", None), (tmp_path / "other", tmp_path / "other")):
         place.mkdir(exist_ok=True)
         (place / "student").symlink_to(tmp_path / "outside")
-        with pytest.raises(InvalidValue, match="expected no links in it, found (release/)?student; remove that$"):
+        with pytest.raises(InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"):
             student(plan, tmp_path / "apart", output)
         (place / "student").unlink()
     assert not any((tmp_path / "outside").iterdir())
