@@ -16,6 +16,7 @@ _MAX_SHIFT = 60.0
 _ROUNDING = 2.0**-50
 """Of the terms that logarithms of moments are made of and that cancel: added, it covers their rounding errors."""
 _LONGEST = 1e3
+_BLOCK = 256  # pairs
 
 
 def bernoulli_rdp(log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array) -> Array:
@@ -42,14 +43,17 @@ def one_bit_rdp(logits: Array, reach: int, orders: Array) -> Array:
 
     The logits never decrease, so the pairs exactly `reach` apart (or at the end) are the worst, either way round.
     """
-    pairs = pairs_apart(logits, reach)
-    if pairs.shape[1] == 0:
-        return np.zeros_like(orders)
-    log_p, log_q = log_expit(pairs)[:, :, None]
-    log_not_p, log_not_q = log_expit(-pairs)[:, :, None]
-    forward = bernoulli_rdp(log_p, log_not_p, log_q, log_not_q, orders)
-    backward = bernoulli_rdp(log_q, log_not_q, log_p, log_not_p, orders)
-    return np.asarray(np.maximum(forward, backward).max(axis=0))
+    pairs, largest = pairs_apart(logits, reach), np.zeros_like(orders)
+    for start in range(0, pairs.shape[1], _BLOCK):  # memory does not grow with the teachers
+        block = pairs[:, start : start + _BLOCK]
+        log_p, log_q = log_expit(block)[:, :, None]
+        log_not_p, log_not_q = log_expit(-block)[:, :, None]
+        for one in (
+            bernoulli_rdp(log_p, log_not_p, log_q, log_not_q, orders),
+            bernoulli_rdp(log_q, log_not_q, log_p, log_not_p, orders),
+        ):
+            np.maximum(largest, one.max(axis=0), out=largest)
+    return largest
 
 
 def pairs_apart(logits: Array, reach: int) -> Array:

@@ -13,13 +13,13 @@ from pate.accounting.special import few_log_ndtr, few_ndtr
 from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.mechanisms.noise.noisy_order import are_normally_above
-from pate.validation import require_count, require_positive
+from pate.validation import require_count, require_positive, require_teachers_by_count
 
 
 @lru_cache(maxsize=64)
 def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> OneBitEvent:
     """The price of saying whether a count that moves by at most 1, with noise, exceeds a share of the teachers."""
-    z = (np.arange(num_teachers + 1) - threshold_share * num_teachers) / noise_std
+    z = (np.arange(require_teachers_by_count(num_teachers) + 1) - threshold_share * num_teachers) / noise_std
     return OneBitEvent(tuple((few_log_ndtr(z) - few_log_ndtr(-z)).tolist()), reach=1)
 
 

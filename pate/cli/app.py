@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -33,6 +34,8 @@ from pate.config.mistakes import (
     require_known_keys,
     require_no_dashes,
     require_no_pickle,
+    require_parts,
+    require_utf8,
     shortened,
 )
 from pate.config.schema import COMMANDS
@@ -82,12 +85,14 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
     register_configs(training=config_name in _TRAINING, words=sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us instead of being printed by Hydra
     threading.excepthook = _unprinted
-    refused: list[InvalidValue] = []
+    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")  # Hydra's, on what it did before 1.1
+    refused: list[Exception] = []
     folder = FILE_COMMANDS if (FILE_COMMANDS / f"{config_name}.yaml").is_file() else CONFIG_FOLDER
     app = hydra.main(version_base="1.3", config_path=str(folder), config_name=config_name)(
         _unheard(task, config_name, refused)
     )
     try:
+        require_utf8(sys.argv[1:])
         require_no_pickle(sys.argv[1:])
         require_no_dashes(sys.argv[1:], _known(config_name))
         with guarded_files(), quick_start(sys.argv[1:]), _way_left_open(config_name):
@@ -101,10 +106,6 @@ def _run(task: Callable[[DictConfig], Any], config_name: str) -> None:
         _stop(explain(error), USER_MISTAKE)
     except InvalidValue as error:
         _stop(str(error), USER_MISTAKE)
-    except ValueError as error:
-        if not str(error).startswith("Config group override") or (line := explain_choice(sys.argv[1:])) is None:
-            raise
-        _stop(line, USER_MISTAKE)
     except (OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError) and nobody_reads():
             sys.exit(_UNREAD)
@@ -162,7 +163,7 @@ class _Unheard(BaseException):
 
 
 def _unheard(
-    task: Callable[[DictConfig], Any], config_name: str, refused: list[InvalidValue]
+    task: Callable[[DictConfig], Any], config_name: str, refused: list[Exception]
 ) -> Callable[[DictConfig], Any]:
     """The task for Hydra; of a sweep in this process it keeps what is refused, and the other jobs go on."""
     known = _known(config_name)
@@ -171,12 +172,16 @@ def _unheard(
         collect_again()
         try:
             require_known_keys(config, known)
+            require_parts(config, COMMANDS[config_name], config_name)
             return task(config)
-        except InvalidValue as error:
-            if not _is_one_of_many():
+        except (InvalidValue, HydraException, OmegaConfBaseException) as error:
+            if not _is_one_of_many() or _signal_behind(error) is not None:
                 raise _Unheard(f"{type(error).__name__}: {error}") from error
             refused.append(error)
-            return {"note": str(error)}
+            note = str(error) if isinstance(error, InvalidValue) else explain(error)
+            if "sweep" not in (HydraConfig.get().callbacks or {}):  # which says it below the job's heading
+                _say(f"[{HydraConfig.get().job.num + 1}] {note}")
+            return {"note": note}
         except Exception as error:
             raise _Unheard(f"{type(error).__name__}: {error}") from error
 
@@ -190,7 +195,11 @@ def _is_one_of_many() -> bool:
 
 
 def _heard(app: Callable[[], None]) -> None:
-    """Runs the app and raises the error that was carried past Hydra, as itself."""
+    """Runs the app and raises the error that was carried past Hydra, as itself.
+
+    What Hydra raises beside that came up while it composed: where it is none of its own errors and was not raised in
+    this package, files or words of the command line are not what it takes them for.
+    """
     try:
         app()
     except _Unheard as carrier:
@@ -200,6 +209,22 @@ def _heard(app: Callable[[], None]) -> None:
     except SystemExit:  # Hydra's way out of --help
         sys.stdout.flush()
         raise
+    except RecursionError as error:
+        raise InvalidValue("defaults: expected files that do not include themselves, nor values too deep") from error
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidValue) or _raised_in(error).startswith("pate."):
+            raise
+        line = explain_choice(sys.argv[1:]) if str(error).startswith("Config group override") else None
+        said = f"settings: expected what Hydra can compose ({type(error).__name__}: {error})"
+        raise InvalidValue(line or said) from error
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module in which an error came up."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return "" if frame is None else str(frame.tb_frame.f_globals.get("__name__", ""))
 
 
 def _of_launcher(text: str) -> str | None:

@@ -14,7 +14,7 @@ from pate.federated.answer import queries_file
 from pate.federated.rounds import Question, RoundsOfHolders, answer_question
 from pate.federated.rounds.holder import opening_of
 from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
-from pate.files.atomic import make_folder, replacing
+from pate.files.atomic import make_folder, replacing, require_no_links
 from pate.run.stages.holder import HolderPlan
 from pate.run.stages.release import ReleasePlan
 from pate.run.stages.terms import Terms
@@ -36,6 +36,7 @@ def release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -
         rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
         raise InvalidValue(f"mailbox={config.mailbox}: expected {rule}")
     queries, mailbox = plan.queries(), Path(config.mailbox)
+    require_no_links(mailbox, "mailbox")
     rule = "a file of public samples with label_names"
     require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
     release = RoundsOfHolders(
@@ -63,7 +64,7 @@ def read_question(path: Path) -> Question:
 
 def queries_of(question: Question, output_dir: Path) -> Path:
     """The file of the samples that its opening brought."""
-    make_folder(output_dir)
+    require_no_links(make_folder(output_dir), "output_dir")
     opening = opening_of(question, output_dir)
     return queries_file(opening, output_dir / question.asked[:16])
 

@@ -69,13 +69,15 @@ class SweepTable(Callback):
             PlainConsole().print(Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Keeps what the run gave, and the table so far: a sweep that is stopped has one too."""
+        """Keeps what the run gave, and the table so far: a sweep that is stopped has one too. Says why a run failed."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         if job_return.status == JobStatus.COMPLETED:
             result = job_return.return_value if isinstance(job_return.return_value, dict) else {}
         else:
             result = {"note": "failed"}
+        if note := result.get("note"):
+            Console().print(Text(note, style="yellow"), soft_wrap=True)
         folder = Path(config.hydra.sweep.dir)
         job = {"given": given_settings(config.hydra.overrides.task), "result": result}
         write_text(make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json", to_json_line(job) + "\n")

@@ -9,7 +9,10 @@ from typing import Any
 
 import hydra._internal.hydra
 import omegaconf._utils
+import yaml
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import OmegaConf
 
@@ -48,9 +51,32 @@ class FileGuard(ConfigLoaderImpl):
 
 @contextmanager
 def guarded_files() -> Iterator[None]:
-    """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too."""
-    with _put(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard):
+    """Hydra's apps that start meanwhile compose through `FileGuard`, in the processes of launchers too.
+
+    A file that is no settings is refused by its name: Hydra lets the errors of whoever reads it through, as they come.
+    """
+    load = ConfigRepository.load_config
+
+    def named(repository: ConfigRepository, config_path: str) -> ConfigResult | None:
+        try:
+            return load(repository, config_path)
+        except (yaml.YAMLError, ValueError, OSError, AssertionError, RecursionError) as error:
+            source = repository._find_object_source(config_path, ObjectType.CONFIG)
+            file = config_path if source is None else f"{source.path.removeprefix('file://')}/{config_path}.yaml"
+            raise InvalidValue(f"file={file}: expected settings in YAML ({_reason(error)})") from error
+
+    with _put(hydra._internal.hydra, "ConfigLoaderImpl", FileGuard), _put(ConfigRepository, "load_config", named):
         yield
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a file, and in which line, where who read it says so."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
+        return f"{line}{error.problem or error.context}"
+    if isinstance(error, RecursionError):
+        return "values within values, too deep"
+    return " ".join(str(error).split()) or "defaults are names, or NAME: MEMBER"
 
 
 @contextmanager

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hydra.errors import OverrideParseException
-from omegaconf import DictConfig
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from pate.config.kinds import GROUPS_OF_CLASSES
 from pate.config.location import members
 from pate.validation import InvalidValue, nearest
 
@@ -34,6 +37,7 @@ def explain(error: Exception) -> str:
         rule = "in quotes within quotes where it has any of ~ ( ) [ ] { } , = '"
         return f"{error.override}: expected a value that Hydra can read, {rule}: '{key}=\"{value}\"'"
     text = "\n".join(str(part) for part in (error, error.__cause__) if part is not None)
+    text = text.partition("Config search path:")[0]  # which names the folders of an installation
     missing = re.search(r"Could not find '([^']+)'|In '[^']*': Could not find '([^']+)'", text)
     if missing:
         group, _, name = (missing.group(1) or missing.group(2)).rpartition("/")
@@ -65,6 +69,13 @@ def explain(error: Exception) -> str:
 def shortened(line: str) -> str:
     """A line that people read: of a very long one its beginning and its end."""
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - _ENDING]} … {line[-_ENDING:]}"
+
+
+def require_utf8(words: Sequence[str]) -> None:
+    """Refuses words that were typed in another encoding: no file of settings could name them."""
+    for word in words:
+        if not _is_utf8(word):
+            raise InvalidValue(f"{ascii(word)[1:-1]}: expected text in UTF-8")
 
 
 def require_no_pickle(words: Sequence[str]) -> None:
@@ -113,6 +124,48 @@ def require_known_keys(config: DictConfig, known: tuple[str, ...]) -> None:
         if key not in known:
             rule = f"a key of the configuration, + or not: one of {', '.join(known)}{nearest(key, known)}"
             raise InvalidValue(f"{key}: expected {rule}")
+
+
+def require_parts(config: DictConfig, command: type, file: str) -> None:
+    """Refuses a configuration in which a key of the command is not there, or something else stands for a part.
+
+    Args:
+        config: composed, perhaps from a file of one's own.
+        command: its schema.
+        file: of the command's own settings.
+    """
+    for field in dataclasses.fields(command):
+        name = field.name
+        if name not in config and not OmegaConf.is_missing(config, name):
+            rule = f"expected a value, found none; a file for --config-name begins with defaults: [{file}, _self_]"
+            raise InvalidValue(f"{name}: {rule}")
+        is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type == "Any"
+        if is_part and not OmegaConf.is_missing(config, name) and not isinstance(config[name], DictConfig):
+            raise InvalidValue(f"{name}={config[name]}: expected a _target_ and its settings, or {name}=NAME")
+    for key, text in _texts(OmegaConf.to_container(config, resolve=False)):
+        if "\0" in text or not _is_utf8(text):
+            raise InvalidValue(f"{key}={text!r}: expected text in UTF-8 without a zero byte")
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a text can be written: what came from bytes that are no UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _texts(node: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """Each text in a tree of dictionaries and lists, by where it stands."""
+    if isinstance(node, str):
+        yield at, node
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            yield from _texts(value, f"{at}.{key}" if at else str(key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _texts(value, f"{at}[{index}]")
 
 
 def _about_a_key(text: str) -> str:

@@ -14,6 +14,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.validation import InvalidValue
+
 OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700
 """Modes of all that is written, whatever the umask."""
 
@@ -90,6 +92,26 @@ def make_folder(folder: Path, *, within: Path | None = None) -> Path:
                     raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(each)) from None
                 raise
     return folder
+
+
+def require_no_links(folder: Path, name: str) -> None:
+    """Refuses a folder with a link in it, at any depth: what is written through one lies in a folder of others.
+
+    The folder itself may be one, which the user named, and so may those above it.
+
+    Args:
+        folder: that is written into; nothing is refused where it is missing.
+        name: of the setting that names it.
+    """
+    waiting = [str(folder)] if folder.is_dir() else []
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    place = os.path.relpath(entry.path, folder)
+                    raise InvalidValue(f"{name}={folder}: expected no links in it, found {place}; remove that")
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
 
 
 @contextmanager

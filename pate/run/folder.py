@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pate.files.atomic import OWNERS_FOLDER, make_folder, remove_partials, write_text
+from pate.files.atomic import OWNERS_FOLDER, make_folder, remove_partials, require_no_links, write_text
 from pate.files.lock import locked
 from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
 from pate.validation import InvalidValue, require
@@ -76,7 +76,7 @@ class RunFolder:
             settings: all that the run depends on, as plain values.
 
         Raises:
-            InvalidValue: another process works on the folder, or it holds something else.
+            InvalidValue: another process works on the folder, or it holds something else, such as a link.
         """
         above = next(parent for parent in (self.path, *self.path.parents) if parent.exists())
         try:
@@ -85,6 +85,7 @@ class RunFolder:
             raise InvalidValue(f"output_dir={self.path}: expected a folder, found a file") from error
         try:
             self._require_new_or_own()
+            require_no_links(self.path, "output_dir")
             with self._locked():
                 if self._is_claimed:
                     self._check_settings(settings)

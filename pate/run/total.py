@@ -48,7 +48,7 @@ class Total:
     data: str
 
     def __post_init__(self) -> None:
-        own = self.path.resolve() == self.folder.ledger.resolve()
+        own = os.path.realpath(self.path) == os.path.realpath(self.folder.ledger)
         require(not own, "ledger", self.path, "another file than the run's own ledger, for all runs on these records")
 
     @cached_property

@@ -460,3 +460,18 @@ def _fields(aggregator: Aggregator) -> dict[str, Any]:
 def _small_failure(case: Case) -> dict[str, float]:
     """600 queries must not use up delta."""
     return {"failure_prob": 1e-9} if "failure_prob" in _fields(case.aggregator) else {}
+
+
+@every_case
+def test_any_number_of_teachers_is_priced_or_refused_at_once_in_little_memory(case: Case) -> None:
+    aggregator = at_scale(case)
+    for num_teachers in (10**7, 10**11, 10**18):
+        tracemalloc.start()
+        try:
+            aggregator.event_for(**(SHAPE | {"num_teachers": num_teachers}))
+        except InvalidValue as refused:
+            assert str(refused).startswith(f"num_teachers={num_teachers}: expected at most 250000")
+        finally:
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert peak < 2**24

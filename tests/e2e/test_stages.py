@@ -110,6 +110,14 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     student(plan, tmp_path / "apart", tmp_path / "again")
     assert contents(tmp_path / "apart") == before
     assert contents(tmp_path / "model") == contents(tmp_path / "again")
+    (tmp_path / "outside").mkdir()
+    for place, output in ((tmp_path / "apart" / "release", None), (tmp_path / "other", tmp_path / "other")):
+        place.mkdir(exist_ok=True)
+        (place / "student").symlink_to(tmp_path / "outside")
+        with pytest.raises(InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"):
+            student(plan, tmp_path / "apart", output)
+        (place / "student").unlink()
+    assert not any((tmp_path / "outside").iterdir())
     student(plan, tmp_path / "apart")
     assert contents(tmp_path / "model") == contents(tmp_path / "apart" / "release")
     again = SilentMonitor()

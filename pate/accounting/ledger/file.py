@@ -34,7 +34,8 @@ class LedgerFile:
     """All charges of a file, for whichever data set, in their order.
 
     Args:
-        path: made if missing; links are followed once, here.
+        path: made if missing; links are followed once, here, and not to where nothing is: that ledger was moved, or
+            lies on a disk that is not there, and a new one in its place would begin with a fresh budget.
         header: what a new file begins with, and what an existing one is compared with.
 
     Attributes:
@@ -42,7 +43,9 @@ class LedgerFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
-        self.path = Path(path).resolve()
+        if os.path.islink(path) and not os.path.exists(path):
+            raise InvalidValue(f"ledger={path}: expected a ledger or a new file, found a link to nothing")
+        self.path = Path(os.path.realpath(path))
         self.entries: list[LedgerEntry] = []
         self._asked = header
         self._chain, self._content = Chain(), bytearray()

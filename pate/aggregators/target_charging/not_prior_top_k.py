@@ -22,7 +22,7 @@ from pate.aggregators.target_charging.top_k_call import bit_epsilon
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.mechanisms.ranking import Ranking
 from pate.mechanisms.stable.stability_test import StabilityTest
-from pate.validation import require, require_count, require_positive, require_probability
+from pate.validation import require, require_count, require_positive, require_probability, require_teachers_by_count
 
 _SMALLEST_ROUND = 25
 _GRID = 2.0**53
@@ -118,7 +118,7 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def agreement(self, *, num_teachers: int) -> NDArray[np.float64]:
         """The probability that a prior of each margin -T..T is kept: `[2 T + 1]`, the numbers drawn from."""
-        require_count("num_teachers", num_teachers)
+        require_teachers_by_count(num_teachers)
         return _agreement(self.prior_scale, self.prior_margin, num_teachers)
 
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:

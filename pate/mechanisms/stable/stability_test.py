@@ -16,13 +16,13 @@ from pate.mechanisms.stable.stability_table import StabilityTable
 from pate.validation import (
     require,
     require_array,
-    require_count,
     require_each,
     require_generator,
     require_histogram,
     require_positive,
     require_probability,
     require_rising,
+    require_teachers_by_count,
 )
 
 Array = NDArray[np.float64]
@@ -97,7 +97,7 @@ class StabilityTest:
         cls, table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
-        return _table_test(table, require_count("num_teachers", num_teachers), Adjacency.parse(adjacency))
+        return _table_test(table, require_teachers_by_count(num_teachers), Adjacency.parse(adjacency))
 
     @property
     def num_teachers(self) -> int:
@@ -147,7 +147,7 @@ def _noisy_test(
         probs_of,
         require_positive("test_std", test_std),
         require_probability("failure_prob", failure_prob),
-        require_count("num_teachers", num_teachers),
+        require_teachers_by_count(num_teachers),
         Adjacency.parse(adjacency),
     )
 

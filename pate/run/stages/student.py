@@ -18,7 +18,7 @@ from pate.aggregators.centered_release import CenteredRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.atomic import make_folder, remove_partials, replacing, write_text
+from pate.files.atomic import make_folder, remove_partials, replacing, require_no_links, write_text
 from pate.files.manifest import MANIFEST, Manifest, file_digest
 from pate.files.reading import damaged, read_text
 from pate.run.bundle.bundle import Bundle
@@ -73,6 +73,7 @@ def train_on_release(
     monitor = monitor or NullMonitor()
     source = folder_of(release)
     target = source if output is None else output
+    require_no_links(*((release, "release") if output is None else (output, "output")))
     terms = _terms_of(source, release)
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")

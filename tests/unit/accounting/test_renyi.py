@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import mpmath
@@ -52,6 +53,17 @@ def test_one_bit_takes_the_worst_pair_within_reach() -> None:
         pairs = [(i, j) for i in range(12) for j in range(12) if 0 < abs(i - j) <= reach]
         expected = [max(float(exact_bernoulli(logits[i], logits[j], a)) for i, j in pairs) for a in ORDERS[:4]]
         np.testing.assert_allclose(one_bit_rdp(logits, reach, ORDERS[:4]), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("worst", [0, 255, 256, 2999])
+def test_one_bit_of_many_statistics_takes_the_worst_wherever_it_is_and_little_memory(worst: int) -> None:
+    logits = np.arange(3001) / 1e4
+    logits[worst + 1 :] += 3.0
+    tracemalloc.start()
+    found = one_bit_rdp(logits, 1, np.linspace(1.1, 99, 400))
+    assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, one_bit_rdp(logits[worst : worst + 2], 1, np.linspace(1.1, 99, 400)))
 
 
 def test_one_bit_that_cannot_change_costs_nothing() -> None:

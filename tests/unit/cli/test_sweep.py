@@ -61,3 +61,14 @@ def test_another_sweep_into_the_folder_forgets_the_jobs_of_the_last(tmp_path: Pa
 def test_an_infinite_epsilon_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     swept(tmp_path, ("seed=0", result(0.1, float("inf"))))
     assert "inf" in capsys.readouterr().out
+
+
+def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = SweepTable()
+    for num, note in enumerate(({}, {"note": "teachers=9: expected at most 3"}, {})):
+        job = JobReturn()
+        job.status, job.return_value = JobStatus.COMPLETED, note
+        table.on_job_start(config(tmp_path, num, f"seed={num}"))
+        table.on_job_end(config(tmp_path, num, f"seed={num}"), job)
+    text = capsys.readouterr().out
+    assert text.split() == "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2".split()

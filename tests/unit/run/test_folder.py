@@ -93,3 +93,38 @@ def test_other_settings_are_named_in_a_short_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="found a run with name_0=x") as caught, folder.opened(SETTINGS):
         pass
     assert len(str(caught.value)) < 700
+
+
+@pytest.mark.parametrize("name", ["release", "teachers", "tensorboard", "release/student", "report.json", "votes.npz"])
+@pytest.mark.parametrize("there", [True, False])
+def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path, name: str, there: bool) -> None:
+    """Whether it leads somewhere or nowhere; what is behind it is left as it was."""
+    begun(tmp_path / "run")
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "run" / name
+    if there:
+        elsewhere.mkdir(mode=0o755)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    line = f"^output_dir=.*/run: expected no links in it, found {name}; remove that$"
+    with pytest.raises(InvalidValue, match=line), RunFolder(tmp_path / "run").opened(SETTINGS):
+        raise AssertionError("a link was opened")
+    assert not there or not any(elsewhere.iterdir())
+    assert link.is_symlink()
+
+
+def test_the_folder_itself_may_be_a_link_and_is_the_owners_alone_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir(mode=0o755)
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    begun(tmp_path / "run")
+    assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "disk" / "run.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_is_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").symlink_to(tmp_path / "nowhere")
+    with (
+        pytest.raises(InvalidValue, match=r"^output_dir=.*/run: expected a folder"),
+        RunFolder(tmp_path / "run").opened({}),
+    ):
+        raise AssertionError("a link to nothing was opened")
+    assert not (tmp_path / "nowhere").exists()

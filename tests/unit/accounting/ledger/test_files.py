@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pate.accounting import GaussianEvent, Ledger
+from pate.accounting import GaussianEvent, Ledger, SharedLedger
 from pate.accounting.ledger import Origin, origin
 from pate.accounting.ledger.anchor import anchor_path
 from pate.accounting.ledger.lock import locked
@@ -69,13 +69,24 @@ def test_a_ledger_that_is_a_link_is_the_one_it_links_to(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     real, link = tmp_path / "kept" / "ledger.jsonl", tmp_path / "runs" / "linked.jsonl"
     link.symlink_to(real)
-    one, other = Ledger(link, target_delta=DELTA), Ledger(real, target_delta=DELTA)
+    other, one = Ledger(real, target_delta=DELTA), Ledger(link, target_delta=DELTA)
     charge(one, "a")
     charge(other, "b")
     assert one.path == other.path == real
     assert [entry.key for entry in one.entries] == ["a", "b"]
     assert {file.name for file in link.parent.iterdir()} == {"linked.jsonl"}
     assert anchor_path(real).exists()
+
+
+@pytest.mark.parametrize("target", ["gone/ledger.jsonl", "gone.jsonl", "ledger.jsonl"])
+def test_a_link_to_nothing_gives_no_fresh_budget(tmp_path: Path, target: str) -> None:
+    """The disk is not there, the ledger was moved, or the link is to itself."""
+    path = tmp_path / "ledger.jsonl"
+    path.symlink_to(tmp_path / target)
+    for opened in (Ledger, SharedLedger):
+        with pytest.raises(InvalidValue, match=r"^ledger=.*ledger\.jsonl: expected .*, found a link to nothing$"):
+            opened(path, target_delta=DELTA, max_epsilon=1.0)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.jsonl"]
 
 
 def test_a_ledger_that_links_to_somebody_s_notes_leaves_them_alone(tmp_path: Path) -> None:
