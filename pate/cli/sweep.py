@@ -77,7 +77,7 @@ class SweepTable(Callback):
         else:
             result = {"note": "failed"}
         if note := result.get("note"):
-            Console().print(Text(note, style="yellow"), soft_wrap=True)
+            PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
         folder = Path(config.hydra.sweep.dir)
         job = {"given": given_settings(config.hydra.overrides.task), "result": result}
         write_text(make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json", to_json_line(job) + "\n")
