@@ -40,18 +40,15 @@ def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, miss
     mass, rounding = _interval_masses(*pair.first(x))  # [C] under the distribution that the losses favor
     other, other_rounding = _interval_masses(*pair.second(x))  # [C] under its neighbor
     last = int(np.abs(multiples).max())
-    made = np.zeros(2 * last + 3)
-    middle = last + 1
+    made, middle = np.zeros(2 * last + 3), last + 1
     losses = multiples.astype(np.float64) * grid.spacing
     images = [(losses[:-1], (mass, other), (rounding, other_rounding))]
     if isinstance(pair, ShiftedMaximum):
         images.append((-losses[1:], (other, mass), (other_rounding, rounding)))
     for low, masses, roundings in images:
-        lower, upper, moved = _split(low, masses, roundings, blur, -math.expm1(-grid.spacing))
         at = middle + np.round(low / grid.spacing).astype(np.int64)
-        np.add.at(made, at, lower)
-        np.add.at(made, at + 1, upper)
-        np.add.at(made, at + 2, moved)
+        for farther, moved in enumerate(_split(low, masses, roundings, blur, -math.expm1(-grid.spacing))):
+            np.add.at(made, at + farther, moved)
     (below, _), (above, last_above) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
     if isinstance(pair, SampledPair):
         made[middle + int(multiples[0]) + 1] += below * (1 + _ROUNDING)
