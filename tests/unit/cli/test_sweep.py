@@ -71,4 +71,4 @@ def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys:
         table.on_job_start(config(tmp_path, num, f"seed={num}"))
         table.on_job_end(config(tmp_path, num, f"seed={num}"), job)
     text = capsys.readouterr().out
-    assert text.split() == "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2".split()
+    assert " ".join(text.split()) == "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"
