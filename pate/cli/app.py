@@ -236,8 +236,9 @@ def _of_launcher(text: str) -> str | None:
 
 
 def _unprinted(failed: threading.ExceptHookArgs) -> None:
-    """Says nothing of a full disk in TensorBoard's thread, which raises it where events are written as well."""
-    if not (isinstance(failed.exc_value, OSError) and type(failed.thread).__module__.startswith("tensorboard.")):
+    """Says nothing of a full disk or memory in TensorBoard's thread, which raises it where events are written, too."""
+    known = isinstance(failed.exc_value, (OSError, MemoryError))
+    if not (known and type(failed.thread).__module__.startswith("tensorboard.")):
         threading.__excepthook__(failed)
 
 

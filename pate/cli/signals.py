@@ -5,16 +5,18 @@ What a run keeps is whole at any moment, so that every end is as safe as a kill.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 0.4
@@ -50,8 +52,8 @@ def ended_by_signals() -> Iterator[None]:
     """Has signals raise `Stopped` in the block; one that was ignored before, as under nohup, stays so.
 
     Where the block does not end soon, being in a long computation outside Python, or waits for others at the end of
-    the program, the process and all that it started are ended from another thread. Trackers of shared resources that
-    start after this clean up without a word.
+    the program, the process and all that it started are ended from another thread, if the machine has one to give.
+    Trackers of shared resources that start after this clean up without a word.
     """
     if _NO_WORD_OF_IT not in sys.warnoptions:
         sys.warnoptions.append(_NO_WORD_OF_IT)  # Python processes that this one starts are given these options
@@ -68,7 +70,7 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
         raise Stopped(number)
 
-    threading.Thread(target=_watch, args=(reading, heard), name="ends-the-command", daemon=True).start()
+    _begun(_watch, reading, heard)
     waker = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in heard:
         signal.signal(number, stop)
@@ -80,6 +82,24 @@ def ended_by_signals() -> Iterator[None]:
         for number in heard:
             if signal.getsignal(number) is stop:
                 signal.signal(number, before[number])
+
+
+def _begun(target: Callable[..., None], *arguments: Any) -> bool:
+    """Starts a thread, without which the command goes on where there is none to be had.
+
+    `threading.Thread.start` waits until the thread says that it runs: one that finds no memory to begin with never
+    does.
+    """
+    try:
+        _thread.start_new_thread(target, arguments)
+    except (RuntimeError, MemoryError):
+        return False
+    return True
+
+
+def _leave_soon(code: int) -> None:
+    time.sleep(_PATIENCE_S)
+    os._exit(code)
 
 
 def _watch(reading: int, heard: list[signal.Signals]) -> None:
@@ -104,7 +124,8 @@ def leave(code: int) -> None:
 
     What is kept is whole. Taking the interpreter down, torch and its threads included, would take seconds.
     """
-    threading.Timer(_PATIENCE_S, os._exit, (code,)).start()
+    if not _begun(_leave_soon, code):
+        os._exit(code)
     atexit._run_exitfuncs()
     os._exit(code)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 import time
 from collections.abc import Callable
 
@@ -21,4 +21,4 @@ def end_unless(needed: Callable[[], bool]) -> None:
             time.sleep(_WATCH_S)
         os._exit(1)
 
-    threading.Thread(target=watch, name="end-unless-needed", daemon=True).start()
+    _thread.start_new_thread(watch, ())  # threading's would wait for ever for one that finds no memory to begin with

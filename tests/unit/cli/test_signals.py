@@ -98,3 +98,51 @@ def test_what_was_ignored_stays_ignored() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+WITHOUT_THREAD = """
+import _thread, os, signal, sys, threading
+def start(*_):
+    {instead}
+_thread.start_new_thread = threading._start_new_thread = start
+from pate.cli.signals import Stopped, ended_by_signals, leave
+try:
+    with ended_by_signals():
+        print("went on", flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+except Stopped as stopped:
+    print(stopped, flush=True)
+    leave(stopped.code)
+"""
+
+
+@pytest.mark.parametrize("instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"])
+def test_a_command_goes_on_without_a_thread_that_cannot_begin(instead: str) -> None:
+    """None is started, or one that finds no memory: `Thread.start` would wait for that one for ever."""
+    script = [sys.executable, "-c", WITHOUT_THREAD.format(instead=instead)]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "went on\nended by SIGTERM; the same command continues where it stopped\n"
+    assert (done.returncode, done.stderr) == (143, "")
+
+
+@pytest.mark.parametrize(
+    "shortage",
+    [
+        "MemoryError()",
+        'RuntimeError("can\'t start new thread")',
+        "ImportError('libtorch_cpu.so: failed to map segment from shared object')",
+        "SystemError('error return without exception set')",
+    ],
+)
+def test_a_machine_without_memory_or_threads_is_said_in_a_line(shortage: str) -> None:
+    """Wherever it comes, as while a command is loaded; also where another error comes in its wake."""
+    for raised in (f"raise {shortage}", f"try:\n  raise {shortage}\nfinally:\n  1 // 0"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import pate.cli\n{raised}"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert done.stderr.endswith("; the same command continues once there is more memory, and threads to start\n")
+    fault = subprocess.run(
+        [sys.executable, "-c", "import pate.cli\n1 // 0"], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" in fault.stderr  # of ours
