@@ -1,0 +1,414 @@
+"""One SQLite file of charges, each with the bytes that it paid for. A charge and its release are one transaction.
+
+What a crash leaves is both or neither. What was drawn and not committed was never shown, so it is drawn afresh by the
+next call, and no secret of the noise has to be kept (docs/proofs/store.md).
+
+Decided here, and tested:
+
+* Journal mode DELETE: one file at rest, one file to back up, and no shared memory, which a network file system lacks.
+* `synchronous=EXTRA`: the folder is synced after the journal is gone. With FULL a power cut just after a commit could
+  bring the journal back, and a charge whose release was shown would be undone.
+* A new file is written whole under another name and linked into place, so a file of 0 bytes is damage, never new.
+* The file is opened by SQLite alone: a second descriptor of this process would drop SQLite's locks when it is closed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pate.files.atomic import OWNERS_FILE, make_folder, replacing, sync_folder
+from pate.validation import InvalidValue
+
+REMEDY = "restore the ledger from a backup; nothing is released until then"
+LARGEST_INSIDE = 2**20
+"""Bytes of a release from which on it lies in a file of its own, so that the ledger stays small to read and to copy."""
+
+_WAIT_S = 600.0  # for other processes, each of which holds the lock for some milliseconds
+_SCHEMA = """
+CREATE TABLE head (number INTEGER NOT NULL, digest TEXT NOT NULL, settings TEXT NOT NULL);
+CREATE TABLE line (number INTEGER PRIMARY KEY, data TEXT NOT NULL, key TEXT NOT NULL, under TEXT NOT NULL,
+    event TEXT NOT NULL, about TEXT NOT NULL, sha256 TEXT NOT NULL, digest TEXT NOT NULL, release BLOB,
+    UNIQUE (data, key));
+CREATE TABLE owner (data TEXT NOT NULL, kind TEXT NOT NULL, name BLOB NOT NULL,
+    PRIMARY KEY (data, kind, name)) WITHOUT ROWID;
+CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'charges stay'); END;
+CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
+"""
+_COLUMNS = "number, data, key, under, event, about, sha256, digest"
+_FULL, _IO, _READ_ONLY, _CANT_OPEN, _BUSY = 13, 10, 8, 14, 5  # SQLite's result codes
+
+
+class DamagedLedger(InvalidValue):
+    """A ledger that was edited, shortened or exchanged, or that the disk damaged; nothing is released under it."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the file: a charge, or something more that was drawn under an earlier charge.
+
+    Attributes:
+        number: 1, 2, …
+        data: the account, a digest of the private data; empty where the file counts for one data set.
+        key: names the release within its account.
+        under: of the charge that paid for it; empty for a charge.
+        event: the price as JSON; empty where `under` is not.
+        about: who, when and what for, as JSON.
+        sha256: of the release.
+        digest: of this line and the digest of the one before.
+    """
+
+    number: int
+    data: str
+    key: str
+    under: str
+    event: str
+    about: str
+    sha256: str
+    digest: str
+
+    def follows(self, previous: str) -> bool:
+        """Whether it is the line that was written after the one with that digest."""
+        return self.digest == _chained(previous, *list(vars(self).values())[:-1])
+
+
+class Store:
+    """All lines of a file, for whichever account; safe for processes and threads at once, and for kills.
+
+    Args:
+        path: made if missing; None keeps everything in the memory of this process.
+        settings: what a new file is made with, plain values; None opens only a file that is there.
+
+    Raises:
+        InvalidValue: a link that leads nowhere, a folder or a pipe; a file that is no ledger.
+        DamagedLedger: it was changed.
+
+    Attributes:
+        path: links followed.
+        settings: those that the file was made with.
+        lines: as of the last reading; the list grows and nothing is taken away.
+        lock: of this object, for threads that share it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> None:
+        self.path = None if path is None else _resolved(Path(path))
+        self.lines: list[Line] = []
+        self.settings: dict[str, Any] = {}
+        self.process = os.getpid()
+        self._state: tuple[int, str] | None = None  # the number of lines that were checked, and the last one's digest
+        self._places: dict[tuple[str, str], Line] = {}
+        self.lock = threading.RLock()
+        self._memory: sqlite3.Connection | None = None
+        if settings is not None:
+            made = json.dumps({**settings, "name": secrets.token_hex(16)})
+            if self.path is None:
+                self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                _fill(self._memory, made)
+            elif not os.path.lexists(self.path):
+                _make(self.path, made)
+        self.read()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process opens anew: the file."""
+        if self.path is None:
+            raise InvalidValue("ledger.path=None: expected a file, through which copies know of each other's charges")
+        return {"path": self.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"], None)  # type: ignore[misc]
+
+    def read(self) -> None:
+        """Takes over what the file has grown by, checked."""
+        with self._transaction("BEGIN"):
+            pass
+
+    def find(self, data: str, key: str) -> Line | None:
+        """The line of a key, as of the last reading."""
+        return self._places.get((data, key))
+
+    def release(self, line: Line) -> bytes:
+        """The bytes that a line paid for.
+
+        Raises:
+            DamagedLedger: they are not those that were committed, or their file is gone.
+        """
+        with self._opened() as db:
+            found = db.execute("SELECT release FROM line WHERE number = ?", (line.number,)).fetchone()
+        content = None if found is None else found[0]
+        if found is not None and content is None and self.path is not None:
+            with suppress(FileNotFoundError):
+                content = self._file(line.sha256).read_bytes()
+        if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
+            raise damaged(self.path, f"the release of line {line.number} as it was committed")
+        return content
+
+    def once(
+        self,
+        data: str,
+        key: str,
+        draw: Callable[[], bytes],
+        *,
+        event: str = "",
+        under: str = "",
+        about: Callable[[], Mapping[str, Any]] = dict,
+        admit: Callable[[], None] | None = None,
+    ) -> tuple[Line, bytes]:
+        """The release of a key: read back; or drawn, and committed together with its charge.
+
+        The draw happens outside of the lock. Of two processes that draw for one key the first to commit wins, and the
+        other one gets its bytes. Nobody may be shown what was drawn before this returns.
+
+        Args:
+            data: the account.
+            key: the same key always gives the same bytes, so it covers all that the release is a function of.
+            draw: makes the bytes. Must not show them.
+            event: the price, as JSON.
+            under: instead of a price, the key of the charge that has paid for this too.
+            about: what else the line says.
+            admit: raises where the charge is not allowed, given the lines as they are then.
+
+        Raises:
+            InvalidValue: the key stands for another price.
+        """
+        self.read()
+        if self.find(data, key) is None and admit is not None:
+            admit()  # so that nothing is drawn in vain; what counts is asked again under the lock
+        if self.find(data, key) is None:
+            release = draw()
+            digest = hashlib.sha256(release).hexdigest()
+            self._write_outside(release, digest)
+            with self._transaction("BEGIN IMMEDIATE") as db:
+                if self.find(data, key) is None:
+                    if under and self.find(data, under) is None:
+                        raise InvalidValue(f"under={under}: expected the key of a charge in ledger={self.path}")
+                    if admit is not None:
+                        admit()
+                    line = self._insert(db, (data, key, under, event, json.dumps(about())), digest, release)
+                    db.execute("COMMIT")  # from here on it is shown
+                    self._take([line])
+                    return line, release
+        found = self.find(data, key)
+        assert found is not None
+        if (found.event, found.under) != (event, under):
+            raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
+        return found, self.release(found)
+
+    def overlap(self, data: str, kind: str, names: set[bytes], *, enter: bool) -> dict[str, int]:
+        """How many of these owners each other account has; enters them for this one where that is asked for.
+
+        What is kept of a name is its HMAC under a key of the file, so the file lists no ids; see docs/proofs/store.md.
+        """
+        secret = self.settings["name"].encode()
+        keyed = {hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest() for name in names}
+        with self._transaction("BEGIN IMMEDIATE" if enter else "BEGIN") as db:
+            found: dict[str, int] = {}
+            for other, name in db.execute("SELECT data, name FROM owner WHERE kind = ? AND data != ?", (kind, data)):
+                found[other] = found.get(other, 0) + (name in keyed)
+            if enter:
+                db.executemany("INSERT OR IGNORE INTO owner VALUES (?, ?, ?)", [(data, kind, name) for name in keyed])
+                db.execute("COMMIT")
+        return {other: count for other, count in found.items() if count}
+
+    def _insert(self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, release: bytes) -> Line:
+        assert self._state is not None
+        number, previous = self._state
+        stated = (number + 1, *values, sha256)
+        line = Line(*stated, _chained(previous, *stated))  # type: ignore[call-arg, arg-type]
+        inside = None if self._is_outside(release) else release
+        db.execute("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside))
+        db.execute("UPDATE head SET number = ?, digest = ?", (line.number, line.digest))
+        return line
+
+    def _is_outside(self, release: bytes) -> bool:
+        return self.path is not None and len(release) >= LARGEST_INSIDE
+
+    def _write_outside(self, release: bytes, digest: str) -> None:
+        """A large release in its file, before the line that names it; one that no line names was never shown."""
+        if self._is_outside(release):
+            path = self._file(digest)
+            make_folder(path.parent, within=path.parent.parent)
+            with replacing(path) as file:
+                file.write(release)
+
+    def _file(self, digest: str) -> Path:
+        assert self.path is not None
+        return self.path.with_name(f"{self.path.name}.releases") / digest
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        """A transaction with the lines read and checked; rolled back unless the block commits it."""
+        with self.lock, self._opened() as db:
+            db.execute(begin)
+            try:
+                self._read(db)
+                yield db
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one transaction, as none may be carried into a forked process."""
+        if self.path is None:
+            if os.getpid() != self.process or self._memory is None:
+                raise InvalidValue(
+                    "ledger.path=None: expected a file, through which copies know of each other's charges"
+                )
+            yield self._memory
+            return
+        _require_plain(self.path)
+        with _by_its_path(self.path):
+            db = sqlite3.connect(
+                f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=_WAIT_S, isolation_level=None
+            )
+            try:
+                db.execute("PRAGMA synchronous=EXTRA")
+                db.execute("PRAGMA fullfsync=ON")
+                yield db
+            finally:
+                db.close()
+
+    def _read(self, db: sqlite3.Connection) -> None:
+        number, digest, settings = self._head(db)
+        if self._state is None:
+            problem = db.execute("PRAGMA integrity_check(1)").fetchone()
+            if problem != ("ok",):
+                said = " ".join(str(problem[0]).split()) if problem else "no answer"
+                raise damaged(self.path, f"a sound file ({said})")
+            self.settings = settings
+            self._state = 0, _chained("", json.dumps(settings))
+        known, previous = self._state
+        if (number, digest) == (known, previous):
+            return
+        if number < known or settings != self.settings:
+            raise damaged(self.path, "a file that only grows; charges that were in it are gone")
+        fresh: list[Line] = []
+        query = f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number"
+        for row in db.execute(query, (known,)):
+            line = Line(*row)
+            if line.number != known + len(fresh) + 1 or not line.follows(previous):
+                raise damaged(self.path, f"line {known + len(fresh) + 1} as it was written; it was changed or cut out")
+            previous = line.digest
+            fresh.append(line)
+        if (known + len(fresh), previous) != (number, digest):
+            raise damaged(self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off")
+        self._take(fresh)
+
+    def _head(self, db: sqlite3.Connection) -> tuple[int, str, dict[str, Any]]:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"head", "line", "owner"} <= names:
+            raise damaged(self.path, "a ledger; its tables are gone, or it never was one")
+        rows = db.execute("SELECT number, digest, settings FROM head").fetchall()
+        try:
+            ((number, digest, text),) = rows
+            settings = json.loads(text)
+            return int(number), str(digest), {**settings, "name": str(settings["name"])}
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise damaged(self.path, "the settings of a ledger in its head") from None
+
+    def _take(self, fresh: list[Line]) -> None:
+        assert self._state is not None
+        del self.lines[self._state[0] :]  # what an interrupted call left behind
+        self.lines += fresh
+        for line in fresh:
+            self._places[line.data, line.key] = line
+        if fresh:
+            self._state = fresh[-1].number, fresh[-1].digest
+
+
+def damaged(path: Path | None, rule: str) -> DamagedLedger:
+    """What is said of a file that is not what was written."""
+    return DamagedLedger(f"ledger={path}: expected {rule}: {REMEDY}")
+
+
+def _chained(previous: str, *values: Any) -> str:
+    """The digest of a line, which covers the one before; of damaged columns, too, which may be of any kind."""
+    return hashlib.sha256(json.dumps([previous, *values], default=repr).encode()).hexdigest()
+
+
+def _fill(db: sqlite3.Connection, settings: str) -> None:
+    digest = _chained("", json.dumps(json.loads(settings)))
+    db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
+    db.execute("INSERT INTO head VALUES (0, ?, ?)", (digest, settings))
+    db.execute("COMMIT")
+
+
+def _make(path: Path, settings: str) -> None:
+    """A new file, whole from its first moment, its owner's alone; where another process was first, that one's."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
+    try:
+        partial.unlink(missing_ok=True)
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, OWNERS_FILE)
+        os.fchmod(descriptor, OWNERS_FILE)
+        os.close(descriptor)
+        with _by_its_path(path):
+            db = sqlite3.connect(partial, isolation_level=None)
+            try:
+                db.execute("PRAGMA synchronous=EXTRA")
+                _fill(db, settings)
+            finally:
+                db.close()
+        with suppress(FileExistsError):
+            os.link(partial, path)
+    except OSError as error:
+        if error.filename in (str(partial), partial):
+            error.filename = str(path)
+        raise
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _resolved(path: Path) -> Path:
+    """Where the file is; a link that leads nowhere is refused, as a new ledger would be made elsewhere."""
+    found = path.resolve()
+    if os.path.islink(path) and not os.path.lexists(found):
+        raise InvalidValue(f"ledger={path}: expected a file or a new name, found a link that leads nowhere")
+    return found
+
+
+def _require_plain(path: Path) -> None:
+    """Raises where there is no file, or something else: SQLite would make a new one, or wait for a pipe."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InvalidValue(f"ledger={path}: expected a ledger, found no file; {REMEDY}") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidValue(f"ledger={path}: expected a plain file, not a link or a folder; remove it")
+    if status.st_size == 0:
+        raise damaged(path, "a ledger, found an empty file")
+
+
+@contextmanager
+def _by_its_path(path: Path) -> Iterator[None]:
+    """What SQLite says, in the words of a ledger: a full disk is one, and damage has its remedy."""
+    try:
+        yield
+    except UnicodeDecodeError:  # SQLite quotes the damaged text
+        raise damaged(path, "a sound file (its text cannot be decoded)") from None
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == _FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        if code == _IO:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path)) from error
+        if code in (_READ_ONLY, _CANT_OPEN):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from error
+        if code == _BUSY:
+            rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
+            raise InvalidValue(f"ledger={path}: expected {rule}") from error
+        said = " ".join(str(error).partition(" with text ")[0].split())  # what comes after it is the damaged text
+        raise damaged(path, f"a sound file ({said})") from None

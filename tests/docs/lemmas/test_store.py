@@ -1,0 +1,27 @@
+"""docs/proofs/store.md: what was never committed costs nothing, where the crash does not depend on the draw."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+HALF = Fraction(1, 2)
+LAW = {"data": (Fraction(3, 4), Fraction(1, 4)), "neighbor": (Fraction(1, 4), Fraction(3, 4))}
+E_EPSILON = 3
+
+
+def committed(law: tuple[Fraction, Fraction], crash: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    """The law of the bit that is committed, where a draw of bit b crashes with probability crash[b] and is repeated."""
+    kept = [share * (1 - lost) for share, lost in zip(law, crash, strict=True)]
+    return kept[0] / sum(kept), kept[1] / sum(kept)
+
+
+def test_a_draw_that_is_repeated_after_crashes_has_the_law_of_one_draw() -> None:
+    for law in LAW.values():
+        assert committed(law, (HALF, HALF)) == law
+
+
+def test_a_crash_that_depends_on_the_draw_and_on_the_data_breaks_the_price() -> None:
+    first = committed(LAW["data"], (Fraction(0), HALF))
+    second = committed(LAW["neighbor"], (HALF, Fraction(0)))
+    assert LAW["data"][0] == E_EPSILON * LAW["neighbor"][0]
+    assert first[0] > E_EPSILON * second[0]

@@ -1,0 +1,370 @@
+"""The store: a charge and its release are there together or not at all, whoever asks, dies, or changes the file."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pate.store import DamagedLedger, Store
+from pate.store.store import LARGEST_INSIDE
+from pate.validation import InvalidValue
+
+SETTINGS = {"delta": 1e-6}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Store:
+    return Store(path, SETTINGS)
+
+
+def changed(path: Path, *statements: str) -> None:
+    """What somebody does who knows SQL."""
+    db = sqlite3.connect(path)
+    db.executescript(f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {'; '.join(statements)}")
+    db.close()
+
+
+def test_a_key_is_drawn_once_and_read_back_by_everybody(store: Store, path: Path) -> None:
+    line, release = store.once("people", "a", lambda: b"first", event="price")
+    assert (line.number, line.event, release) == (1, "price", b"first")
+    assert store.once("people", "a", lambda: b"second", event="price") == (line, b"first")
+    assert Store(path, SETTINGS).once("people", "a", lambda: b"third", event="price") == (line, b"first")
+    assert store.once("others", "a", lambda: b"theirs", event="price")[1] == b"theirs"
+
+
+def test_a_key_stands_for_one_price(store: Store) -> None:
+    store.once("people", "a", lambda: b"", event="price")
+    with pytest.raises(InvalidValue, match=r"^key=a: expected a new key, this one stands for another price$"):
+        store.once("people", "a", lambda: b"", event="another")
+
+
+def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
+    with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge in ledger="):
+        store.once("people", "b", lambda: b"part", under="a")
+    store.once("people", "a", lambda: b"whole", event="price")
+    with pytest.raises(InvalidValue, match=r"^under=a: expected the key of a charge"):
+        store.once("others", "b", lambda: b"part", under="a")
+    assert store.once("people", "b", lambda: b"part", under="a")[1] == b"part"
+    assert [(line.key, line.event, line.under) for line in store.lines] == [("a", "price", ""), ("b", "", "a")]
+
+
+def test_what_is_not_allowed_is_neither_drawn_nor_charged(store: Store) -> None:
+    drawn = []
+
+    def refuse() -> None:
+        raise InvalidValue("max_epsilon=1: expected less")
+
+    with pytest.raises(InvalidValue, match="max_epsilon=1"):
+        store.once("people", "a", lambda: drawn.append(1) or b"", event="price", admit=refuse)  # type: ignore[func-returns-value]
+    assert (drawn, store.lines) == ([], [])
+
+
+def test_the_cap_is_asked_again_where_another_process_charged_during_the_draw(store: Store, path: Path) -> None:
+    def admit() -> None:
+        if len(store.lines) >= 1:
+            raise InvalidValue("max_epsilon=1: expected less")
+
+    def draw() -> bytes:
+        Store(path, SETTINGS).once("people", "b", lambda: b"b", event="price")
+        return b"a"
+
+    with pytest.raises(InvalidValue, match="max_epsilon=1"):
+        store.once("people", "a", draw, event="price", admit=admit)
+    assert [line.key for line in store.lines] == ["b"]
+
+
+def test_of_two_that_draw_at_once_the_loser_reads_the_bytes_of_the_winner(store: Store, path: Path) -> None:
+    def draw() -> bytes:
+        Store(path, SETTINGS).once("people", "a", lambda: b"winner", event="price")
+        return b"loser"
+
+    assert store.once("people", "a", draw, event="price")[1] == b"winner"
+    assert len(store.lines) == 1
+
+
+def test_a_draw_that_fails_leaves_nothing(store: Store) -> None:
+    def draw() -> bytes:
+        raise RuntimeError("no votes")
+
+    with pytest.raises(RuntimeError, match="no votes"):
+        store.once("people", "a", draw, event="price")
+    store.read()
+    assert store.lines == []
+    assert store.once("people", "a", lambda: b"a", event="price")[1] == b"a"
+
+
+def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(store: Store, path: Path) -> None:
+    large = bytes(LARGEST_INSIDE)
+    line, _ = store.once("people", "a", lambda: large, event="price")
+    (file,) = (path.parent / "ledger.db.releases").iterdir()
+    assert (file.name, file.stat().st_mode & 0o777) == (line.sha256, 0o600)
+    assert path.stat().st_size < LARGEST_INSIDE
+    assert Store(path, None).release(line) == large
+    file.write_bytes(large[1:])
+    with pytest.raises(DamagedLedger, match=r"expected the release of line 1 as it was committed: restore the ledger"):
+        store.once("people", "a", lambda: b"again", event="price")
+    file.unlink()
+    with pytest.raises(DamagedLedger, match="expected the release of line 1"):
+        store.once("people", "a", lambda: b"again", event="price")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE line SET event = 'cheap' WHERE number = 2",
+        "UPDATE line SET data = 'nobody' WHERE number = 2",
+        "UPDATE line SET key = 'z' WHERE number = 2",
+        "UPDATE line SET about = '{\"when\": 1}' WHERE number = 2",
+        "UPDATE line SET under = 'k1' WHERE number = 2",
+        "DELETE FROM line WHERE number = 2",
+        "DELETE FROM line WHERE number = 4",
+        "DELETE FROM line",
+        "UPDATE line SET number = 9 WHERE number = 4",
+        "UPDATE head SET number = 3",
+        'UPDATE head SET settings = \'{"delta": 0.5, "name": "x"}\'',
+        "DELETE FROM head",
+        "INSERT INTO head SELECT * FROM head",
+        "UPDATE head SET settings = '[' ",
+        "UPDATE line SET event = x'ff' WHERE number = 2",
+        "DROP TABLE line",
+    ],
+)
+def test_an_edited_file_is_refused_in_one_line_with_the_remedy(store: Store, path: Path, change: str) -> None:
+    for number in range(1, 5):
+        store.once("people", f"k{number}", lambda: b"release", event="price")
+    changed(path, change)
+    with pytest.raises(DamagedLedger) as refused:
+        Store(path, SETTINGS)
+    text = str(refused.value)
+    assert text.startswith(f"ledger={path}: expected ")
+    assert text.endswith(": restore the ledger from a backup; nothing is released until then")
+    assert "\n" not in text
+
+
+def test_an_edited_release_is_not_handed_out(store: Store, path: Path) -> None:
+    store.once("people", "a", lambda: b"release", event="price")
+    changed(path, "UPDATE line SET release = x'00'")
+    with pytest.raises(DamagedLedger, match="expected the release of line 1 as it was committed"):
+        Store(path, SETTINGS).once("people", "a", lambda: b"other", event="price")
+
+
+def test_an_older_file_is_refused_by_whoever_has_seen_the_newer_one(store: Store, path: Path) -> None:
+    store.once("people", "a", lambda: b"a", event="price")
+    shutil.copy(path, path.with_name("older"))
+    store.once("people", "b", lambda: b"b", event="price")
+    os.replace(path.with_name("older"), path)
+    with pytest.raises(DamagedLedger, match="expected a file that only grows; charges that were in it are gone"):
+        store.read()
+
+
+def test_the_file_of_another_ledger_is_refused(store: Store, path: Path, tmp_path: Path) -> None:
+    store.once("people", "a", lambda: b"a", event="price")
+    other = Store(tmp_path / "other.db", SETTINGS)
+    for key in "abc":
+        other.once("people", key, lambda: b"a", event="price")
+    os.replace(tmp_path / "other.db", path)
+    with pytest.raises(DamagedLedger, match="expected a file that only grows"):
+        store.read()
+
+
+def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, path: Path) -> None:
+    for number in range(6):
+        store.once("people", f"k{number}", lambda: b"release " * 40, event="price " * 30)
+    whole, lines, rng = path.read_bytes(), list(store.lines), random.Random(1)
+    refused = 0
+    for trial in range(400):
+        broken = bytearray(whole)
+        if trial % 4 == 3:
+            del broken[rng.randrange(len(broken)) :]
+        else:
+            place = rng.randrange(len(broken))
+            for each in range(place, min(place + rng.choice((1, 8, 512)), len(broken))):
+                broken[each] ^= rng.randrange(1, 256)
+        path.write_bytes(broken)
+        try:
+            found = Store(path, None)
+            releases = [found.release(line) for line in found.lines]
+        except (InvalidValue, OSError) as error:
+            refused += 1
+            assert "\n" not in str(error)
+            continue
+        assert found.lines == lines
+        assert releases == [b"release " * 40] * 6
+    assert refused > 100  # much of a small file is empty pages, in which nothing is said
+
+
+def test_an_empty_file_is_damage_and_no_new_ledger(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DamagedLedger, match="expected a ledger, found an empty file"):
+        Store(path, SETTINGS)
+    path.write_text("charges: none\n" * 400)
+    with pytest.raises(DamagedLedger, match="file is not a database"):
+        Store(path, SETTINGS)
+
+
+def test_only_a_plain_file_is_opened(path: Path, tmp_path: Path) -> None:
+    path.symlink_to(tmp_path / "nowhere.db")
+    with pytest.raises(InvalidValue, match="found a link that leads nowhere"):
+        Store(path, SETTINGS)
+    assert not (tmp_path / "nowhere.db").exists()
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InvalidValue, match="expected a plain file"):
+        Store(path, SETTINGS)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InvalidValue, match="expected a plain file"):
+        Store(path, SETTINGS)
+    with pytest.raises(InvalidValue, match="expected a ledger, found no file"):
+        Store(tmp_path / "missing.db", None)
+
+
+def test_a_link_to_a_ledger_is_followed(store: Store, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    Store(tmp_path / "link.db", SETTINGS).once("people", "a", lambda: b"a", event="price")
+    store.read()
+    assert len(store.lines) == 1
+
+
+def test_a_new_file_is_its_owners_alone_and_leaves_nothing_beside(path: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Store(path, SETTINGS).once("people", "a", lambda: b"a", event="price")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_commit_is_on_disk_and_one_file_is_all(store: Store) -> None:
+    with store._opened() as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+
+
+def test_a_backup_is_the_ledger(store: Store, path: Path, tmp_path: Path) -> None:
+    store.once("people", "a", lambda: b"a", event="price")
+    with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
+        db.backup(copied)
+    assert Store(tmp_path / "backup.db", SETTINGS).lines == store.lines
+
+
+def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
+    store.once("people", "a", lambda: b"a", event="price")
+    db = sqlite3.connect(path)
+    for statement in ("DELETE FROM line", "UPDATE line SET event = ''"):
+        with pytest.raises(sqlite3.IntegrityError, match="charges stay"):
+            db.execute(statement)
+    db.close()
+
+
+def test_a_store_in_memory_stays_in_its_process() -> None:
+    store = Store(None, SETTINGS)
+    assert store.once("people", "a", lambda: b"a", event="price")[1] == b"a"
+    assert store.once("people", "a", lambda: b"b", event="price")[1] == b"a"
+    for copied in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(InvalidValue, match=r"^ledger\.path=None: expected a file"):
+            copied(store)
+
+
+def test_a_copy_in_another_process_opens_the_file_anew(store: Store) -> None:
+    store.once("people", "a", lambda: b"a", event="price")
+    copied = pickle.loads(pickle.dumps(store))
+    assert copied.once("people", "a", lambda: b"b", event="price")[1] == b"a"
+
+
+def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
+    first, second = {b"ada lovelace", b"grace hopper"}, {b"grace hopper", b"emmy noether"}
+    assert store.overlap("first", "ids", first, enter=True) == {}
+    assert store.overlap("second", "ids", second, enter=False) == {"first": 1}
+    assert store.overlap("second", "groups", second, enter=False) == {}
+    assert store.overlap("first", "ids", first, enter=True) == {}
+    assert b"lovelace" not in path.read_bytes()
+
+
+def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
+    found: list[tuple[str, bytes]] = []
+
+    def ask(number: int) -> None:
+        for key in "abcde":
+            found.append((key, store.once("people", key, lambda: str(number).encode(), event="price")[1]))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 30
+    assert len(set(found)) == len(store.lines) == 5
+
+
+WORKER = """
+import os, sys
+from pate.store import Store
+from pate.validation import InvalidValue
+path, most, keys = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+store = Store(path, {})
+def admit():
+    if len(store.lines) >= most:
+        raise InvalidValue("cap")
+for key in keys:
+    try:
+        release = store.once("people", key, lambda: os.urandom(8), event="price", admit=admit)[1]
+    except InvalidValue:
+        continue
+    print(key, release.hex(), flush=True)
+"""
+
+
+def start(path: Path, most: int, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
+    with shown.open("ab") as out:
+        return subprocess.Popen([sys.executable, "-c", WORKER, str(path), str(most), *keys], stdout=out)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(path: Path, tmp_path: Path) -> None:
+    rng, shown, kills = random.Random(2), tmp_path / "shown", 0
+    for trial in range(12):
+        keys = [f"{trial}-{number}" for number in range(12)]
+        first, second = (start(path, 10**6, rng.sample(keys, 12), shown) for _ in range(2))
+        time.sleep(0.1 + rng.random() * 0.5)
+        for process in (first, second):
+            if process.poll() is None and rng.random() < 0.8:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+            process.wait()
+        assert start(path, 10**6, keys, shown).wait() == 0
+    found = {tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2}
+    store = Store(path, None)
+    kept = {(line.key, store.release(line).hex()) for line in store.lines}
+    assert kills > 5
+    assert found == kept
+    assert len(kept) == len(store.lines) == 144
+    assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_processes_at_once_stay_under_a_cap(path: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    workers = [start(path, 25, [f"{worker}-{number}" for number in range(4)], shown) for worker in range(16)]
+    assert [worker.wait() for worker in workers] == [0] * 16
+    assert len(Store(path, None).lines) == len(shown.read_text().splitlines()) == 25
