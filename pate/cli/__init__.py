@@ -48,10 +48,13 @@ def is_shortage(error: BaseException | None) -> bool:
     return False
 
 
+_BEFORE = sys.unraisablehook
+
+
 def _unraised(unraised: sys.UnraisableHookArgs) -> None:
     """Says nothing of a thread that found no memory to begin with: it was one that a command can go on without."""
     if not isinstance(unraised.exc_value, MemoryError):
-        sys.__unraisablehook__(unraised)
+        _BEFORE(unraised)
 
 
 sys.excepthook, sys.unraisablehook = _told, _unraised

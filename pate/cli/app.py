@@ -197,8 +197,8 @@ def _is_one_of_many() -> bool:
 def _heard(app: Callable[[], None]) -> None:
     """Runs the app and raises the error that was carried past Hydra, as itself.
 
-    What Hydra raises beside that came up while it composed: where it is none of its own errors and was not raised in
-    this package, files or words of the command line are not what it takes them for.
+    What Hydra raises beside that came up while it composed. If it is none of its own errors and was not raised in this
+    package, files or words of the command line are not what it takes them for.
     """
     try:
         app()

@@ -51,8 +51,8 @@ def said_of(number: int) -> str:
 def ended_by_signals() -> Iterator[None]:
     """Has signals raise `Stopped` in the block; one that was ignored before, as under nohup, stays so.
 
-    Where the block does not end soon, being in a long computation outside Python, or waits for others at the end of
-    the program, the process and all that it started are ended from another thread, if the machine has one to give.
+    The block may not end soon: it is in a long computation outside Python, or waits for others at the program's end.
+    Then another thread ends the process and all that it started, if the machine has one to give.
     Trackers of shared resources that start after this clean up without a word.
     """
     if _NO_WORD_OF_IT not in sys.warnoptions:

@@ -58,7 +58,7 @@ def test_totals_are_those_that_were_printed(name: str, accountant: str, tmp_path
         with pytest.raises(InvalidValue, match=r"^event=\w+: expected an event "):
             _ = ledger.epsilon
     else:
-        assert ledger.epsilon == pytest.approx(float(printed), rel=1e-12)
+        assert ledger.epsilon == pytest.approx(float(printed), rel=1e-9)  # an FFT's last digits are the processor's
 
 
 @pytest.mark.parametrize("name", TOTALS)

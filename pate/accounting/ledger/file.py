@@ -34,8 +34,8 @@ class LedgerFile:
     """All charges of a file, for whichever data set, in their order.
 
     Args:
-        path: made if missing; links are followed once, here, and not to where nothing is: that ledger was moved, or
-            lies on a disk that is not there, and a new one in its place would begin with a fresh budget.
+        path: made if missing. Links are followed once, here. One that leads to nothing is refused: its ledger was
+            moved, or its disk is not there, and a new one would begin with a fresh budget.
         header: what a new file begins with, and what an existing one is compared with.
 
     Attributes:

@@ -20,9 +20,9 @@ def convex_fit(
     """Nearly the weights W `[D, L]` that minimize the sum of counts h(|target - features W|) + ridge |W|^2 / 2.
 
     h is Huber's function of a record's distance over all labels together: a square up to the record's limit, a line
-    from there on. So the gradient of a record is at most as long as its count times its limit. Gradient descent, twice
-    at most: with a step for the curvature that there seems to be, halved wherever it has not made the gradient
-    shorter; and, where that has not ended, from 0 with a step that is short enough for any records.
+    from there on. So the gradient of a record is at most as long as its count times its limit. Gradient descent comes
+    first with a step for the curvature that there seems to be, halved wherever it has not made the gradient shorter.
+    If that does not end, it begins again at 0 with a step that is short enough for any records.
 
     Formal guarantee: it ends, whatever the records are. The weights are nearer than `tolerance / ridge` to the minimum,
     where `most_steps` is at least `steps_to_minimum`. Costs at most twice as many steps.
