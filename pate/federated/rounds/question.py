@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated.request import Request
-from pate.files.arrays import UNREADABLE
-from pate.validation import InvalidValue, require, require_positive
+from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
+from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
@@ -28,8 +27,23 @@ OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "mo
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
 
 _RULE = "a question as pate.federated.rounds asks it"
-_ORDINARY = 1e50
-_OPENED = ("inputs", "ids", "label_names")
+_OPENED = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
+_HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
+_SIZE = (1e-50, 1e12)  # of lengths whose squares are numbers
+_ANY = (-1e12, 1e12)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "center": (0, 1),
+    "clip": _SIZE,
+    "records_per_teacher": (1, 1e12),
+    "weights": _ANY,
+    "label_scale": _SIZE,
+    "pool_center": _ANY,
+    "projection": _ANY,
+    "variances": (0, 1e30),
+}
+"""Between which numbers an array's entries are: beyond them all holders but one could be made to say a constant."""
+
+_FAR = 100  # largest inputs of the opening that the center of the pool may be away
 _STATES: Mapping[str, Mapping[str, int]] = {
     OPENING: {},
     LENGTHS: {},
@@ -55,7 +69,9 @@ class Question:
         kind: one of `KINDS`.
         asked: the digest of the samples in the opening; all questions of a release name the same.
         num_labels: L.
-        state: finite float64 arrays, by name: what the sum depends on beside the holder's teachers.
+        state: float64 arrays, by name: what the sum depends on beside the holder's teachers. Entries are finite: a
+            center of shares is in [0, 1], `clip` and `label_scale` are in [1e-50, 1e12], `records_per_teacher` is in
+            [1, 1e12], `variances` are in [0, 1e30], others are in [-1e12, 1e12].
         opening: of the first question, the public samples that trained teachers are asked of.
     """
 
@@ -70,13 +86,13 @@ class Question:
         good = axes is not None and (self.opening is not None) == (self.kind == OPENING)
         if axes is None or not good or {name: value.ndim for name, value in self.state.items()} != dict(axes):
             raise InvalidValue(f"question: expected {_RULE}")
-        if not all(np.isfinite(value).all() for value in self.state.values()):
-            raise InvalidValue("question=NaN or infinity: expected finite numbers")
+        require_count("question.num_labels", self.num_labels)
+        for name, value in self.state.items():
+            low, high = _RANGES[name]
+            rule = f"finite numbers from {low:g} to {high:g}"
+            require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
         if self.kind in (SHARES, MOMENTS):
-            require_positive("question.clip", float(self.state["clip"]))
             self._require_shapes()
-        if self.kind == MOMENTS:
-            _require_ordinary(self.state)
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
@@ -126,6 +142,15 @@ class Question:
                 f"sum: expected one of {num_teachers} teachers, each within its clip; this one is longer"
             )
 
+    def require_of(self, opening: Request) -> None:
+        """Raises for a question that is not about the labels and samples of its opening."""
+        require(self.num_labels == opening.num_labels, "question.num_labels", self.num_labels, str(opening.num_labels))
+        if self.kind == MOMENTS:
+            center, inputs = self.state["pool_center"], np.asarray(opening.inputs)
+            near = center.shape == inputs.shape[1:] and np.abs(center).max() <= _FAR * np.abs(inputs).max()
+            rule = f"one for each feature of the samples, up to {_FAR} times as large as they are"
+            require(bool(near), "question.pool_center", "others", rule)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it, in hexadecimal."""
@@ -155,9 +180,12 @@ class Question:
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            states = {name: ArrayForm("f", (None,) * axes) for each in _STATES.values() for name, axes in each.items()}
+            arrays = arrays_of(data, _HEAD, beside=_OPENED | states)
             kind = str(arrays["kind"])
+            wanted = _STATES[kind].keys() | (_OPENED.keys() if kind == OPENING else set())
+            if arrays.keys() != _HEAD.keys() | wanted:
+                raise InvalidValue(f"question: expected {_RULE}")
             state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
             if kind == OPENING:
                 names = tuple(str(name) for name in arrays["label_names"].tolist())
@@ -166,7 +194,7 @@ class Question:
             return cls(kind=kind, asked=str(arrays["asked"]), num_labels=int(arrays["num_labels"]), state=state)
         except InvalidValue:
             raise
-        except (*UNREADABLE, zipfile.BadZipFile):
+        except UNREADABLE:
             raise InvalidValue(f"question: expected {_RULE}") from None
 
     def _require_shapes(self) -> None:
@@ -183,14 +211,7 @@ class Question:
                 "projection": (inputs, width),
                 "variances": (width,),
             }
-            good = shapes == wanted
+            good = shapes == wanted and width <= inputs
+            good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
         if not good:
             raise InvalidValue(f"question: expected {_RULE}, with arrays of one shape")
-
-
-def _require_ordinary(state: Mapping[str, Array]) -> None:
-    """Raises for numbers so large or small that lengths would not be what they are in doubles."""
-    widest = np.abs(state["projection"]).max(initial=0.0)
-    sizes = np.append(state["label_scale"], [state["clip"], state["records_per_teacher"], widest])
-    if not ((sizes > 1 / _ORDINARY) & (sizes < _ORDINARY)).all():
-        raise InvalidValue(f"question: expected {_RULE}, with numbers below {_ORDINARY:g} and above its inverse")
