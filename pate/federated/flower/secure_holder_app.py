@@ -205,8 +205,8 @@ def _require_one_set(folder: Path, asked: str, message: Message) -> None:
     require(earlier in (None, active), "holders in the sum", "others", "those over which this question was opened")
 
 
-def _numbers(plans: Plans, own: HolderSum | Roll, name: str, message: Message) -> tuple[NDArray[np.float64], str, Path]:
-    """What this holder adds, the digest of what was asked, and the holder's folder."""
+def _numbers(plans: Plans, own: HolderSum | Roll, name: str, message: Message) -> tuple[NDArray[np.float64], str]:
+    """What this holder adds, and the digest of what was asked."""
     from flwr.compat.common import recorddict_compat as compat
 
     said = compat.recorddict_to_fitins(message.content, keep_input=True).config
