@@ -95,7 +95,9 @@ def collect(roll: Roll, request: Request, contributions: Iterable[Contribution],
             _require_known(each, roll, answers)
             files[each.holder] = _kept(each, roll, request, folder)
         except InvalidValue as error:
-            refused[each.holder if each.holder in roll.holders else "another"] = _line(each, roll, str(error), folder)
+            known = each.holder in roll.holders
+            reason = str(error).replace(f"file={folder / each.holder}.npz: ", "")
+            refused[each.holder if known else "another"] = each.refused(reason, is_known=known)
     return Collection(roll, dict(sorted(files.items())), {name: refused[name] for name in refused if name not in files})
 
 
@@ -160,10 +162,3 @@ def _require_asked(head: VoteManifest, holder: str, roll: Roll, request: Request
         shown = "others" if name == "queries" else found
         rule = "those that were asked" if name == "queries" else str(value)
         require(found == value, name, shown, rule)
-
-
-def _line(each: Contribution, roll: Roll, reason: str, folder: Path) -> str:
-    """One line, by name; a stranger's name is shown as far as a line can."""
-    name = each.holder if each.holder in roll.holders else "".join(c for c in each.holder if c.isprintable())[:40]
-    said = reason.replace(f"file={folder / each.holder}.npz: ", "").replace("\n", " ")
-    return f"holder={name}: {said}"

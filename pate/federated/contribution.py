@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+_SHOWN = 40
+
 
 @dataclass(frozen=True)
 class Contribution:
@@ -18,3 +20,8 @@ class Contribution:
     holder: str
     votes: bytes | None = field(default=None, repr=False)
     problem: str = "no answer"
+
+    def refused(self, reason: str, *, is_known: bool) -> str:
+        """One line, by name, on why it does not count; of a stranger's name and words what a line can show."""
+        name = self.holder if is_known else self.holder[:_SHOWN]
+        return "".join(c if c.isprintable() else " " for c in f"holder={name}: {reason}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -10,12 +11,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, arrays_in
+from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.validation import InvalidValue, require, require_choice, require_count, require_moderate
 from pate.votes.holders import CASTS, queries_digest
 
-_MOST_VOTES = 2**26  # of a teacher on all queries: its holder has to keep them
+MOST_CELLS = 2**28
+"""Labels of queries that a teacher is asked about in one request, Q times L."""
+
 _RULE = "a request as pate.federated sends it"
+_FORMS = {
+    "inputs": ArrayForm("f"),
+    "ids": ArrayForm("iuU", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+    "cast": ArrayForm("U", ()),
+    "vote_clip": ArrayForm("i", ()),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +33,7 @@ class Request:
     """The questions of one release. All of it is public.
 
     Attributes:
-        inputs: float32 `[Q, …]`, as teachers take them.
+        inputs: float32 `[Q, …]`, as teachers take them: finite, up to 1e12; Q L is at most `MOST_CELLS`.
         record_ids: `[Q]`, what the queries are called.
         label_names: L.
         cast: one of `CASTS`: bits, or confidences where the aggregator reads them.
@@ -37,13 +47,14 @@ class Request:
     vote_clip: int | None = None
 
     def __post_init__(self) -> None:
+        shape = np.shape(self.inputs)
+        require(len(shape) > 0 and math.prod(shape) > 0, "inputs.shape", shape, "at least one query, of numbers")
         require_moderate("inputs", np.asarray(self.inputs))
-        require(len(self.inputs) > 0, "len(inputs)", 0, "at least one query")
         same = len(self.record_ids) == len(self.inputs)
         require(same, "len(record_ids)", len(self.record_ids), f"{len(self.inputs)}, one for each query")
         require(len(self.label_names) > 0, "label_names", "()", "at least one label")
-        rule = f"at most {_MOST_VOTES // len(self.label_names):,} for {len(self.label_names)} labels"
-        require(len(self.inputs) * len(self.label_names) <= _MOST_VOTES, "len(inputs)", len(self.inputs), rule)
+        cells = self.num_queries * self.num_labels
+        require(cells <= MOST_CELLS, "queries times labels", cells, f"at most {MOST_CELLS}")
         require_choice("cast", self.cast, CASTS)
         if self.vote_clip is not None:
             require_count("vote_clip", self.vote_clip)
@@ -84,7 +95,7 @@ class Request:
             InvalidValue: anything else.
         """
         try:
-            arrays = arrays_in(data, texts=("ids", "label_names", "cast"))
+            arrays = arrays_of(data, _FORMS)
             return cls(
                 inputs=np.asarray(arrays["inputs"], dtype=np.float32),
                 record_ids=arrays["ids"],

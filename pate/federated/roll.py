@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from pate.validation import require, require_count, require_text
+
+_MOST_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,12 @@ class Roll:
         for name, count in self.holders.items():
             require_text("holder", name)
             plain = PurePath(name).name == name and not name.startswith(".")
-            require(plain, "holder", name, "a name that a file can have")
+            short = len(name.encode()) <= _MOST_BYTES
+            require(plain and short, "holder", name, f"a name that a file can have, of at most {_MOST_BYTES} bytes")
             require_count(f"holders[{name}]", count)
+        alike = {unicodedata.normalize("NFC", name).casefold() for name in self.holders}
+        rule = "names that differ by more than how letters are written: some disks take them for one"
+        require(len(alike) == len(self.holders), "holders", "two of one name", rule)
         require_count("max_absent", self.max_absent, minimum=0)
         rule = f"less than the {len(self.holders)} holders"
         require(self.max_absent < len(self.holders), "max_absent", self.max_absent, rule)

@@ -7,7 +7,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -113,18 +113,19 @@ def read_arrays(
     return arrays
 
 
-def arrays_in(data: bytes, *, texts: Collection[str] = ()) -> Arrays:
-    """The arrays of an .npz file that somebody sent, none larger than what was sent.
-
-    Args:
-        data: the file.
-        texts: the arrays that may hold texts.
+def arrays_of(data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None) -> Arrays:
+    """The arrays of a message, an .npz as bytes: as `read_arrays`, and all together no larger than the message.
 
     Raises:
-        ValueError: compressed arrays, or a header that promises more than is there. Others of `UNREADABLE` are those of
-            zipfile and numpy.
+        ValueError: not so. Others of `UNREADABLE` are those of zipfile and numpy.
     """
-    return _read(io.BytesIO(data), None, texts=texts)
+    known = {**forms, **(beside or {})}
+    texts = {name for name, form in known.items() if "U" in form.kind}
+    arrays = _read(io.BytesIO(data), len(data), texts=texts)
+    good = forms.keys() <= arrays.keys() <= known.keys()
+    if not good or any(known[name].mismatch(array) for name, array in arrays.items()):
+        raise ValueError("arrays of another form")
+    return arrays
 
 
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
@@ -176,6 +177,8 @@ def read_header(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> tuple[t
         if length < 0:
             raise ValueError("a length below 0")
         count *= length
+    if count and not dtype.itemsize:
+        raise ValueError("entries that take no bytes")
     if file.tell() + count * dtype.itemsize != size:
         raise ValueError(f"{size} bytes where the header promises {_short(shape)} of {dtype}")
     return shape, fortran_order, dtype
@@ -208,8 +211,8 @@ def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
 
 
-def _read(path: Path | IO[bytes], most: int | None, *, texts: Collection[str]) -> Arrays:
-    with zipfile.ZipFile(path) as archive:
+def _read(source: Path | IO[bytes], most: int | None, *, texts: set[str]) -> Arrays:
+    with zipfile.ZipFile(source) as archive:
         check_members(archive, most)
         arrays = {}
         for member in archive.infolist():

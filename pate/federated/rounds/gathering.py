@@ -66,9 +66,7 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
         try:
             counted[each.holder] = _counted(each, roll, question, answers)
         except InvalidValue as error:
-            name = each.holder if known else "".join(c for c in each.holder if c.isprintable())[:40]
-            line = f"holder={name}: {error}".replace("\n", " ")
-            refused[each.holder if known else "another"] = line
+            refused[each.holder if known else "another"] = each.refused(str(error), is_known=known)
     total = np.zeros(question.shape, dtype=np.int64)
     for name in sorted(counted):
         total += counted[name].total

@@ -48,6 +48,7 @@ def answer_question(plan: HolderPlan, question: Question, folder: Path, monitor:
     """
     opening = opening_of(question, folder)
     place = folder / question.asked[:16]
+    question.require_of(opening)
     path = place / f"{question.kind}-{question.digest[:16]}.npz"
     if not os.path.lexists(path):
         _keep(path, _answered(asked(plan, opening, place), question, opening, place, monitor or NullMonitor()))

@@ -10,7 +10,8 @@ from pate.federated.contribution import Contribution
 from pate.federated.roll import Roll
 from pate.federated.rounds.gathering import Gathered, gathered
 from pate.federated.rounds.question import Question
-from pate.files.atomic import make_folder, replacing
+from pate.federated.rounds.sum_answer import most_bytes
+from pate.files.atomic import is_regular, make_folder, replacing
 
 
 class AnswersAwaited(Exception):
@@ -50,9 +51,17 @@ class Mailbox:
         if not os.path.lexists(sent):
             with replacing(sent) as file:
                 file.write(question.to_bytes())
-        there = {path.stem: path for path in sorted(answers.glob("*.npz"))}
+        there = {path.stem for path in answers.glob("*.npz")}
         missing = tuple(holder for holder in self.roll.holders if holder not in there)
         if len(missing) > (0 if self.wait else self.roll.max_absent):
             raise AnswersAwaited(sent, answers, missing)
-        given = [Contribution(holder, path.read_bytes()) for holder, path in there.items()]
-        return gathered(self.roll, question, given)
+        return gathered(self.roll, question, [self._read(answers, name, question) for name in sorted(there)])
+
+    def _read(self, answers: Path, name: str, question: Question) -> Contribution:
+        """The answer of a holder; files of strangers, pipes, folders and files that are too large are not read."""
+        path, most = answers / f"{name}.npz", most_bytes(question)
+        if name not in self.roll.holders:
+            return Contribution(name)
+        if not is_regular(path) or path.stat().st_size > most:
+            return Contribution(name, problem=f"expected a file of at most {most} bytes, as pate-vote writes it")
+        return Contribution(name, path.read_bytes())

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.federated.request import Request
-from pate.files.arrays import UNREADABLE, arrays_in
-from pate.validation import InvalidValue, require, require_positive
+from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
+from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.clipping import ClippedSum, Integers
 from pate.votes.public_pca import PublicPCA
@@ -27,20 +27,24 @@ OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "mo
 """Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes."""
 
 _RULE = "a question as pate.federated.rounds asks it"
-_ORDINARY: Mapping[str, tuple[float, float]] = {
-    "center": (0.0, 1.0),
-    "records_per_teacher": (1e-3, 1e9),
-    "label_scale": (1e-6, 1e6),
-    "weights": (-1e9, 1e9),
-    "pool_center": (-1e12, 1e12),
-    "projection": (-1e50, 1e50),
-    "variances": (0.0, 1e50),
+_OPENED = {"inputs": ArrayForm("f"), "ids": ArrayForm("iuU", (None,)), "label_names": ArrayForm("U", (None,))}
+_HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
+_SIZE = (1e-50, 1e12)  # of lengths whose squares are numbers
+_ANY = (-1e12, 1e12)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "center": (0, 1),
+    "clip": _SIZE,
+    "records_per_teacher": (1, 1e12),
+    "weights": _ANY,
+    "label_scale": _SIZE,
+    "pool_center": _ANY,
+    "projection": _ANY,
+    "variances": (0, 1e30),
 }
-"""What an honest server sends lies far inside of these. Beyond them lengths are not what they are in doubles, or votes
-of any records are the same numbers, which a server could take off a sum to see one holder's."""
+"""Between which numbers an array's entries are: beyond them all holders but one could be made to say a constant."""
+
 _SHORTEST, _LONGEST = 1e-12, 1e3
-"""Clips, the longest one in lengths of the residuals that a teacher may have."""
-_OPENED = ("inputs", "ids", "label_names")
+_FAR = 100  # largest inputs of the opening that the center of the pool may be away
 _STATES: Mapping[str, Mapping[str, int]] = {
     OPENING: {},
     LENGTHS: {},
@@ -66,7 +70,9 @@ class Question:
         kind: one of `KINDS`.
         asked: the digest of the samples in the opening; all questions of a release name the same.
         num_labels: L.
-        state: finite float64 arrays, by name: what the sum depends on beside the holder's teachers.
+        state: float64 arrays, by name: what the sum depends on beside the holder's teachers. Entries are finite: a
+            center of shares is in [0, 1], `clip` and `label_scale` are in [1e-50, 1e12], `records_per_teacher` is in
+            [1, 1e12], `variances` are in [0, 1e30], others are in [-1e12, 1e12].
         opening: of the first question, the public samples that trained teachers are asked of.
     """
 
@@ -81,12 +87,14 @@ class Question:
         good = axes is not None and (self.opening is not None) == (self.kind == OPENING)
         if axes is None or not good or {name: value.ndim for name, value in self.state.items()} != dict(axes):
             raise InvalidValue(f"question: expected {_RULE}")
-        if not all(np.isfinite(value).all() for value in self.state.values()):
-            raise InvalidValue("question=NaN or infinity: expected finite numbers")
+        require_count("question.num_labels", self.num_labels)
+        for name, value in self.state.items():
+            low, high = _RANGES[name]
+            rule = f"finite numbers from {low:g} to {high:g}"
+            require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
         if self.kind in (SHARES, MOMENTS):
-            require_positive("question.clip", float(self.state["clip"]))
             self._require_shapes()
-            _require_ordinary(self.state)
+            self._require_heard()
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
@@ -136,6 +144,15 @@ class Question:
                 f"sum: expected one of {num_teachers} teachers, each within its clip; this one is longer"
             )
 
+    def require_of(self, opening: Request) -> None:
+        """Raises for a question that is not about the labels and samples of its opening."""
+        require(self.num_labels == opening.num_labels, "question.num_labels", self.num_labels, str(opening.num_labels))
+        if self.kind == MOMENTS:
+            center, inputs = self.state["pool_center"], np.asarray(opening.inputs)
+            near = center.shape == inputs.shape[1:] and np.abs(center).max() <= _FAR * np.abs(inputs).max()
+            rule = f"one for each feature of the samples, up to {_FAR} times as large as they are"
+            require(bool(near), "question.pool_center", "others", rule)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it, in hexadecimal."""
@@ -165,8 +182,12 @@ class Question:
     def from_bytes(cls, data: bytes) -> Self:
         """What `to_bytes` made; raises `InvalidValue` for anything else."""
         try:
-            arrays = arrays_in(data, texts=("kind", "asked", "ids", "label_names"))
+            states = {name: ArrayForm("f", (None,) * axes) for each in _STATES.values() for name, axes in each.items()}
+            arrays = arrays_of(data, _HEAD, beside=_OPENED | states)
             kind = str(arrays["kind"])
+            wanted = _STATES[kind].keys() | (_OPENED.keys() if kind == OPENING else set())
+            if arrays.keys() != _HEAD.keys() | wanted:
+                raise InvalidValue(f"question: expected {_RULE}")
             state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
             if kind == OPENING:
                 names = tuple(str(name) for name in arrays["label_names"].tolist())
@@ -177,6 +198,16 @@ class Question:
             raise
         except UNREADABLE:
             raise InvalidValue(f"question: expected {_RULE}") from None
+
+    def _require_heard(self) -> None:
+        """Raises for a clip so long that votes of any records are cut to 0 on its grid, or so short that none count."""
+        longest = math.sqrt(self.num_labels)
+        if self.kind == MOMENTS:
+            longest = float(np.linalg.norm(self.state["label_scale"]))
+            longest /= math.sqrt(float(self.state["records_per_teacher"]))
+        good = _SHORTEST * longest <= float(self.state["clip"]) <= _LONGEST * longest
+        rule = f"{_SHORTEST:g} to {_LONGEST:g} times as long as what a teacher may say"
+        require(good, "question.clip", float(self.state["clip"]), rule)
 
     def _require_shapes(self) -> None:
         labels, shapes = self.num_labels, {name: value.shape for name, value in self.state.items()}
@@ -192,21 +223,7 @@ class Question:
                 "projection": (inputs, width),
                 "variances": (width,),
             }
-            good = shapes == wanted
+            good = shapes == wanted and width <= inputs
+            good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
         if not good:
             raise InvalidValue(f"question: expected {_RULE}, with arrays of one shape")
-
-
-def _require_ordinary(state: Mapping[str, Array]) -> None:
-    """Raises for numbers by which lengths would not be what they are, or all teachers would say the same."""
-    for name, (low, high) in _ORDINARY.items():
-        value = state.get(name, np.zeros(0))
-        if not ((value >= low) & (value <= high)).all():
-            raise InvalidValue(f"question.{name}: expected {_RULE}, from {low:g} to {high:g}")
-    if "projection" in state and not np.abs(state["projection"]).max(initial=0.0) > 1e-50:
-        raise InvalidValue(f"question.projection: expected {_RULE}, with numbers above 1e-50")
-    longest = math.sqrt(state["center"].size) if "center" in state else float(np.linalg.norm(state["label_scale"]))
-    longest /= math.sqrt(max(float(state.get("records_per_teacher", 1.0)), 1.0))
-    clip = float(state["clip"])
-    if not _SHORTEST * longest <= clip <= _LONGEST * longest:
-        raise InvalidValue(f"question.clip: expected {_RULE}, from {_SHORTEST:g} to {_LONGEST:g} residuals long")

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import io
-import zipfile
+import math
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from pate.federated.rounds.question import Question
-from pate.files.arrays import UNREADABLE
+from pate.files.arrays import UNREADABLE, ArrayForm, arrays_of
 from pate.validation import InvalidValue, require
 from pate.votes.clipping import Integers
 from pate.votes.holders import VoteManifest
 
 _RULE = "a whole answer, as pate.federated.rounds makes it"
 _HEADS = 2**20  # bytes for names and headers
+_FORMS = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": ArrayForm("biuf")}
+
+
+def most_bytes(question: Question) -> int:
+    """How long an answer to a question can be."""
+    return 8 * math.prod(question.shape) + _HEADS
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +54,11 @@ class SumAnswer:
             InvalidValue: a torn answer, one to another question, one of another shape.
         """
         try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
-            most = 8 * int(np.prod(question.shape)) + _HEADS
+            size, most = len(data), most_bytes(question)
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
-                head, asked, total = str(file["head"]), str(file["question"]), file["total"]
-            found = cls(VoteManifest.from_text(head), asked, total)
+            arrays = arrays_of(data, _FORMS)
+            total = arrays["total"]
+            found = cls(VoteManifest.from_text(str(arrays["head"])), str(arrays["question"]), total)
         except InvalidValue:
             raise
         except (*UNREADABLE, OSError):

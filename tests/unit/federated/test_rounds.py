@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import math
-import tracemalloc
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ import pytest
 from pate.federated import Contribution, Request, Roll
 from pate.federated.rounds.gathering import gathered
 from pate.federated.rounds.limbs import Limbs
+from pate.federated.rounds.mailbox import AnswersAwaited, Mailbox
 from pate.federated.rounds.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question
 from pate.federated.rounds.sum_answer import SumAnswer
 from pate.validation import InvalidValue
@@ -53,45 +58,12 @@ def question(kind: str, **changes: Any) -> Question:
         {"records_per_teacher": np.array(0.0)},
         {"label_scale": np.full(NUM_LABELS, 1e-163)},
         {"projection": np.full((5, WIDTH), 1e-162)},
-        {"clip": np.array(1e4)},
-        {"clip": np.array(1e-13)},
-        {"records_per_teacher": np.array(1e12)},
-        {"label_scale": np.full(NUM_LABELS, 1e-9)},
-        {"weights": np.full((WIDTH + 2, NUM_LABELS), 1e12)},
-        {"pool_center": np.full(5, 1e30)},
-        {"variances": np.full(WIDTH, -1.0)},
     ],
 )
 def test_numbers_at_the_edge_of_doubles_are_no_question(odd: dict[str, Any]) -> None:
-    """Lengths of what is as small or large are not what they are, or all teachers say the same of any records."""
+    """Lengths of what is as small or large are not what they are, and clips would not hold."""
     with pytest.raises(InvalidValue):
         question(MOMENTS, **odd)
-
-
-@pytest.mark.parametrize("odd", [{"center": np.full(NUM_LABELS, 1e12)}, {"center": np.full(NUM_LABELS, -0.1)},
-                                 {"clip": np.array(1e6)}, {"clip": np.array(1e-15)}])  # fmt: skip
-def test_a_center_that_no_shares_have_is_no_question(odd: dict[str, Any]) -> None:
-    """Around it all holders answer the same, and their sum tells the numbers of one that was asked something else."""
-    with pytest.raises(InvalidValue, match=r"question\.(center|clip): expected"):
-        question(SHARES, **odd)
-
-
-def test_what_grows_when_it_is_read_is_refused_before_it_does() -> None:
-    """Ten kilobytes that would be 400 megabytes; and more votes than a holder can keep."""
-    for read, name in ((Request.from_bytes, "request"), (Question.from_bytes, "question")):
-        file, inputs = io.BytesIO(), np.zeros((1_000_000, 100), np.float32)
-        np.savez_compressed(file, inputs=inputs, ids=np.arange(10), label_names=np.array(["a"]), cast=np.array("bits"),
-                            vote_clip=np.array(0), kind=np.array(OPENING))  # fmt: skip
-        del inputs
-        tracemalloc.start()
-        with pytest.raises(InvalidValue, match=f"^{name}: expected"):
-            read(file.getvalue())
-        assert tracemalloc.get_traced_memory()[1] < 2e7
-        tracemalloc.stop()
-    many = np.zeros((2**26 // 40 + 1, 1), np.float32)
-    names = tuple(f"label {number}" for number in range(40))
-    with pytest.raises(InvalidValue, match=r"len\(inputs\)=1677722: expected at most 1,677,721 for 40 labels"):
-        Request(inputs=many, record_ids=np.arange(len(many)), label_names=names)
 
 
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
@@ -219,3 +191,162 @@ def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> 
         limbs.terms.require_sendable(each)
     np.testing.assert_array_equal(limbs.joined(np.sum(digits, axis=0)), numbers.sum(axis=0))
     assert holders * 2 * limbs.terms.most < 2**32
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        (SHARES, {"center": np.full(NUM_LABELS, 1e12)}),
+        (SHARES, {"center": np.full(NUM_LABELS, -0.1)}),
+        (SHARES, {"center": np.full(NUM_LABELS, np.nan)}),
+        (SHARES, {"clip": np.array(1e13)}),
+        (SHARES, {"clip": np.array(-1.0)}),
+        (MOMENTS, {"weights": np.full((WIDTH + 2, NUM_LABELS), 1e13)}),
+        (MOMENTS, {"weights": np.full((WIDTH + 2, NUM_LABELS), -np.inf)}),
+        (MOMENTS, {"label_scale": np.full(NUM_LABELS, 1e13)}),
+        (MOMENTS, {"records_per_teacher": np.array(0.5)}),
+        (MOMENTS, {"pool_center": np.full(5, 1e13)}),
+        (MOMENTS, {"projection": np.full((5, WIDTH), 1e13)}),
+        (MOMENTS, {"projection": np.full((1, WIDTH), 1.0), "pool_center": np.zeros(1)}),
+        (MOMENTS, {"variances": np.full(WIDTH, -1.0)}),
+    ],
+)
+def test_a_question_that_many_holders_answer_alike_is_refused(kind: str, changes: dict[str, Any]) -> None:
+    """Where all but one say a constant, the sum is what that one says."""
+    with pytest.raises(InvalidValue, match="question"):
+        question(kind, **changes)
+    with pytest.raises(InvalidValue):
+        Question.from_bytes(without_array(question(kind).to_bytes(), **changes))
+
+
+def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
+    opening = request(inputs=np.ones((6, 5), dtype=np.float32))
+    question(MOMENTS).require_of(opening)
+    with pytest.raises(InvalidValue, match=r"question\.pool_center=others: expected one for each feature"):
+        question(MOMENTS, pool_center=np.full(5, 1e4)).require_of(opening)
+    with pytest.raises(InvalidValue, match=r"question\.pool_center=others"):
+        question(MOMENTS).require_of(request())
+    with pytest.raises(InvalidValue, match=r"question\.num_labels=4: expected 3"):
+        question(LENGTHS).require_of(request(label_names=("a", "b", "c")))
+
+
+def packed(how: int, **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", how) as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.asarray(array), allow_pickle=True)
+            archive.writestr(f"{name}.npy", member.getvalue())
+    return out.getvalue()
+
+
+def promising(shape: tuple[int, ...], descr: str) -> bytes:
+    """An array whose header promises what does not follow."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": shape})
+    return out.getvalue()
+
+
+def large_messages() -> dict[str, bytes]:
+    head = {
+        "ids": np.arange(6),
+        "label_names": np.array(["a", "b"]),
+        "cast": np.array("bits"),
+        "vote_clip": np.array(0),
+    }
+    head |= {"kind": np.array(OPENING), "asked": np.array(""), "num_labels": np.array(2)}
+    found = {
+        "compressed": packed(zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head),
+        "compressed names": packed(
+            zipfile.ZIP_DEFLATED, inputs=np.ones((6, 2)), **(head | {"label_names": np.array(["a" * 2**24])})
+        ),
+        "objects": packed(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
+    }
+    for name, member in {
+        "promised": promising((2**40, 2**10), "<f4"),
+        "texts of no length": promising((2**33,), "<U0"),
+        "no features": promising((2**33, 0), "<f4"),
+    }.items():
+        out = io.BytesIO(packed(zipfile.ZIP_STORED, **head))
+        with zipfile.ZipFile(out, "a") as archive:
+            archive.writestr("inputs.npy", member)
+        found[name] = out.getvalue()
+    return found
+
+
+@pytest.mark.process
+def test_what_a_message_says_of_its_size_takes_no_memory(tmp_path: Path) -> None:
+    """A request of 2 MB once took 4.9 GB."""
+    for name, data in large_messages().items():
+        (tmp_path / name).write_bytes(data)
+    script = """
+import resource, sys
+from pathlib import Path
+from pate.federated import Request
+from pate.federated.rounds import Question
+from pate.validation import InvalidValue
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    for kind in (Request, Question):
+        try:
+            kind.from_bytes(path.read_bytes())
+        except InvalidValue as error:
+            assert str(error).count(chr(10)) == 0
+        else:
+            raise AssertionError(path)
+taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # kB
+assert taken < 2**16, taken
+print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout.strip() == "refused", done.stderr
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) < 2**22
+
+
+def test_more_queries_and_labels_than_a_teacher_is_asked_about_are_refused() -> None:
+    many = np.zeros((2**17, 1), dtype=np.float32)
+    with pytest.raises(InvalidValue, match=r"queries times labels=\d+: expected at most 268435456"):
+        request(inputs=many, record_ids=np.arange(2**17), label_names=tuple(map(str, range(2**12))))
+
+
+def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path) -> None:
+    asked, names = question(SHARES), ("1", "2", "3", "4", "5", "6")
+    box = Mailbox(tmp_path, Roll.numbered(6, TEACHERS, max_absent=5))
+    with pytest.raises(AnswersAwaited) as awaited:
+        box(asked)
+    folder = awaited.value.answers
+    (folder / "1.npz").write_bytes(answer(asked, "1").votes or b"")
+    os.mkfifo(folder / "2.npz")
+    (folder / "3.npz").mkdir()
+    (folder / "4.npz").symlink_to(folder / "nowhere")
+    with (folder / "5.npz").open("wb") as file:
+        file.truncate(2**40)
+    (folder / "6.npz").symlink_to("/dev/zero")
+    os.mkfifo(folder / "stranger\x1b[31m.npz")
+    found = box(asked)
+    assert found.holders == ("1",)
+    for name in names[1:]:
+        assert found.refused[name].startswith(f"holder={name}: expected a file of at most"), found.refused[name]
+    assert found.refused["another"].isprintable() and "expected a holder on the roll" in found.refused["another"]
+
+
+@pytest.mark.parametrize(
+    "names", [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)]
+)
+def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidValue, match="holder"):
+        Roll(dict.fromkeys(names, 1))
+
+
+def test_what_a_stranger_says_fits_on_a_line() -> None:
+    asked = question(LENGTHS)
+    sent = [Contribution("2", problem="a\x1b[2J\nholder=1: b\u202e"), Contribution("x\x1b]0;y\x07" * 40)]
+    found = gathered(ROLL, asked, [answer(asked, "1"), *sent])
+    assert all(line.isprintable() for line in found.refused.values())
+
+
+@pytest.mark.parametrize(("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)])
+def test_a_clip_by_which_all_holders_say_the_same_is_no_question(kind: str, clip: float) -> None:
+    with pytest.raises(InvalidValue, match=r"^question.clip=\S+: expected 1e-12 to 1000 times as long"):
+        question(kind, clip=np.array(clip))
