@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from scipy.special import erfinv, ndtri_exp
-
 from pate.accounting.conversion import gaussian_epsilon
 from pate.accounting.events import Event, GaussianEvent, LeafEvent, NoOpEvent, WinnerEvent
 from pate.accounting.failure_probability import failure_probability
@@ -89,6 +87,8 @@ def _mu_squared(leaf: LeafEvent) -> float:
         raise InvalidValue(f"event={type(leaf).__name__}: expected {rule}") from error
     if math.isinf(epsilon):
         return math.inf
+    from scipy.special import erfinv, ndtri_exp  # loads slowly, and few filters count pure releases
+
     small = epsilon < 1  # where a probability near 1/2 has lost its digits
     mu = 2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2)) if small else -2 * ndtri_exp(log_expit(-epsilon))
     return float(mu * mu * (1 + _ROUNDING))

