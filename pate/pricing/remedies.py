@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pate.accounting import Adjacency, RdpAccountant
-from pate.aggregators import Aggregator, CenteredVotes
+from pate.aggregators import Aggregator
 from pate.pricing.budget import Budget
 from pate.pricing.expected_release import AGREEMENTS, GOAL, expectation, expected_release
 from pate.pricing.priced_release import PricedRelease, changed_fields, plan_release
@@ -95,6 +95,8 @@ def group_votes_tell_more(priced: PricedRelease, budget: Budget, *, num_groups: 
         budget: its delta and accountant.
         num_groups: private groups, public.
     """
+    from pate.aggregators import CenteredVotes  # which a price of another aggregator does not load
+
     shape, aggregator = priced.shape, priced.aggregator
     fits = aggregator.input_form != "centered" and aggregator.adjacency is Adjacency.REPLACE_ONE
     if not fits or not 0 < priced.epsilon < math.inf:
