@@ -1,7 +1,7 @@
 """All stages of a run in order: data, price, partition, teachers, votes, release, students, report.
 
 Each stage leaves a file and is skipped where the file is there, so a run that was stopped continues with the same
-call. The release is priced, and in the ledger, before its noise is drawn.
+call. The release is priced before teachers are trained, and what is drawn is in the ledger before anybody sees it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pate.report import Report
 from pate.run.ensemble import Ensemble, deal
 from pate.run.folder import RunFolder
 from pate.run.manifest import require_manifest
-from pate.run.payment import Payment
+from pate.run.payment import Payment, require_entered
 from pate.run.plan import Plan, price
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
@@ -28,7 +28,6 @@ from pate.run.release import release_once
 from pate.run.report_files import write_report_files
 from pate.run.results import Results
 from pate.run.student import Prediction, Students
-from pate.run.total import require_entered
 from pate.run.warnings import plan_warnings, student_is_the_prior
 from pate.run.workplace import Workplace
 
@@ -47,7 +46,6 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             require_manifest(folder)
             if plan.ledger is not None:
                 require_entered(plan.ledger, folder)
-            Randomness(folder.path, plan.seed).forget_noise()  # which a power cut may have brought back
             monitor.say(f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again")
             return Report.read(folder.report)
         return _run(plan, folder, monitor)
@@ -64,15 +62,18 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         plan = fitted
     priced = price(plan, dataset)
     private = dataset.private_digest()
-    payment = Payment.of(plan, priced, folder, data=private)
+    payment = Payment(priced, plan.budget, folder, data=private, seed=plan.seed, across=plan.across(dataset))
     folder.claim(plan.settings, data=dataset.digest(), release=priced.identity, private=private)
     parts, num_teachers = (plan.aggregator, plan.teacher, plan.student), priced.shape.num_teachers
     warned = plan_warnings(dataset, *parts, num_teachers=num_teachers)
-    for line in (*priced.doubts, *warned, *payment.lines()):
+    for line in (*priced.doubts, *warned):
         monitor.say(line)
-    if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
+    if (draw := payment.begin(redraw=plan.redraw)) > 1:
         monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-    place = Workplace.of(folder, payment.randomness, monitor, draw=draw, tensorboard=plan.tensorboard)
+    for line in payment.lines():
+        monitor.say(line)
+    randomness = Randomness(folder.path, plan.seed)
+    place = Workplace.of(folder, randomness, monitor, draw=draw, tensorboard=plan.tensorboard)
     with place.events:
         ensemble = _ensemble(plan, place, dataset, priced)
         votes = ensemble.votes()
@@ -85,7 +86,7 @@ def _run(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
         student.save(folder.release / "student")
         for line in student_is_the_prior(student, dataset.public.inputs, helps=priced.aggregator.remedies["noise"]):
             monitor.say(line)
-        majority = priced.aggregator.noiseless_from(votes, place.kept)
+        majority = priced.aggregator.noiseless_from(votes, payment)
         baselines = {"majority_vote_student": students.train("majority_vote_student", majority.training_set(inputs))}
         if dataset.public_labeled:
             baselines["true_label_student"] = students.train("true_label_student", TrainingSet(inputs, labels))

@@ -5,19 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, NonPrivateEvent, calibrate
-from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
 from pate.aggregators.expected.useless import without_warning
 from pate.aggregators.release import Release
-from pate.aggregators.release_context import ReleaseContext
+from pate.aggregators.release_context import Arrays, Drawn, ReleaseContext
 from pate.files.fingerprint import full_text
-from pate.files.kept_arrays import KeptArrays
 from pate.validation import require, require_count
 from pate.votes.made_up_votes import USUAL_LABELS, MadeUpVotes
 from pate.votes.source import VoteSource
@@ -64,13 +61,6 @@ class Aggregator(ABC):
     @abstractmethod
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
         """The price of aggregating that many queries, answered or refused."""
-
-    def charges_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> tuple[Event, ...]:
-        """What `release_from` charges a ledger, in its order: together at most the price. A run releases for no other.
-
-        An aggregator that draws in several parts, each under a charge of its own, names them here.
-        """
-        return (self.event_for(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers),)
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:
@@ -209,17 +199,33 @@ class Aggregator(ABC):
         Raises:
             InvalidValue: a source that does not give such votes; whatever `aggregate` refuses.
         """
-        votes = self._read(source)
-        return self.aggregate(votes, num_teachers=source.num_teachers, rng=context.rng, ledger=context.ledger)
+        drawn = self._drawn(source, context)
+        arrays = drawn.once("release", lambda: self._released_from(source, context.rng).arrays())
+        return self._release_of(arrays, source)
 
-    def noiseless_from(self, source: VoteSource, kept: KeptArrays) -> Release:
-        """What the votes say by themselves: every label's majority. No epsilon covers it."""
+    def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
+        """What the votes say by themselves, given what was drawn: every label's majority. No epsilon covers it."""
         majority = 2 * source.counts() > source.num_teachers
         return Release(majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency)
 
-    def load_release(self, path: Path, event: Event, source: VoteSource) -> Release:
-        """What `Release.save` wrote of a release of this aggregator from that source."""
-        return Release.load(path, event=event, adjacency=self.adjacency)
+    def _released_from(self, source: VoteSource, rng: np.random.Generator) -> Release:
+        """Draws the release of a source that is drawn in one part; whoever calls it has paid."""
+        return self.aggregate(self._read(source), num_teachers=source.num_teachers, rng=rng)
+
+    def _release_of(self, arrays: Arrays, source: VoteSource) -> Release:
+        """A release from its arrays."""
+        return Release.of_arrays(arrays, event=self._event_of(source), adjacency=self.adjacency)
+
+    def _event_of(self, source: VoteSource) -> Event:
+        """The price of releasing a source."""
+        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
+        return self.event_for(num_teachers=source.num_teachers, **shape)
+
+    def _drawn(self, source: VoteSource, context: ReleaseContext) -> Drawn:
+        """Where what is drawn is kept, and paid for: all of it with the first part."""
+        if context.drawn is not None:
+            return context.drawn
+        return Drawn(lambda: self._pay(self._event_of(source), context.ledger))
 
     def _read(self, source: VoteSource) -> Any:
         """The votes in the form that `aggregate` reads."""
@@ -227,9 +233,12 @@ class Aggregator(ABC):
             return source.counts(self.max_votes_per_teacher)
         return source.bits() if self.input_form == "bits" else source.confidences()
 
-    def _pay(self, event: Event, ledger: Ledger | None, rng: np.random.Generator, name: Callable[[str], str]) -> None:
-        """Charges the ledger; `name` digests all that the release is a function of, given a salt."""
-        charge_draw(ledger, event, adjacency=self.adjacency, description=repr(self), rng=rng, key=name)
+    def _pay(self, event: Event, ledger: Ledger | None) -> None:
+        """Charges the ledger, where there is one; each call is a release of its own."""
+        if ledger is not None:
+            from pate.accounting.ledger import require_ledger
+
+            require_ledger(ledger).charge(event, adjacency=self.adjacency, description=repr(self))
 
     def identity(self, *, num_labels: int, num_teachers: int) -> str:
         """All public parameters, as text that no two aggregators share which can release different things.

@@ -42,9 +42,10 @@ class CenteredRelease(Release):
         scores = NoisyScores(values, self.noise_std, prevalence, self.num_directions)
         return replace(super().training_set(inputs), scores=scores)
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Release.arrays`."""
         names = {"scores": self.scores, "center": self.center, "noise_std": np.array(self.noise_std)}
-        return super()._arrays() | names
+        return super().arrays() | names
 
 
 def matched_labels(

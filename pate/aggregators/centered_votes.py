@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +18,9 @@ from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.release import Release
-from pate.aggregators.release_context import ReleaseContext
+from pate.aggregators.release_context import Arrays, Drawn, ReleaseContext
 from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.aggregators.rounds.vote_rounds import VoteRounds
-from pate.files.kept_arrays import KeptArrays
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
@@ -118,12 +116,6 @@ class CenteredVotes(TeacherVotesAggregator):
             return GaussianEvent(self.noise_multiplier)
         return GaussianEvent.composed([self.prevalence.event.noise_multiplier, self.votes_multiplier])
 
-    def charges_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> tuple[Event, ...]:
-        """The prevalence, where there is a share for it, then the votes."""
-        shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
-        votes = self.centered_at(self.center).event_for(**shape)
-        return (votes,) if self.prevalence_share == 0 else (self.prevalence.event, votes)
-
     def scaled(self, factor: float) -> CenteredVotes:
         """noise_multiplier multiplied by `factor`."""
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
@@ -170,38 +162,37 @@ class CenteredVotes(TeacherVotesAggregator):
         return replace(release, event=self.event_for(num_teachers=num_teachers, **shape))
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """See `Aggregator.release_from`. The prevalence is that of the teachers' records; both draws are charged."""
+        """See `Aggregator.release_from`. The prevalence is that of the teachers' records; one charge covers all."""
         for_prevalence, for_votes = context.rng.spawn(2)
-        votes = self._in_rounds(source)
-        center = self._center_from(source, context, rng=for_prevalence)
-        if votes is not None:
-            weights = self._rounds.release(votes, self._prevalence_of(center, votes), replace(context, rng=for_votes))
-            return self._released_rounds(weights, votes, source, self.event_for(**_shape_of(source)))
-        step, summary = self._gathered_around(center, source, context.kept)
-        total = source.num_teachers
-        release = step.aggregate_summary(summary, num_teachers=total, rng=for_votes, ledger=context.ledger)
-        if not isinstance(release, CenteredRelease):
-            raise TypeError("centered votes give a centered release")
-        event = self.event_for(**_shape_of(source))
-        return replace(release, event=event, num_directions=self._num_directions(source))
+        votes, drawn = self._in_rounds(source), self._drawn(source, context)
+        center = self._center_from(source, drawn, rng=for_prevalence)
+        event = self._event_of(source)
 
-    def noiseless_from(self, source: VoteSource, kept: KeptArrays) -> Release:
-        """See `Aggregator.noiseless_from`: around the center that was released, from the votes that were kept."""
-        prevalence = kept.read("prevalence")
+        def in_one() -> Arrays:
+            step, summary = self._gathered_around(center, source)
+            return step.aggregate_summary(summary, num_teachers=source.num_teachers, rng=for_votes).arrays()
+
+        if votes is None:
+            arrays, directions = drawn.once("release", in_one), self._num_directions(source)
+            return CenteredRelease.of_arrays(arrays, event=event, adjacency=self.adjacency, num_directions=directions)
+
+        def in_rounds() -> Arrays:
+            within = replace(context, rng=for_votes, drawn=drawn)
+            weights = self._rounds.release(votes, self._prevalence_of(center, votes), within)
+            return self._released_rounds(weights, votes, source, event).arrays()
+
+        return RoundsRelease.of_arrays(drawn.once("release", in_rounds), event=event, adjacency=self.adjacency)
+
+    def noiseless_from(self, source: VoteSource, drawn: Drawn) -> Release:
+        """See `Aggregator.noiseless_from`: around the center that was released."""
+        prevalence = drawn.read("prevalence")
         center = self.center if prevalence is None else prevalence["prevalence"]
         if (votes := self._in_rounds(source)) is not None:
             weights = self._rounds.noiseless(votes, self._prevalence_of(center, votes))
             return self._released_rounds(weights, votes, source, NonPrivateEvent())
-        step, summary = self._gathered_around(center, source, kept)
+        step, summary = self._gathered_around(center, source)
         release = step.noiseless(summary, num_teachers=source.num_teachers)
         return replace(release, num_directions=self._num_directions(source))
-
-    def load_release(self, path: Path, event: Event, source: VoteSource) -> Release:
-        """See `Aggregator.load_release`."""
-        if self._in_rounds(source) is not None:
-            return RoundsRelease.load(path, event=event, adjacency=self.adjacency)
-        num_directions = self._num_directions(source)
-        return CenteredRelease.load(path, event=event, adjacency=self.adjacency, num_directions=num_directions)
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0
@@ -235,24 +226,19 @@ class CenteredVotes(TeacherVotesAggregator):
         if not in_rounds:
             super().require_source(source)
 
-    def _center_from(self, source: VoteSource, context: ReleaseContext, *, rng: np.random.Generator) -> Any:
-        """The public center, or the prevalence, charged and released once."""
+    def _center_from(self, source: VoteSource, drawn: Drawn, *, rng: np.random.Generator) -> Any:
+        """The public center, or the prevalence, released once."""
         if self.prevalence_share == 0:
             return self.center
-        return context.kept.once(
-            "prevalence",
-            lambda: self.prevalence.release(
-                source.share_sums(),
-                num_teachers=source.num_teachers,
-                rng=rng,
-                ledger=context.ledger,
-                records_per_teacher=source.records_per_teacher,
-            ),
-        )
 
-    def _gathered_around(
-        self, center: Any, source: VoteSource, kept: KeptArrays
-    ) -> tuple[CenteredVotes, NDArray[np.int64]]:
+        def released() -> Arrays:
+            shares, total, each = source.share_sums(), source.num_teachers, source.records_per_teacher
+            found = self.prevalence.release(shares, num_teachers=total, rng=rng, records_per_teacher=each)
+            return {"prevalence": found}
+
+        return drawn.once("prevalence", released)["prevalence"]
+
+    def _gathered_around(self, center: Any, source: VoteSource) -> tuple[CenteredVotes, NDArray[np.int64]]:
         """What releases the votes around a center, and the sum that it releases."""
         basis = {"noise_multiplier": self.votes_multiplier}
         step = self.centered_at(center, span=source.span(**basis))
@@ -261,7 +247,8 @@ class CenteredVotes(TeacherVotesAggregator):
         def gather() -> NDArray[np.int64]:
             return step.gather(source.votes_around(known, **basis), num_teachers=source.num_teachers)
 
-        return step, kept.once("summary", gather)
+        summary: NDArray[np.int64] = source.remembered(("summary", self._text, known.tobytes()), gather)
+        return step, summary
 
     @property
     def _rounds(self) -> VoteRounds:
@@ -345,7 +332,3 @@ class CenteredVotes(TeacherVotesAggregator):
         if self.span is None:
             return shrink_singular_values(residual, noise_std=std)
         return np.asarray(self.span @ shrink_singular_values(self.span.T @ residual, noise_std=std))
-
-
-def _shape_of(source: VoteSource) -> dict[str, int]:
-    return {"num_queries": source.num_queries, "num_labels": source.num_labels, "num_teachers": source.num_teachers}

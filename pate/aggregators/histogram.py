@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,12 +37,8 @@ class HistogramAggregator(Aggregator):
         num_teachers: int,
         rng: np.random.Generator,
         ledger: Ledger | None,
-        beside: str = "",
     ) -> tuple[NDArray[np.integer], Event]:
-        """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price.
-
-        `beside` names whatever else the release is a function of.
-        """
+        """Checks the arguments of `aggregate`, charges the ledger, and returns the counts `[Q, L]` and the price."""
         require_generator(rng)
         require_count("num_teachers", num_teachers)
         counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
@@ -54,17 +49,8 @@ class HistogramAggregator(Aggregator):
         shape = {"num_queries": counts.shape[0], "num_labels": counts.shape[1], "num_teachers": num_teachers}
         event = self.event_for(**shape)
         warn_if_useless(self, **shape)
-        self._pay(event, ledger, rng, lambda salt: self._release_key(counts, num_teachers, salt, beside))
+        self._pay(event, ledger)
         return counts, event
-
-    def _release_key(self, counts: NDArray[np.integer], num_teachers: int, salt: str, beside: str) -> str:
-        """A digest of all that the release is a function of; salted."""
-        identity = self.identity(num_labels=counts.shape[1], num_teachers=num_teachers)
-        named = (identity, num_teachers, counts.shape, salt, *([beside] if beside else []))
-        digest = hashlib.sha256(repr(named).encode())
-        for _, block in _blocks(counts):
-            digest.update(np.ascontiguousarray(block).data)
-        return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +76,8 @@ class PerQueryAggregator(HistogramAggregator):
                 `numpy.asarray` takes.
             num_teachers: T, public.
             rng: fresh noise for every query comes from it.
-            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. The same votes
-                with the generator in the same state give the same release, which is charged once.
+            ledger: charged, and on disk, before any noise is drawn; a refused charge releases nothing. Each call is
+                charged: the generator gives each fresh noise.
 
         Raises:
             InvalidValue: impossible votes; a seed instead of a generator; a charge that the ledger refuses.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +14,6 @@ from pate.aggregators.aggregator import Aggregator, InputForm
 from pate.aggregators.expected.expected_release import NUM_QUERIES, ExpectedRelease
 from pate.aggregators.expected.useless import warn_if_useless
 from pate.aggregators.release import Release
-from pate.aggregators.release_context import ReleaseContext
 from pate.validation import require_count, require_generator
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource
@@ -29,12 +27,12 @@ class TeacherVotesAggregator(Aggregator):
     """Reads the votes of each teacher, `[N, Q, L]`, in blocks that are never held whole.
 
     `gather` reduces the votes to a summary: all that the release depends on beside its noise. It draws nothing, no
-    epsilon covers it, and a run may keep it on disk to continue from. `aggregate` gathers, charges and releases;
-    `aggregate_summary` does so from a summary that was kept.
+    epsilon covers it. `aggregate` gathers, charges and releases; `aggregate_summary` does so from a summary that was
+    gathered before.
 
     Formal guarantees:
         * The ledger is charged after the votes were read and before anything is drawn.
-        * Equal summaries with the generator in the same state give the same release, which is charged once.
+        * Each call is charged.
     """
 
     input_form: ClassVar[InputForm] = "bits"
@@ -94,7 +92,7 @@ class TeacherVotesAggregator(Aggregator):
         shape = {"num_queries": num_queries, "num_labels": num_labels, "num_teachers": num_teachers}
         event = self.event_for(**shape)
         warn_if_useless(self, **shape)
-        self._pay(event, ledger, rng, lambda salt: self._summary_key(summary, num_teachers, salt))
+        self._pay(event, ledger)
         return self._release(summary, event, num_teachers=num_teachers, rng=rng)
 
     def expected_release(
@@ -114,14 +112,8 @@ class TeacherVotesAggregator(Aggregator):
         """What `gather` gives for made-up votes; an aggregator that can say it from their counts says so."""
         return self._gathered(votes)
 
-    def release_from(self, source: VoteSource, context: ReleaseContext) -> Release:
-        """See `Aggregator.release_from`.
-
-        The summary is kept: summed again it could differ in the last bits, and would be charged as another release.
-        """
-        summary = context.kept.once("summary", lambda: self._gathered(source))
-        total, rng = source.num_teachers, context.rng
-        return self.aggregate_summary(summary, num_teachers=total, rng=rng, ledger=context.ledger)
+    def _released_from(self, source: VoteSource, rng: np.random.Generator) -> Release:
+        return self.aggregate_summary(self._gathered(source), num_teachers=source.num_teachers, rng=rng)
 
     def _gathered(self, source: VoteSource) -> NDArray[Any]:
         """The summary of a source, gathered once."""
@@ -134,10 +126,3 @@ class TeacherVotesAggregator(Aggregator):
     def _shape(self, summary: NDArray[Any]) -> tuple[int, int]:
         """Q and L of a summary; an aggregator whose summary is not `[Q, L, …]` says otherwise."""
         return summary.shape[0], summary.shape[1]
-
-    def _summary_key(self, summary: NDArray[Any], num_teachers: int, salt: str) -> str:
-        """A digest of all that the release is a function of; salted."""
-        identity = self.identity(num_labels=self._shape(summary)[1], num_teachers=num_teachers)
-        digest = hashlib.sha256(repr((identity, num_teachers, summary.dtype.str, summary.shape, salt)).encode())
-        digest.update(np.ascontiguousarray(summary).data)
-        return digest.hexdigest()

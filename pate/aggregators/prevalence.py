@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
-from pate.accounting.charged_draw import charge_draw
+from pate.accounting.ledger import require_ledger
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
@@ -27,7 +26,6 @@ _SIMULATED_SHARES = 2**20
 _MOST_RECORDS = 2**20
 """Simulated shares of more records hardly differ from these."""
 _UNBIASED = 1.15  # as large as another squared error may be one that is noise alone
-_RULE = 2  # its version, for a ledger's key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +97,9 @@ class Prevalence:
         found = shares.num_teachers
         fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
-
-        def key(salt: str) -> str:
-            said = repr((_RULE, self, num_teachers, records_per_teacher, shares.key(salt), salt))
-            return hashlib.sha256(said.encode()).hexdigest()
-
         self._require_steps(shares.num_labels)
-        charge_draw(ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=rng, key=key)
+        if ledger is not None:
+            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
         length, half = self._length(shares, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
         whole = float(np.linalg.norm(half))
         around_half = whole < length

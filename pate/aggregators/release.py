@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pate.aggregators.target_charging.aggregator import ChargedRelease
 
 
-_REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
+REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class Release:
             names: of the queries and of the labels, to write beside.
         """
         make_folder(path.parent, within=path.parent.parent)
-        write_arrays(path, **self._arrays(), **({} if names is None else names.arrays()))
+        write_arrays(path, **self.arrays(), **({} if names is None else names.arrays()))
 
     @classmethod
     def load(cls, path: Path, *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
@@ -144,14 +144,24 @@ class Release:
         given = {"event", "adjacency", *beside}
         saved = [item.name for item in fields(cls) if item.name not in given and item.default is MISSING]
         forms = {name: cls._FORMS.get(name, ArrayForm("biuf")) for name in saved}
-        arrays = read_arrays(path, forms, remedy=_REMEDY, beside=PublicNames.FORMS)
+        arrays = read_arrays(path, forms, remedy=REMEDY, beside=PublicNames.FORMS)
         for name in PublicNames.FORMS:
             arrays.pop(name, None)
-        if len(lengths := {len(array) for array in arrays.values() if array.ndim}) != 1:
-            raise damaged(path, "arrays of one length", f"{sorted(lengths)}", _REMEDY)
+        cls._check(arrays, path)
+        return cls.of_arrays(arrays, event=event, adjacency=adjacency, **beside)
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
+        """The release with these arrays."""
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
         return cls(event=event, adjacency=adjacency, **values, **beside)
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    @classmethod
+    def _check(cls, arrays: dict[str, NDArray[Any]], path: Path) -> None:
+        """Raises `DamagedFile` where the arrays of a file do not go together."""
+        if len(lengths := {len(array) for array in arrays.values() if array.ndim}) != 1:
+            raise damaged(path, "arrays of one length", f"{sorted(lengths)}", REMEDY)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """What the file holds, by the names of the fields."""
         return {"labels": self.labels, "answered": self.answered}

@@ -6,7 +6,7 @@ import os
 
 from pate.accounting import Ledger
 from pate.pricing import Budget, PricedRelease
-from pate.run.total import by_its_setting, require_room
+from pate.run.payment import by_its_setting, require_room
 from pate.validation import require
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra import compose
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate import aggregators, pricing
 from pate.accounting import Accountant
 from pate.cli.app import run_app
+from pate.cli.ledger_page import print_ledger
 from pate.cli.quote_page import print_quote
 from pate.config import build, build_aggregator
 from pate.config.location import CONFIG_FOLDER, file_of, members
@@ -34,7 +36,11 @@ def main() -> None:
 
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
-    require_choice("format", config.format, ("text", "json"))
+    require_choice("format", config.format, ("text", "json", "jsonl"))
+    if config.ledger is not None and _asks_for_charges_alone():
+        print_ledger(config.ledger, config.format)
+        return
+    require(config.format != "jsonl", "format", config.format, "text or json; jsonl is for ledger= and nothing else")
     console = PlainConsole(stderr=True)
     with console.status("pricing") if console.is_terminal else nullcontext():
         quote = _quote(config)
@@ -42,6 +48,14 @@ def account(config: DictConfig) -> None:
         print(to_json_line(quote.to_json()))  # noqa: T201 - the command's product
     else:
         print_quote(quote)
+
+
+def _asks_for_charges_alone() -> bool:
+    """Whether nothing but a ledger was named: then nothing is priced."""
+    if not HydraConfig.initialized():  # called from Python, with a configuration
+        return False
+    named = [word.lstrip("+~").partition("=")[0] for word in HydraConfig.get().overrides.task]
+    return set(named) <= {"ledger", "format"}
 
 
 def _quote(config: DictConfig) -> pricing.Quote:

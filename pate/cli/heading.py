@@ -9,7 +9,16 @@ from pate.config import CONFIG_FOLDER
 from pate.files import fingerprint
 from pate.report import Heading
 
-BESIDE = ("output_dir", "ledger", "max_total_epsilon", "redraw", "all_records", "allow_useless", "logger")
+BESIDE = (
+    "output_dir",
+    "ledger",
+    "max_total_epsilon",
+    "new_account",
+    "redraw",
+    "all_records",
+    "allow_useless",
+    "logger",
+)
 """Settings that the release does not depend on."""
 
 _LATER: Mapping[str, Any] = {"thousands": None, "missing": [], "true": None, "label_separator": None}

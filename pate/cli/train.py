@@ -85,6 +85,7 @@ def _plan(
         ledger=None if config.ledger is None else Path(config.ledger),
         max_total_epsilon=config.max_total_epsilon,
         redraw=config.redraw,
+        new_account=config.new_account,
         holders=config.holders,
         seed=config.seed,
         settings=settings,

@@ -48,6 +48,7 @@ class TrainConfig(SharedConfig):
         all_records: train a model of all private records, the ceiling; None does where that does not take long.
         ledger: a file that all runs on the same records are charged to, beside the run's own; None for none.
         max_total_epsilon: what all of them may cost together.
+        new_account: give records an account of their own in `ledger` although another one knows some of them.
         redraw: draw a release again that was charged and is gone, with fresh noise and at its price.
         holders: among how many holders the teachers are spread, for the privacy card; None for one.
         seed: None draws noise from the operating system.
@@ -65,6 +66,7 @@ class TrainConfig(SharedConfig):
     ledger: str | None = None
     max_total_epsilon: float | None = None
     redraw: bool = False
+    new_account: bool = False
     holders: int | None = None
     logger: str = "tensorboard"
     seed: int | None = None

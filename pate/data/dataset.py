@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -103,6 +104,8 @@ class Dataset:
             None for their `record_ids`.
         private_cells: a digest of the private records as they were before any preprocessing, so that a budget over
             several runs knows them again; None for that of `private`. No epsilon covers it.
+        owners: names of the people and records of the private split, as bytes, by kind: as far as the source has any,
+            a ledger of several runs knows people again by them in another table. No epsilon covers them.
         public_labeled: whether the public labels are known; never where all of them are False. Nothing is measured by
             labels that are not known: neither how right the release is, nor a student of true labels.
         notes: lines for the owner of the records on how they were read; not published.
@@ -124,6 +127,7 @@ class Dataset:
     private_cells: str | None = None
     public_labeled: bool = True
     notes: tuple[str, ...] = ()
+    owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_text("name", self.name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pate.accounting import Event, Ledger, RdpAccountant, SharedLedger
 from pate.pricing.budget import Budget
@@ -15,6 +15,19 @@ from pate.validation import InvalidValue, require
 _SMALLEST = 1e-3  # of the cap
 _STEPS = 12
 _A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
+
+
+def charges_of(ledger: Ledger) -> dict[str, Any]:
+    """What one data set of a ledger was charged for, by itself and in all, as plain values."""
+    prices: dict[Event, float] = {}
+    charges = []
+    for entry in ledger.entries:
+        if entry.event not in prices:
+            prices[entry.event] = ledger.price(entry.event)
+        origin = {"time": entry.origin.time, "user": entry.origin.user, "command": entry.origin.command}
+        charges.append(origin | {"mechanism": entry.description, "draw": entry.draw, "epsilon": prices[entry.event]})
+    settings = {"delta": ledger.target_delta, "cap": ledger.max_epsilon}
+    return {"data": ledger.data, "spent_epsilon": ledger.spent_epsilon, **settings, "charges": charges}
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: 
         InvalidValue: no ledger; one that counts for another adjacency or delta.
     """
     found = []
-    for ledger in _ledgers(path):
+    for ledger in ledgers_in(path):
         rule = f"{ledger.adjacency}, as ledger={path} counts"
         require(ledger.adjacency == release.aggregator.adjacency, "adjacency", release.aggregator.adjacency, rule)
         rule = f"{ledger.target_delta}, as ledger={path} counts"
@@ -64,19 +77,14 @@ def accounts_left(path: str | os.PathLike[str], release: PricedRelease, budget: 
     return tuple(found)
 
 
-def _ledgers(path: str | os.PathLike[str]) -> Iterator[Ledger]:
-    """One for each data set; one in all where no charge names its data, as in an earlier version."""
-    names: list[str] = []
-    try:
-        shared = SharedLedger.stored(path)
-        names = shared.data
-    except InvalidValue:
-        yield Ledger.stored(path)
-        return
-    if not names:
-        yield Ledger.stored(path)
-    for data in names:
-        yield shared.account(data)
+def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
+    """One for each data set of a file, in the order of their first charges; one in all where no charge names its data.
+
+    Raises:
+        InvalidValue: no ledger.
+    """
+    shared = SharedLedger.stored(path)
+    return [shared.account(data) for data in shared.data] or [Ledger.stored(path)]
 
 
 def _largest_target(ledger: Ledger, release: PricedRelease, budget: Budget, cap: float) -> float:

@@ -37,11 +37,6 @@ class PricedRelease:
     won_by: str | None = field(default=None, compare=False)
 
     @property
-    def charges(self) -> tuple[Event, ...]:
-        """What a ledger holds of it, in its order: the event, or its parts where they are charged one by one."""
-        return self.aggregator.charges_for(**self.shape.as_arguments)
-
-    @property
     def identity(self) -> str:
         """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
         shape = self.shape

@@ -20,11 +20,11 @@ _LOCK, _SETTINGS = "run.lock", "run.json"
 _MOST_SHOWN = 400
 _OWN = {
     ".": (
-        r"(?:run|partition|report|manifest|paid|terms)\.json",
+        r"(?:run|partition|report|manifest|terms)\.json",
         r"(?:data|private|release|cast)\.sha256|run\.id",
-        r"(?:training|noise)\.secret|teachers\.key",
-        r"(?:votes|summary|prevalence|beyond_[0-9a-f]+)\.npz",
-        r"\.ledger\.jsonl\.\w+|report\.html|comparison\.csv|frontier\.(?:html|png)",
+        r"training\.secret|teachers\.key",
+        r"(?:votes|beyond_[0-9a-f]+)\.npz",
+        r"ledger\.db|report\.html|comparison\.csv|frontier\.(?:html|png)",
     ),
     "release": (
         r"release\.npz|(?:privacy_card|README)\.md|config\.yaml|(?:schema|manifest|terms)\.json|model\.onnx|extractor\.safetensors",
@@ -32,7 +32,7 @@ _OWN = {
     "release/student": (r"student\.(?:safetensors|json)",),
     "all_records_model": (r"student\.(?:safetensors|json)",),
     "teachers": (r"(?:teacher|chunk)-[-\d]+\.safetensors",),
-    "rounds": (r"round[-_]\d+\.npz",),
+    "ledger.db.releases": (r"[0-9a-f]{64}",),
     "casting": (r"confidences-[-\d]+\.npz",),
     "runs": (r"[-\w.@+]+\.json",),
     "calibrations": (r"[-\w.@+]+\.json",),
@@ -58,8 +58,8 @@ class RunFolder:
 
     @property
     def ledger(self) -> Path:
-        """What has been spent."""
-        return self.path / "ledger.jsonl"
+        """What has been spent, and what was drawn for it."""
+        return self.path / "ledger.db"
 
     @property
     def report(self) -> Path:
@@ -150,10 +150,10 @@ class RunFolder:
         """Removes half-written files of this run, under its own names and in its own folders."""
         for folder, names in _OWN.items():
             remove_partials(self.path / folder, names)
-        for above in (self.path / "ensembles", self.path / "draws"):
-            for each in above.iterdir() if above.is_dir() and not above.is_symlink() else ():
-                for folder, names in _OWN.items():
-                    remove_partials(each / folder, names)
+        above = self.path / "ensembles"
+        for each in above.iterdir() if above.is_dir() and not above.is_symlink() else ():
+            for folder, names in _OWN.items():
+                remove_partials(each / folder, names)
 
     @property
     def _settings(self) -> Path:

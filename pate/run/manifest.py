@@ -14,7 +14,7 @@ from pate.validation import InvalidValue, require
 
 _RESTORE = "restore it from a backup"
 _AGAIN = "or remove report.json and run again: the same release, at no cost"
-_KEPT = ("ledger.jsonl", "release/release.npz")  # which no run makes again
+_KEPT = ("ledger.db", "release/release.npz")  # which no run makes again
 
 
 def write_manifests(folder: RunFolder, report: str) -> None:

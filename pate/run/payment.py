@@ -1,116 +1,110 @@
-"""What a run pays for its release: exactly the charges that its plan knows of, on disk before anything leaves."""
+"""What a run pays, and what it drew for it: committed together, in its own ledger and in that of all runs."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Any
 
-from pate.accounting import Event, Ledger
-from pate.accounting.charged_draw import noise_name
+import numpy as np
+
+from pate.accounting import BudgetExceeded, Ledger, SelfComposedEvent, SharedLedger
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
+from pate.aggregators.release_context import Arrays, Drawn
 from pate.files.atomic import make_folder, write_text
-from pate.files.reading import damaged, read_text
-from pate.files.strict_json import from_json, to_json
+from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.pricing import Budget, PricedRelease
-from pate.report import format_epsilon
-from pate.run.earlier import Siblings
+from pate.report import format_delta, format_epsilon
 from pate.run.folder import RunFolder
 from pate.run.manifest import file_digest
-from pate.run.randomness import Randomness
-from pate.run.total import Total, run_id
-from pate.validation import InvalidValue, require, require_count
+from pate.run.siblings import sibling_lines
+from pate.validation import InvalidValue, require
 
-if TYPE_CHECKING:  # which needs torch
-    from pate.run.plan import Plan
-
-_RESTORE = "restore it from a backup, or begin anew in another output_dir"
+_NAMES = re.compile(r"(?:[0-9a-f]{32}\n)+")
+_WRITTEN = ":written"  # the key of the digest of a release's file
+_GONE = "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
 
 
 @dataclass(frozen=True)
-class Draws:
-    """What `paid.json` holds.
+class AcrossRuns:
+    """The ledger of several runs that a run is charged to, and what of it the settings say.
 
     Attributes:
-        earlier: of each draw before the one that is going on, by its number, how many charges were made for it; fewer
-            than all where its noise was lost on the way.
-        ledger: SHA-256 of the run's ledger when the draw was done; None before.
-        release: SHA-256 of `release.npz`; None before it is written.
+        path: of the ledger.
+        max_epsilon: the cap for these records; None for the one that the file has, if it has one.
+        owners: ids and groups of the records as bytes, by kind: by them people are known again in another table.
+        new_account: whether records that overlap with another account's are given one of their own.
     """
 
-    earlier: Mapping[str, int] = field(default_factory=dict)
-    ledger: str | None = None
-    release: str | None = None
-
-    def __post_init__(self) -> None:
-        for place, (number, charges) in enumerate(self.earlier.items(), start=1):
-            require(number == str(place), "paid.earlier", number, f"{place}, the next draw")
-            require_count("paid.earlier", charges)
-
-    @property
-    def number(self) -> int:
-        """Of the draw that is going on, >= 1."""
-        return len(self.earlier) + 1
+    path: Path
+    max_epsilon: float | None = None
+    owners: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
+    new_account: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Payment:
-    """The charges of one run, in its own ledger.
+class Payment(Drawn):
+    """What one run was charged and drew: its first part is committed with the price of the whole release.
 
-    The price is the plan's. A ledger that holds more, less or something else than the plan's charges is refused, so no
-    file can make the printed epsilon smaller.
+    A part that was committed is read back, whoever asks: the same run after a kill, or a copy of its folder that is
+    charged to the same ledger. What was drawn and not committed was shown to nobody, and is drawn afresh.
 
-    Attributes:
+    Args:
         priced: the release.
         budget: delta and accountant.
-        folder: the run's.
-        randomness: says whether a draw that was begun can be drawn again.
-        data: `Dataset.private_digest`, which names the records on each line of the ledger.
-        total: the ledger of all runs on these records, where there is one.
+        folder: the run's, its own or about to be.
+        data: `Dataset.private_digest`, which names the account.
+        seed: of the noise, if it has one.
+        across: the ledger of all runs, where there is one.
+
+    Raises:
+        InvalidValue: that ledger has no room for the run, or is none.
     """
 
-    priced: PricedRelease
-    budget: Budget
-    folder: RunFolder
-    randomness: Randomness
-    data: str
-    total: Total | None = None
-
-    @classmethod
-    def of(cls, plan: Plan, priced: PricedRelease, folder: RunFolder, *, data: str) -> Self:
-        """That of a run in a folder that is its own, or will be.
-
-        Raises:
-            InvalidValue: the ledger of all runs has no room for the run, or is none.
-        """
-        total = None
-        if plan.ledger is not None:
-            total = Total(
-                path=plan.ledger,
-                max_epsilon=plan.max_total_epsilon,
-                priced=priced,
-                budget=plan.budget,
-                folder=folder,
-                data=data,
-            )
-            total.require_room(1)
-        return cls(priced, plan.budget, folder, Randomness(folder.path, plan.seed), data, total)
+    def __init__(
+        self,
+        priced: PricedRelease,
+        budget: Budget,
+        folder: RunFolder,
+        *,
+        data: str,
+        seed: int | None = None,
+        across: AcrossRuns | None = None,
+    ) -> None:
+        super().__init__()
+        self._shared_names: dict[str, str] = {}
+        self.priced, self.budget, self.folder = priced, budget, folder
+        self.data, self.seed, self.across = data, seed, across
+        if across is not None:
+            own = os.path.realpath(across.path) == os.path.realpath(folder.ledger)
+            require(not own, "ledger", across.path, "another file than the run's own, for all runs on these records")
+            self._require_room()
 
     @cached_property
-    def ledger(self) -> Ledger:
-        """The run's own; the file is made when it is first asked for."""
-        return Ledger(
-            self.folder.ledger,
-            adjacency=self.priced.aggregator.adjacency,
-            target_delta=self.budget.target_delta,
-            accountant=self.budget.accountant,
-            data=self.data,
-        )
+    def own(self) -> Ledger:
+        """The run's own ledger; `begin` makes it."""
+        rule = f"the run's ledger, which is gone; {_GONE}"
+        require(os.path.lexists(self.folder.ledger), "ledger", self.folder.ledger, rule)
+        return self._ledger(self.folder.ledger)
+
+    @cached_property
+    def shared(self) -> Ledger | None:
+        """The account of these records in the ledger of all runs."""
+        if self.across is None:
+            return None
+        make_folder(self.across.path.parent)
+        with by_its_setting():
+            settings = self._settings | {"max_epsilon": self.across.max_epsilon}
+            return SharedLedger(self.across.path, **settings).account(self.data)
 
     @property
     def release(self) -> Path:
@@ -119,147 +113,299 @@ class Payment:
 
     @property
     def num_draws(self) -> int:
-        """How often the release was drawn with fresh noise, the draw that is going on included."""
-        return self._paid.number
+        """How often the release was drawn, the draw that is going on included."""
+        return len(self._names)
 
     @property
     def epsilon(self) -> float:
         """What all draws cost: the plan's price, or the ledger's total where that is larger."""
-        return max(self._price_of(self._charges()), self.ledger.epsilon)
+        return max(self._price(self.num_draws), self.own.epsilon)
 
     @property
     def shown_price(self) -> str:
         """The plan's price of all draws, for people."""
-        return format_epsilon(self._price_of(self._charges()))
+        return format_epsilon(self._price(self.num_draws))
 
-    def next_draw(self, *, redraw: bool) -> int:
-        """The number of the draw that the run is at, >= 1; told before teachers are trained.
+    def begin(self, *, redraw: bool) -> int:
+        """Makes the run's ledger, or opens it, and returns the number of the draw that the run is at, >= 1.
 
         Args:
-            redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
+            redraw: whether a release that was written and is gone is drawn again, with fresh noise and at its price.
 
         Raises:
-            InvalidValue: the ledger does not hold what was charged so far, the release is gone and no redraw was asked
-                for, or the cap on the total has no room for it.
+            InvalidValue: the ledger does not hold what was drawn, or the cap has no room for another draw.
         """
-        draw = self._next_draw(redraw=redraw)
-        if self.total is not None:
-            self.total.require_room(draw)
-        if draw > self.num_draws:
-            earlier = self._paid.earlier
-            charges = len(self.ledger.entries) - sum(earlier.values())
-            make_folder(self.folder.path / "draws" / str(draw), within=self.folder.path)
-            self._write(Draws({**earlier, str(len(earlier) + 1): charges}))
-        return draw
+        if not os.path.lexists(_id_path(self.folder)) and not os.path.lexists(self.release):
+            self._ledger(self.folder.ledger)  # first, so that a folder with a name and without a ledger has lost it
+            write_text(_id_path(self.folder), secrets.token_hex(16) + "\n")
+        self.require_paid()
+        self._introduce()
+        self._enter_own()
+        if redraw and self.seed is None and self._written is not None and not os.path.lexists(self.release):
+            both = self._price(self.num_draws + 1)
+            rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(both)} with those before"
+            require(math.isfinite(both), "redraw", "true", rule)
+            if self.shared is not None:
+                require_room(self.shared, self.priced)
+            write_text(_id_path(self.folder), "".join(f"{name}\n" for name in (*self._names, secrets.token_hex(16))))
+        return self.num_draws
 
-    def _next_draw(self, *, redraw: bool) -> int:
-        paid = self._paid
-        if self.release.exists() or paid.ledger is not None:
-            self.require_paid()
-        if self.release.exists() or not (self.folder.ledger.exists() or self._file.exists()):
-            return paid.number
-        charged = self._require_planned()
-        if self.randomness.has_noise or charged == sum(paid.earlier.values()):
-            return paid.number
-        both = self._price_of((*self._charges()[:charged], *self.priced.charges))
-        rule = f"draws another with fresh noise, and together they cost epsilon {format_epsilon(both)}"
-        if not redraw:
-            wanted = "the release that the ledger was charged for; its noise is gone"
-            raise InvalidValue(
-                f"release={self.release}: expected {wanted}: restore it from a backup, or redraw=true {rule}"
-            )
-        require(math.isfinite(both), "redraw", "true", f"a price that stays finite; this one {rule}")
-        return paid.number + 1
+    def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
+        """See `Drawn.once`; committed in the ledger of all runs first, then in the run's own."""
+        if part not in self._parts:
+            content = self.own.read(f"{self._name}:{part}")
+            if content is None:
+                content = self._committed(self.own, self._name, part, partial(self._first_committed, part, draw))
+            self._parts[part] = _unpacked(content)
+        return self._parts[part]
+
+    def read(self, part: str) -> Arrays | None:
+        """See `Drawn.read`."""
+        content = self.own.read(f"{self._name}:{part}")
+        return None if content is None else _unpacked(content)
 
     def lines(self) -> Iterator[str]:
         """What is known of earlier releases of the same records."""
-        run_id(self.folder)  # by which other runs know this one
         known: set[str] = set()
-        if self.total is not None:
-            yield from self.total.lines()
-            known = self.total.runs()
-        siblings = Siblings.of(self.folder, self.priced, self.budget, data=self.data, known=known)
-        yield from siblings.lines(self.priced, self.budget, seeded=self.randomness.seed is not None)
+        if self.shared is not None:
+            entries = self.shared.entries
+            known = {entry.key[:32] for entry in entries}
+            if earlier := [entry for entry in entries if not entry.key.startswith(self._names[0])]:
+                count = f"{len(earlier)} earlier release{'s' if len(earlier) > 1 else ''}"
+                yield f"ledger={self.shared.path}: {count} of these records, together epsilon {self._spent}"
+            if self.shared.max_epsilon is not None:
+                more = self.shared.affords(self.priced.event)
+                fits = "any number" if math.isinf(more) else f"{more:.0f}"
+                cap = f"max_total_epsilon={self.shared.max_epsilon:g}"
+                yield f"{cap}: {fits} of this release fit into what is left for these records"
+        seeded = self.seed is not None
+        yield from sibling_lines(self.folder, self.priced, self.budget, data=self.data, known=known, seeded=seeded)
 
-    def charge_total(self) -> list[str]:
-        """Charges the ledger of all runs, before the run's own and before anything is drawn; nothing a second time.
+    def total_lines(self) -> Iterator[str]:
+        """What all releases of these records cost together, once this run is charged."""
+        if self.shared is not None:
+            count = len(self.shared.entries)
+            said = (
+                f"all {count} releases of these records cost"
+                if count > 1
+                else "this first release of its records costs"
+            )
+            yield f"ledger={self.shared.path}: {said} epsilon {self._spent}"
 
-        Returns:
-            What all of them cost now, a line where there is such a ledger.
-        """
-        if self.total is None:
-            return []
-        noise = "" if self.release.exists() else noise_name(self.randomness.generator("noise"))
-        self.total.charge(self.num_draws, noise=noise)
-        return [self.total.line()]
+    def save(self, release: Release, names: PublicNames) -> None:
+        """Writes the release with its names where that is to be done, and enters the file's digest."""
+        written = self._written
+        if written is None or not os.path.lexists(self.release):
+            release.save(self.release, names=names)
+        found = file_digest(self.release)
+        if written is None:
+            self.own.add(f"{self._name}{_WRITTEN}", self._charge_of(self.own, self._name), found.encode)
+        self.require_paid()
 
     def require_paid(self) -> None:
-        """Raises unless the ledger holds exactly the charges of all draws, and is what it was when they were done."""
-        self._require_complete()
-        paid = self._paid
-        rule = f"the file as it was when the release was drawn; {_RESTORE}"
-        require(paid.ledger in (None, file_digest(self.folder.ledger)), "ledger", self.folder.ledger, rule)
-        if self.release.exists():
-            require(paid.release in (None, file_digest(self.release)), "release", self.release, rule)
+        """Raises unless the ledger holds the charges of all draws, each at the price, and the release is as it was."""
+        charges = self.own.entries
+        rule = f"exactly the charges of this run, each at its price; {_GONE}"
+        names = self._names
+        good = all(entry.event == self.priced.event and entry.key[:32] == names[0] for entry in charges)
+        require(good and len(charges) in (len(names), len(names) - 1), "ledger", self.folder.ledger, rule)
+        if (written := self._written) is not None and os.path.lexists(self.release):
+            rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
+            require(written == file_digest(self.release), "release", self.release, rule)
 
-    def seal(self, release: Release, names: PublicNames) -> None:
-        """Enters that the draw is done and paid for, then writes the release with its names, then enters it."""
-        self._require_complete()
-        self._write(Draws(self._paid.earlier, file_digest(self.folder.ledger)))
-        release.save(self.release, names=names)
-        self.enter_release()
+    def _first_committed(self, part: str, draw: Callable[[], Arrays]) -> bytes:
+        """What the run's own ledger is to hold of a part: drawn; or what the ledger of all runs has, or is given."""
+        if self.shared is None:
+            return _packed(draw())
+        return self._committed(self.shared, self._shared_name(self._name), part, lambda: _packed(draw()))
 
-    def enter_release(self) -> None:
-        """Enters the release that is there: what is read back later is that file."""
-        self._write(replace(self._paid, ledger=file_digest(self.folder.ledger), release=file_digest(self.release)))
-
-    def _require_complete(self) -> None:
-        """Raises unless all draws are charged in full."""
-        found, wanted = self._require_planned(), len(self._charges())
-        rule = f"exactly the charges of this release, {wanted} in all, not {found}; {_RESTORE}"
-        require(found == wanted, "ledger", self.folder.ledger, rule)
-
-    def _require_planned(self) -> int:
-        """How many charges the ledger holds; raises unless all are the plan's, in order, with all of earlier draws."""
-        found, wanted = [entry.event for entry in self.ledger.entries], self._charges()
-        rule = f"exactly the charges of this release, {len(wanted)} in all"
-        for place, (event, planned) in enumerate(zip(found, wanted, strict=False), start=1):
-            require(event == planned, "ledger", self.folder.ledger, f"{rule}; charge {place} is another; {_RESTORE}")
-        inside = sum(self._paid.earlier.values()) <= len(found) <= len(wanted)
-        require(inside, "ledger", self.folder.ledger, f"{rule}, not {len(found)}; {_RESTORE}")
-        return len(found)
-
-    def _charges(self) -> tuple[Event, ...]:
-        """What all draws are charged, in order: some or all charges of each earlier one, all of the last."""
-        one = self.priced.charges
-        return (*(event for number in self._paid.earlier.values() for event in one[:number]), *one)
-
-    def _price_of(self, charges: tuple[Event, ...]) -> float:
-        """The plan's price of some of its charges; infinity where their failure probabilities use up delta."""
-        if charges == self.priced.charges:
-            return self.priced.epsilon
-        spent = self.budget.accountant()
+    def _committed(self, ledger: Ledger, name: str, part: str, make: Callable[[], bytes]) -> bytes:
+        """The bytes of a part: with the charge where it is the first of its draw, else under that charge."""
+        key, charge = f"{name}:{part}", self._charge_of(ledger, name)
+        if charge not in ("", key):
+            return ledger.add(key, charge, make)
         try:
-            for event in charges:
-                spent.compose(event)
-            return spent.get_epsilon(self.budget.target_delta)
+            return ledger.once(
+                key,
+                self.priced.event,
+                make,
+                adjacency=self.priced.aggregator.adjacency,
+                description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}",
+                run=self._names[0],
+                noise=_noise(self.seed),
+            )
+        except BudgetExceeded as error:
+            raise refusal(ledger, self.priced) from error
+
+    def _introduce(self) -> None:
+        """Refuses a new account in the ledger of all runs for people that another account there knows."""
+        if self.across is None or self.shared is None:
+            return
+        found = self.shared.introduce(self.across.owners, anyway=self.across.new_account)
+        for other, count in found.items():
+            total = sum(map(len, self.across.owners.values()))
+            rule = f"the table of account {other[:12]}, which knows {count} of these {total} ids and groups"
+            rest = "; or new_account=true, whose epsilons do not count what these people have spent there"
+            raise InvalidValue(f"ledger={self.shared.path}: expected {rule}{rest}")
+
+    def _enter_own(self) -> None:
+        """Charges the ledger of all runs for draws that this folder has made before it was given that ledger."""
+        if self.shared is None:
+            return
+        for name in self._draws:
+            for part, content in self._parts_of(name).items():
+                self._committed(self.shared, self._shared_name(name), part, lambda found=content: found)  # type: ignore[misc]
+
+    def _shared_name(self, name: str) -> str:
+        """A draw's name in the ledger of all runs; another one where that has another release under it.
+
+        Of two copies of a folder, each of which drew before it was given the ledger, each has released something.
+        """
+        assert self.shared is not None
+        if name not in self._shared_names:
+            own, found = self._parts_of(name), name
+            while others := [
+                mine for part, mine in own.items() if self.shared.read(f"{found}:{part}") not in (None, mine)
+            ]:
+                found = f"{found}-{hashlib.sha256(others[0]).hexdigest()[:32]}"
+            self._shared_names[name] = found
+        return self._shared_names[name]
+
+    def _parts_of(self, name: str) -> dict[str, bytes]:
+        """All that the run's own ledger holds of a draw, the charge first."""
+        keys = [key for key in self.own.keys if key.startswith(f"{name}:") and not key.endswith(_WRITTEN)]
+        return {key.partition(":")[2]: self.own.read(key) or b"" for key in keys}
+
+    def _charge_of(self, ledger: Ledger, name: str) -> str:
+        """The key of a draw's charge in a ledger; empty where it was not charged."""
+        return next((entry.key for entry in ledger.entries if entry.key.startswith(f"{name}:")), "")
+
+    @property
+    def _draws(self) -> list[str]:
+        """The name of each draw: the run's, and for a redraw the run's and one of its own."""
+        run, *others = self._names
+        return [run, *(f"{run}-{name}" for name in others)]
+
+    @property
+    def _name(self) -> str:
+        """Of the draw that is going on."""
+        return self._draws[-1]
+
+    @property
+    def _names(self) -> list[str]:
+        return _names_in(self.folder)
+
+    @property
+    def _written(self) -> str | None:
+        """The digest of the release's file once it was written."""
+        found = self.own.read(f"{self._name}{_WRITTEN}")
+        return None if found is None else found.decode()
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "adjacency": self.priced.aggregator.adjacency,
+            "target_delta": self.budget.target_delta,
+            "accountant": self.budget.accountant,
+        }
+
+    @property
+    def _spent(self) -> str:
+        assert self.shared is not None
+        delta = format_delta(self.budget.target_delta)
+        return f"{format_epsilon(self.shared.spent_epsilon)} at delta {delta}, {self.shared.adjacency}"
+
+    def _ledger(self, path: Path) -> Ledger:
+        return Ledger(path, **self._settings, data=self.data)
+
+    def _price(self, draws: int) -> float:
+        """The plan's price of so many draws; infinity where their failure probabilities use up delta."""
+        if draws == 1:
+            return self.priced.epsilon
+        try:
+            return self.budget.epsilon_of(SelfComposedEvent(self.priced.event, draws))
         except InvalidValue:
             return math.inf
 
-    @property
-    def _file(self) -> Path:
-        return self.folder.path / "paid.json"
+    def _require_room(self) -> None:
+        """Raises where the ledger of all runs has no room for what this run has yet to charge, or knows its seed."""
+        assert self.shared is not None
+        entries = self.shared.entries
+        name = self._names[0] if os.path.lexists(_id_path(self.folder)) else "new"
+        if self.seed is not None:
+            used = any(entry.noise == _noise(self.seed) and entry.key[:32] != name for entry in entries)
+            rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
+            require(not used, "ledger", self.shared.path, rule)
+        if not any(entry.key.startswith(name) for entry in entries):
+            require_room(self.shared, self.priced)
 
-    @property
-    def _paid(self) -> Draws:
-        if not os.path.lexists(self._file):
-            return Draws()
-        rule = "how often the release was drawn"
-        text = read_text(self._file, rule=rule, remedy=_RESTORE)
-        try:
-            return from_json(Draws, text, name="paid")
-        except ValueError:
-            raise damaged(self._file, rule, "other JSON", _RESTORE) from None
 
-    def _write(self, paid: Draws) -> None:
-        write_text(self._file, to_json(paid) + "\n")
+def _id_path(folder: RunFolder) -> Path:
+    """Where a run keeps its name and those of its redraws: drawn once, from the operating system."""
+    return folder.path / "run.id"
+
+
+def _names_in(folder: RunFolder) -> list[str]:
+    rule, path = "the names of the run and of its draws, 32 hexadecimal digits a line", _id_path(folder)
+    text = read_text(path, rule=rule, remedy=FROM_BACKUP)
+    if _NAMES.fullmatch(text) is None:
+        raise damaged(path, rule, "others", FROM_BACKUP)
+    return text.split()
+
+
+def require_entered(path: Path, folder: RunFolder) -> None:
+    """Raises unless a finished run is charged to a ledger of several runs.
+
+    Args:
+        path: of the ledger.
+        folder: the run's.
+    """
+    data = read_text(folder.path / "private.sha256", rule="the digest of the private records", remedy=FROM_BACKUP)
+    charged = Ledger.stored(path, data=data.strip()).entries if path.exists() else []
+    rule = (
+        "the ledger that this finished run is charged to; or remove report.json and run again, to charge it there too"
+    )
+    name = _names_in(folder)[0]
+    require(any(entry.key.startswith(name) for entry in charged), "ledger", path, rule)
+
+
+def require_room(account: Ledger, priced: PricedRelease) -> None:
+    """Raises where the cap of a ledger has no room for a release; nothing is charged."""
+    if account.affords(priced.event) < 1:
+        raise refusal(account, priced)
+
+
+def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
+    """What is said of a release that the cap of a ledger does not allow: what is spent, the price, and the cap."""
+    price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)
+    rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
+    cap = f"max_total_epsilon={account.max_epsilon:g}"
+    return BudgetExceeded(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")
+
+
+@contextmanager
+def by_its_setting() -> Iterator[None]:
+    """A ledger speaks of max_epsilon, which is another setting of a run."""
+    try:
+        yield
+    except InvalidValue as error:
+        if not str(error).startswith("max_epsilon="):
+            raise
+        raise type(error)(f"max_total_{str(error).removeprefix('max_')}") from error
+
+
+def _noise(seed: int | None) -> str:
+    """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
+    return "" if seed is None else f"seed {seed}"
+
+
+def _packed(arrays: Arrays) -> bytes:
+    """Equal arrays give equal bytes."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def _unpacked(content: bytes) -> Arrays:
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        return dict(found)

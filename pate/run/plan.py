@@ -16,6 +16,7 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, requ
 from pate.pricing.setting_names import OF_TRAINING
 from pate.report import Heading
 from pate.run.holders.unit import Places
+from pate.run.payment import AcrossRuns
 from pate.student import Student
 from pate.teachers import Engine, Voter
 from pate.validation import require, require_count, require_positive
@@ -43,8 +44,9 @@ class Plan:
         all_records: whether the model of all private records is trained, which no epsilon covers; None trains it where
             that takes no longer than the rest.
         allow_useless: whether a release that tells nothing, or a delta that allows everything, is said and not refused.
-        redraw: whether a release that was charged and is gone is drawn again, with fresh noise and at its price.
+        redraw: whether a release whose file is gone is drawn again, with fresh noise and at its price.
         ledger: of all runs on the same private records; charged beside the run's own. None for none.
+        new_account: whether records are given an account of their own there although another one knows some of them.
         max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
         holders: among how many holders of records the teachers are spread, as many to each; None for one. The card then
             says whom the price covers.
@@ -73,6 +75,7 @@ class Plan:
     redraw: bool = False
     ledger: Path | None = None
     max_total_epsilon: float | None = None
+    new_account: bool = False
     holders: int | None = None
     seed: int | None = None
     settings: dict[str, Any]
@@ -114,6 +117,12 @@ class Plan:
         if not self.fewer_queries or self.num_queries <= pool:
             return self
         return replace(self, num_queries=pool, public_settings=partial(self.public_settings, num_queries=pool))
+
+    def across(self, dataset: Dataset) -> AcrossRuns | None:
+        """The ledger of all runs on these records; None for none."""
+        if self.ledger is None:
+            return None
+        return AcrossRuns(self.ledger, self.max_total_epsilon, dataset.owners, self.new_account)
 
     def places(self, num_teachers: int) -> Places | None:
         """How so many teachers are spread over holders; None where there is one."""

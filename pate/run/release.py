@@ -1,4 +1,4 @@
-"""The release stage: what was priced is charged, then drawn, then on disk; a release on disk is read back."""
+"""The release stage: what is drawn is committed with its charge before anybody sees it, and read back ever after."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pate.accounting import Ledger
 from pate.aggregators import Release, ReleaseContext
 from pate.aggregators.expected.useless import without_warning
 from pate.aggregators.release import PublicNames
-from pate.aggregators.release_context import Watch
-from pate.files.kept_arrays import NOTHING_KEPT, KeptArrays
+from pate.aggregators.release_context import Drawn, Watch
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.run.payment import Payment
@@ -29,10 +28,10 @@ def draw(
     student: Learner | None,
     inputs: NDArray[np.float32],
     ledger: Ledger | None = None,
-    kept: KeptArrays = NOTHING_KEPT,
+    drawn: Drawn | None = None,
     watch: Watch | None = None,
 ) -> Release:
-    """Has the aggregator charge the ledger, draw the noise, and release; the one place where votes are released.
+    """Has the aggregator pay, draw the noise, and release; the one place where votes are released.
 
     Args:
         priced: what is released, at which price.
@@ -41,13 +40,13 @@ def draw(
         student: whose predictions are the prior, for an aggregator that goes by one; None for others.
         inputs: float32 `[Q, …]`, the queries.
         ledger: charged before anything is drawn; None charges nothing.
-        kept: see `ReleaseContext`.
+        drawn: see `ReleaseContext`.
         watch: see `ReleaseContext`.
     """
     aggregator, prior = priced.aggregator, None
     if aggregator.expects_prior and student is not None:
         prior = StudentPrior(student, inputs, streams.seeds("student", 1)[0], never_empty=aggregator.never_empty)
-    context = ReleaseContext(streams.generator("noise"), ledger, kept, prior, watch)
+    context = ReleaseContext(streams.generator("noise"), ledger, drawn, prior, watch)
     with without_warning():  # who priced it has judged it
         return aggregator.release_from(source, context)
 
@@ -61,10 +60,10 @@ def release_once(
     inputs: NDArray[np.float32],
     names: PublicNames,
 ) -> Release:
-    """The release of a run: read back from its file, or else drawn and written. The noise's secret is destroyed last.
+    """The release of a run, in the ledger and in its file: read back, or else drawn.
 
     Args:
-        payment: what is released, and the ledger that is charged for it.
+        payment: what is released, and the ledgers that it is committed to.
         source: the votes.
         place: where the run works.
         student: whose predictions are the prior, for an aggregator that goes by one; None for others.
@@ -74,30 +73,23 @@ def release_once(
     Raises:
         InvalidValue: the ledger does not hold exactly the price. Nothing is written to the published folder then.
     """
-    priced = payment.priced
-    for line in payment.charge_total():
+    epsilon = payment.priced.epsilon
+    with place.monitor.stage("releasing labels", payment.priced.shape.num_queries) as advance:
+
+        def watch(asked: int, hits: int, left: int) -> None:
+            place.events.hits(asked, hits=hits, remaining_hits=left, epsilon=epsilon)
+            advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(epsilon)}")
+
+        release = draw(
+            payment.priced,
+            source,
+            streams=place.randomness,
+            student=student,
+            inputs=inputs,
+            drawn=payment,
+            watch=watch,
+        )
+    payment.save(release, names)
+    for line in payment.total_lines():
         place.monitor.say(line)
-    if payment.release.exists():
-        payment.require_paid()
-        release = priced.aggregator.load_release(payment.release, priced.event, source)
-        payment.enter_release()
-    else:
-        with place.monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-
-            def watch(asked: int, hits: int, left: int) -> None:
-                place.events.hits(asked, hits=hits, remaining_hits=left, epsilon=priced.epsilon)
-                advance(asked, f"{hits} hits, {left} remaining, epsilon {format_epsilon(priced.epsilon)}")
-
-            release = draw(
-                priced,
-                source,
-                streams=place.randomness,
-                student=student,
-                inputs=inputs,
-                ledger=payment.ledger,
-                kept=place.kept,
-                watch=watch,
-            )
-            payment.seal(release, names)
-    place.randomness.forget_noise()
     return release

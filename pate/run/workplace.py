@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pate.files.kept_arrays import KeptArrays
 from pate.report import RunWriter
 from pate.report.no_events import NoEvents
 from pate.run.folder import RunFolder
@@ -37,9 +36,3 @@ class Workplace:
         """That of a run in a folder that is its own."""
         events = RunWriter(folder.path / "tensorboard") if tensorboard else NoEvents()
         return cls(folder, randomness, monitor, events, draw)
-
-    @property
-    def kept(self) -> KeptArrays:
-        """Intermediate results that are neither drawn nor summed twice; another draw begins with none."""
-        path = self.folder.path
-        return KeptArrays(path if self.draw == 1 else path / "draws" / str(self.draw))

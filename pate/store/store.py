@@ -43,7 +43,8 @@ CREATE TABLE line (number INTEGER PRIMARY KEY, data TEXT NOT NULL, key TEXT NOT 
     event TEXT NOT NULL, about TEXT NOT NULL, sha256 TEXT NOT NULL, digest TEXT NOT NULL, release BLOB,
     UNIQUE (data, key));
 CREATE TABLE owner (data TEXT NOT NULL, kind TEXT NOT NULL, name BLOB NOT NULL,
-    PRIMARY KEY (data, kind, name)) WITHOUT ROWID;
+    PRIMARY KEY (kind, name, data)) WITHOUT ROWID;
+CREATE INDEX account ON owner (data);
 CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'charges stay'); END;
 CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
 """
@@ -205,21 +206,36 @@ class Store:
             raise InvalidValue(f"key={key}: expected a new key, this one stands for another price")
         return found, self.release(found)
 
-    def overlap(self, data: str, kind: str, names: set[bytes], *, enter: bool) -> dict[str, int]:
-        """How many of these owners each other account has; enters them for this one where that is asked for.
+    def introduce(self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool) -> dict[str, int]:
+        """Enters the owners of a new account; of one that others know, only where that is wanted.
 
         What is kept of a name is its HMAC under a key of the file, so the file lists no ids; see docs/proofs/store.md.
+
+        Args:
+            data: the account. One that was introduced before is not asked again.
+            owners: names of people or records as bytes, by kind; two kinds are never compared.
+            anyway: whether they are entered although other accounts have some of them.
+
+        Returns:
+            How many of them each other account has; empty where they were entered.
         """
         secret = self.settings["name"].encode()
-        keyed = {hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest() for name in names}
-        with self._transaction("BEGIN IMMEDIATE" if enter else "BEGIN") as db:
+        keyed = [
+            (kind, hashlib.blake2b(kind.encode() + b"\0" + name, key=secret, digest_size=16).digest())
+            for kind, names in owners.items()
+            for name in names
+        ]
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            if not keyed or db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone():
+                return {}
             found: dict[str, int] = {}
-            for other, name in db.execute("SELECT data, name FROM owner WHERE kind = ? AND data != ?", (kind, data)):
-                found[other] = found.get(other, 0) + (name in keyed)
-            if enter:
-                db.executemany("INSERT OR IGNORE INTO owner VALUES (?, ?, ?)", [(data, kind, name) for name in keyed])
+            for row in keyed if not anyway else ():
+                for (other,) in db.execute("SELECT data FROM owner WHERE kind = ? AND name = ?", row):
+                    found[other] = found.get(other, 0) + 1
+            if not found:
+                db.executemany("INSERT INTO owner VALUES (?, ?, ?)", [(data, *row) for row in keyed])
                 db.execute("COMMIT")
-        return {other: count for other, count in found.items() if count}
+        return found
 
     def _insert(self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, release: bytes) -> Line:
         assert self._state is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -69,16 +68,6 @@ class MomentVotes(RoundVotes):
         order = np.argsort(sizes[teacher_of] * (num_teachers + 1) + teacher_of, kind="stable")
         self._order, self._labels = order, labels[order]
         self._sizes = np.sort(sizes[sizes > 0])
-
-    def key(self, salt: str) -> str:
-        """See `RoundVotes.key`: of features, labels and teachers."""
-        named = hashlib.sha256(salt.encode())
-        named.update(self._features.data)
-        named.update(np.packbits(self._labels).data)
-        named.update(np.ascontiguousarray(self._teacher_of).data)
-        if self._answers is not None:
-            named.update(np.ascontiguousarray(self._answers.beyond).data)
-        return named.hexdigest()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """See `RoundVotes.total`."""

@@ -35,10 +35,6 @@ class RoundVotes(ABC):
         return int(self.public.shape[1])
 
     @abstractmethod
-    def key(self, salt: str) -> str:
-        """A digest, salted: with a first sum, of all that later ones are a function of."""
-
-    @abstractmethod
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """The sum `[D, L]` of all teachers' clipped votes, in steps.
 

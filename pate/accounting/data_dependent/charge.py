@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Protocol
 
 from pate.accounting.adjacency import Adjacency
-from pate.accounting.charged_draw import charge_draw
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent.cost import order_array
 from pate.accounting.events import Event
-from pate.accounting.ledger import Ledger
+from pate.accounting.ledger import Ledger, require_ledger
 from pate.accounting.rdp import RdpAccountant
 
 
@@ -34,16 +29,11 @@ class Sanitizer(Protocol):
         """What the event was made for."""
 
 
-def charge(sanitizer: Sanitizer, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:
-    """Charges a release before it is drawn; the same data, parameters and noise are the same release."""
-
-    def key(salt: str) -> str:
-        digest = hashlib.sha256(repr((repr(sanitizer), data.shape, data.dtype.str, salt)).encode())
-        digest.update(np.ascontiguousarray(data).data)
-        return digest.hexdigest()
-
-    description = f"cost, {sanitizer!r}"
-    charge_draw(ledger, sanitizer.event, adjacency=sanitizer.adjacency, description=description, rng=rng, key=key)
+def charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
+    """Charges a release before it is drawn; each call is a release of its own."""
+    if ledger is not None:
+        description = f"cost, {sanitizer!r}"
+        require_ledger(ledger).charge(sanitizer.event, adjacency=sanitizer.adjacency, description=description)
 
 
 def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:

@@ -96,7 +96,7 @@ class GapCostSanitizer:
         values = np.asarray(utilities, dtype=np.float64)
         costs = self._costs(top_log_odds(values))
         require(costs.shape[1] == self.num_queries, "utilities.shape", values.shape, f"{self.num_queries} queries")
-        charge(self, values, rng=rng, ledger=ledger)
+        charge(self, ledger)
         return float(costs.sum(axis=1).max() + self.noise_std * rng.standard_normal())
 
     def upper_bound(self, released: float, *, failure_prob: float) -> float:
@@ -157,5 +157,5 @@ class GnmaxCostSanitizer:
         std, teachers = self.noise_std, self.num_teachers
         cost = gnmax_cost(votes, noise_std=std, num_teachers=teachers, orders=self.order)
         scale = gnmax_smooth_sensitivity(votes, noise_std=std, num_teachers=teachers, order=self.order, beta=self.beta)
-        charge(self, np.asarray(votes, dtype=np.int64), rng=rng, ledger=ledger)
+        charge(self, ledger)
         return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
-from pate.aggregators.release_context import ReleaseContext
+from pate.aggregators.release_context import Arrays, ReleaseContext
 from pate.mechanisms.noise.noise_shares import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
 from pate.votes.source import VoteSource
@@ -155,15 +154,16 @@ class DistributedVotes(PerQueryAggregator):
         """See `Aggregator.release_from`. A sum that holders make is asked for once the ledger was charged."""
         if not isinstance(source, NoisySum):
             return super().release_from(source, context)
-        shape = {"num_queries": source.num_queries, "num_labels": source.num_labels}
-        event = self.event_for(**shape, num_teachers=source.num_teachers)
-        identity = self.identity(num_labels=source.num_labels, num_teachers=source.num_teachers)
-        named = (identity, source.num_teachers, source.digest)
-        self._pay(
-            event, context.ledger, context.rng, lambda salt: hashlib.sha256(repr((*named, salt)).encode()).hexdigest()
-        )
-        total, present = source.total()
-        return self.release_of(total, num_teachers=source.num_teachers, num_contributions=present)
+        drawn = self._drawn(source, context)
+        drawn.once("asked", dict)  # what holders send is the release: it is paid for before they are asked
+
+        def answered() -> Arrays:
+            total, present = source.total()
+            return {"total": np.asarray(total), "present": np.array(present)}
+
+        found = drawn.once("total", answered)
+        present = int(found["present"])
+        return self.release_of(found["total"], num_teachers=source.num_teachers, num_contributions=present)
 
     def expected_release(
         self, *, num_queries: int, num_labels: int, num_teachers: int, agreement: float = 1.0

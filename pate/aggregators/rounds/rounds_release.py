@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event
 from pate.accounting.special import expit
-from pate.aggregators.release import PublicNames, Release, TrainingSet
-from pate.files.arrays import ArrayForm, read_arrays
-from pate.files.reading import FROM_BACKUP, damaged
+from pate.aggregators.release import REMEDY, Release, TrainingSet
+from pate.files.arrays import ArrayForm
+from pate.files.reading import damaged
 from pate.votes.expected_f1 import expected_f1_threshold
 
 Array = NDArray[np.float64]
-
-_REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 
 
 @dataclass(frozen=True)
@@ -54,14 +52,13 @@ class RoundsRelease(Release):
         return replace(super().training_set(inputs), weights=self.weights)
 
     @classmethod
-    def load(cls, path: Path, *, event: Event, adjacency: Adjacency, **beside: Any) -> Self:
-        """See `Release.load`."""
-        arrays = read_arrays(path, cls._FORMS, remedy=_REMEDY, beside=PublicNames.FORMS)
+    def _check(cls, arrays: dict[str, NDArray[Any]], path: Path) -> None:
+        """See `Release`."""
         labels, scores, weights = arrays["labels"], arrays["scores"], arrays["weights"]
         good = len(labels) == len(arrays["answered"]) and labels.shape == scores.shape
         if not good or weights.shape[1] != labels.shape[1]:
-            raise damaged(path, "arrays of one length", "others", _REMEDY)
-        return cls(labels, arrays["answered"], event, adjacency, scores, weights, **beside)
+            raise damaged(path, "arrays of one length", "others", REMEDY)
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays() | {"scores": self.scores, "weights": self.weights}
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Release.arrays`."""
+        return super().arrays() | {"scores": self.scores, "weights": self.weights}

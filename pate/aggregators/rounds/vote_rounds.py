@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.accounting.charged_draw import charge_draw
-from pate.aggregators.release_context import ReleaseContext
+from pate.aggregators.release_context import Drawn, ReleaseContext
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
@@ -44,7 +42,9 @@ class VoteRounds:
     Formal guarantees:
         * Each round's clip and student are functions of what was released. Every round has noise of
           `noise_multiplier * sqrt(num_rounds)` times its sensitivity: all together cost one Gaussian event, which is
-          charged before the first round is drawn.
+          charged with the first of them.
+        * A round is drawn once, around the sum that is there then, and is read back ever after: no two sums carry the
+          same noise, and none is released twice.
         * Sums are whole numbers of steps, noise is rounded to whole numbers.
 
     Attributes:
@@ -88,20 +88,16 @@ class VoteRounds:
         Args:
             votes: of the teachers.
             prevalence: `[L]`, public or released.
-            context: noise, ledger, and where the sums of finished rounds are kept: a run that was killed goes on with
-                the next one.
-
-        Raises:
-            InvalidValue: a charge that the ledger refuses.
+            context: noise, and what was drawn before: a run that was killed goes on with the next round. Who calls it
+                has paid for all rounds, or pays with the first.
         """
+        done = context.drawn or Drawn()
 
         def drawn(number: int, gather: Gather, clipped: ClippedMoments) -> tuple[NDArray[np.int64], float]:
-            shape = (votes.width, votes.num_labels)
-            total = context.kept.once(f"rounds/round_{number}", gather, shape=shape)
-            if number == 0:
-                self._charge(votes, prevalence, total, context)
             std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
-            return total + RoundedGaussian(std).sample(shape, context.rng), std
+            # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
+            noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), context.rng)
+            return done.once(f"round-{number}", lambda: {"total": gather() + noise})["total"], std
 
         return self._weights(votes, prevalence, drawn)
 
@@ -134,15 +130,3 @@ class VoteRounds:
         left = np.maximum(left, _LEAST_LEFT * variance)  # of a student that is sure of everything
         likely = math.sqrt(float((left * scale**2).sum()) / max(votes.records_per_teacher, 1.0))
         return ClippedMoments(self.clip_factor * likely, votes.num_teachers, self.adjacency), scale
-
-    def _charge(self, votes: RoundVotes, prevalence: Array, first: NDArray[np.int64], context: ReleaseContext) -> None:
-        def key(salt: str) -> str:
-            said = repr((self, votes.num_teachers, votes.records_per_teacher, votes.key(salt)))
-            named = hashlib.sha256(said.encode())
-            for array in (prevalence, first):
-                named.update(np.ascontiguousarray(array).data)
-            return named.hexdigest()
-
-        charge_draw(
-            context.ledger, self.event, adjacency=self.adjacency, description=repr(self), rng=context.rng, key=key
-        )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
@@ -17,7 +15,7 @@ from pate.aggregators.expected.expected_release import ExpectedRelease
 from pate.aggregators.histogram import Bits, HistogramAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import PriorRule, ReleaseContext
-from pate.aggregators.target_charging.rounds import KeptRounds, Round
+from pate.aggregators.target_charging.rounds import DrawnRounds, Round
 from pate.files.arrays import ArrayForm
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
@@ -70,12 +68,13 @@ class ChargedRelease(Release):
         """Hits without an answer."""
         return int((self.hits & ~self.answered).sum())
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays() | {"hits": self.hits, "num_asked": np.array(self.num_asked)}
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Release.arrays`."""
+        return super().arrays() | {"hits": self.hits, "num_asked": np.array(self.num_asked)}
 
 
-OnRound = Callable[[int, Round], None]
-"""Called with the number of each round and its outcome, before the next round begins."""
+OnRound = Callable[[int, Round], Round | None]
+"""Called with the number of each round and its outcome, before the next round begins; may give the one that counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,13 +197,14 @@ class TargetChargedAggregator(HistogramAggregator):
                 before. Aggregators that need none take no notice of it.
             done: the first rounds of the same session, where it continues one that was stopped; taken as they are, so
                 nothing but what `on_round` was told may be given.
-            on_round: told each new round; what it raises ends the session.
+            on_round: told each new round; the round that it returns, if it does, counts instead: where two processes
+                go on with one session, one of both rounds is committed. What it raises ends the session.
 
         Raises:
             InvalidValue: as `PerQueryAggregator.aggregate`; a prior or a round of another shape.
         """
-        beside = _prior_name(prior, votes, num_teachers)
-        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger, beside=beside)
+        _require_prior(prior, votes, num_teachers)
+        counts, event = self._charge(votes, num_teachers=num_teachers, rng=rng, ledger=ledger)
         numbers = LazyUniforms.draw((len(counts), self._numbers_per_query), rng, ahead=_WORDS_AHEAD)
         labels, answered, hits = np.zeros(counts.shape, dtype=np.bool_), *np.zeros((2, len(counts)), dtype=np.bool_)
         num_asked = 0
@@ -217,7 +217,7 @@ class TargetChargedAggregator(HistogramAggregator):
                 outcome = self._ask(block, numbers.rows(rows), expected, first=rows.start, num_teachers=num_teachers)
                 outcome = _halted(outcome, left)
                 if on_round is not None:
-                    on_round(index, outcome)
+                    outcome = _require_round(on_round(index, outcome) or outcome, labels[rows].shape, left)
             labels[rows], answered[rows], hits[rows] = outcome.labels, outcome.answered, outcome.hits
             num_asked = rows.stop
             if outcome.hits.sum() == left:
@@ -226,21 +226,16 @@ class TargetChargedAggregator(HistogramAggregator):
         return ChargedRelease(labels, answered, event, self.adjacency, hits, num_asked, self.target_hits)
 
     def release_from(self, source: VoteSource, context: ReleaseContext) -> ChargedRelease:
-        """See `Aggregator.release_from`. Each round is kept before the next begins, and read back where it is there."""
-        rounds = KeptRounds(context.kept, self.target_hits, context.watch)
+        """See `Aggregator.release_from`. A round is committed before anybody sees it or the next one begins."""
+        rounds = DrawnRounds(self._drawn(source, context), self.target_hits, context.watch)
         return self.aggregate(
             self._read(source),
             num_teachers=source.num_teachers,
             rng=context.rng,
-            ledger=context.ledger,
             prior=context.prior if self.expects_prior else None,
             done=rounds.done(),
             on_round=rounds.add,
         )
-
-    def load_release(self, path: Path, event: Event, source: VoteSource) -> ChargedRelease:
-        """See `Aggregator.load_release`."""
-        return ChargedRelease.load(path, event=event, adjacency=self.adjacency, target_hits=self.target_hits)
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """The rows of each round."""
@@ -269,17 +264,14 @@ def _expected(
     return said
 
 
-def _prior_name(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_teachers: int) -> str:
-    """What identifies the prior; checks an array's shape, before anything is charged."""
-    if prior is None:
-        return ""
-    if isinstance(prior, PriorRule):
-        return f"rule {prior.name}"
+def _require_prior(prior: NDArray[np.bool_] | PriorRule | None, votes: Any, num_teachers: int) -> None:
+    """Checks an array's shape, before anything is charged."""
+    if prior is None or isinstance(prior, PriorRule):
+        return
     shape = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).shape
     bits = np.asarray(prior)
     require(bits.dtype == np.bool_, "prior.dtype", bits.dtype, "bool")
     require(bits.shape == shape, "prior.shape", bits.shape, f"{shape}, as the votes")
-    return f"prior {hashlib.sha256(np.packbits(bits).tobytes()).hexdigest()}"
 
 
 def _require_round(outcome: Round, shape: tuple[int, ...], left: int) -> Round:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.aggregators.release_context import Watch
-from pate.files.arrays import ArrayForm
-from pate.files.kept_arrays import KeptArrays
+from pate.aggregators.release_context import Drawn, Watch
 
 Bits = NDArray[np.bool_]
 
@@ -29,26 +27,19 @@ class Round:
     hits: Bits
 
 
-_FORMS = {
-    "labels": ArrayForm("b", (None, None)),
-    "answered": ArrayForm("b", (None,)),
-    "hits": ArrayForm("b", (None,)),
-}
-
-
 @dataclass
-class KeptRounds:
-    """One file per round: what a killed run has released is read back, never drawn again.
+class DrawnRounds:
+    """The rounds of one session: what was committed is read back, never drawn again.
 
     Attributes:
-        kept: where they lie.
+        drawn: where they are committed.
         target_hits: hits after which the session halts.
-        watch: told of every round, those that are read back included.
+        watch: told of every round once it is committed, those that are read back included.
         asked: queries of the rounds so far.
         hits: hits of the rounds so far.
     """
 
-    kept: KeptArrays
+    drawn: Drawn
     target_hits: int
     watch: Watch | None = None
     asked: int = field(default=0, init=False)
@@ -57,16 +48,17 @@ class KeptRounds:
     def done(self) -> list[Round]:
         """The first rounds, up to the first that is missing."""
         rounds: list[Round] = []
-        while (arrays := self.kept.read(_name(len(rounds)), _FORMS)) is not None:
+        while (arrays := self.drawn.read(_name(len(rounds)))) is not None:
             rounds.append(Round(**arrays))
         for outcome in rounds:
             self._tell(outcome)
         return rounds
 
-    def add(self, index: int, outcome: Round) -> None:
-        """Keeps a new round."""
-        self.kept.write(_name(index), labels=outcome.labels, answered=outcome.answered, hits=outcome.hits)
-        self._tell(outcome)
+    def add(self, index: int, outcome: Round) -> Round:
+        """Commits a new round; returns the one that counts, which another process may have drawn."""
+        counts = Round(**self.drawn.once(_name(index), lambda: dict(vars(outcome))))
+        self._tell(counts)
+        return counts
 
     def _tell(self, outcome: Round) -> None:
         self.asked, self.hits = self.asked + len(outcome.hits), self.hits + int(outcome.hits.sum())
@@ -75,4 +67,4 @@ class KeptRounds:
 
 
 def _name(index: int) -> str:
-    return f"rounds/round-{index:05d}"
+    return f"round-{index}"

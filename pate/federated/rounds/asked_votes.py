@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -41,10 +40,6 @@ class AskedShares(ShareSums):
         """See `ShareSums.total`."""
         return self._inbox.sum(self._question(SHARES, center=center, clip=np.float64(clipped.clip))).total
 
-    def key(self, salt: str) -> str:
-        """See `ShareSums.key`: of the inbox, whose sums stay what they are."""
-        return hashlib.sha256(f"shares {self._inbox.digest} {salt}".encode()).hexdigest()
-
     def _question(self, kind: str, **state: NDArray[np.float64] | np.float64) -> Question:
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
         return Question(kind=kind, asked=self._inbox.opening.asked, num_labels=self.num_labels, state=arrays)
@@ -76,10 +71,6 @@ class AskedMoments(RoundVotes):
         self.variances = directions.feature_variances
         self.num_teachers, self.records_per_teacher = inbox.roll.num_teachers, records_per_teacher
         self.num_labels = num_labels
-
-    def key(self, salt: str) -> str:
-        """See `RoundVotes.key`: of the inbox, whose sums stay what they are."""
-        return hashlib.sha256(f"moments {self._inbox.digest} {salt}".encode()).hexdigest()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """See `RoundVotes.total`."""

@@ -131,12 +131,8 @@ class _HeldCipher(_Held):
 
 @functools.cache
 def _held(cipher: Any) -> Any:
-    """The cipher's class of what exists once; ledgers know it by its state, as they know the cipher itself."""
-    from pate.accounting.charged_draw import NAMED_SOURCES
-
-    kind = type("HeldCipher", (_HeldCipher, cipher), {})
-    NAMED_SOURCES.add(kind)
-    return kind
+    """The cipher's class of what exists once."""
+    return type("HeldCipher", (_HeldCipher, cipher), {})
 
 
 def _renew_all() -> None:

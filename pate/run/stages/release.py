@@ -20,7 +20,7 @@ from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, requ
 from pate.pricing.setting_names import SettingNames
 from pate.report import privacy_card
 from pate.run.folder import RunFolder
-from pate.run.payment import Payment
+from pate.run.payment import AcrossRuns, Payment
 from pate.run.privacy import privacy_of, summary_of
 from pate.run.progress import Monitor, NullMonitor
 from pate.run.randomness import Randomness
@@ -28,7 +28,6 @@ from pate.run.release import release_once
 from pate.run.stages.cohort import Cohort
 from pate.run.stages.queries import Queries
 from pate.run.stages.terms import TERMS, Terms
-from pate.run.total import Total
 from pate.run.workplace import Workplace
 from pate.student.student import Learner
 from pate.validation import InvalidValue, require
@@ -36,7 +35,7 @@ from pate.votes.holders import queries_digest
 from pate.votes.source import VoteSource
 
 _NAMES = SettingNames(num_teachers="{} teachers in all vote files")
-_DONE = ("ledger.jsonl", "release/release.npz", "release/privacy_card.md", TERMS)
+_DONE = ("ledger.db", "release/release.npz", "release/privacy_card.md", TERMS)
 _RULE = "a file of this finished release"
 
 
@@ -61,7 +60,7 @@ class ReleasePlan:
         queries: reads what was asked, for such an aggregator.
         ledger: of all releases of these holders; None for none.
         max_total_epsilon: what all of them may cost together; None for what the ledger has stored.
-        redraw: whether a release that was charged and is gone is drawn again, at its price.
+        redraw: whether a release whose file is gone is drawn again, at its price.
         allow_useless: whether a release that tells nothing is said and not refused.
         seed: None draws the noise from the operating system.
         settings: the configuration, plain values; a folder of other settings is refused.
@@ -115,8 +114,8 @@ def release_votes(
 ) -> Terms:
     """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
 
-    The order is that of a run: price, charge of the shared ledger, charge of the release's own, noise, release on disk.
-    A finished release is read back at no cost.
+    The order is that of a run: price, then noise, committed with its charge to the ledger of all releases and to its
+    own, then the release on disk. A finished release is read back at no cost.
 
     Args:
         plan: what is released.
@@ -140,35 +139,26 @@ def release_votes(
         if os.path.lexists(folder.path / MANIFEST):
             _require_finished(folder)
             payment.require_paid()
-            payment.randomness.forget_noise()
             monitor.say(f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again")
             return Terms.read(folder.path)
-        for line in (*priced.doubts, *payment.lines()):
+        for line in priced.doubts:
             monitor.say(line)
-        if (draw := payment.next_draw(redraw=plan.redraw)) > 1:
+        if (draw := payment.begin(redraw=plan.redraw)) > 1:
             monitor.say(f"redraw=true: draw {draw} of this release; together they cost epsilon {payment.shown_price}")
-        place = Workplace.of(folder, payment.randomness, monitor, draw=draw, tensorboard=False)
+        for line in payment.lines():
+            monitor.say(line)
+        place = Workplace.of(folder, Randomness(folder.path, plan.seed), monitor, draw=draw, tensorboard=False)
         release = _drawn(plan, source, cohort, payment, place)
         return _write(plan, release, cohort, payment, place)
 
 
 def _payment(plan: ReleasePlan, priced: PricedRelease, folder: RunFolder, cohort: Cohort) -> Payment:
     """What is charged for a release, under the account of its holders."""
-    total = None
-    if plan.ledger is not None:
-        total = Total(
-            path=plan.ledger,
-            max_epsilon=plan.max_total_epsilon,
-            priced=priced,
-            budget=plan.budget,
-            folder=folder,
-            data=cohort.account,
-        )
-        total.require_room(1)
-    elif plan.max_total_epsilon is not None:
+    if plan.ledger is None and plan.max_total_epsilon is not None:
         rule = "a ledger= beside it, the file that all releases of these holders are charged to"
         raise InvalidValue(f"max_total_epsilon={plan.max_total_epsilon}: expected {rule}")
-    return Payment(priced, plan.budget, folder, Randomness(folder.path, plan.seed), cohort.account, total)
+    across = None if plan.ledger is None else AcrossRuns(plan.ledger, plan.max_total_epsilon)
+    return Payment(priced, plan.budget, folder, data=cohort.account, seed=plan.seed, across=across)
 
 
 def _require_account(path: Path | None, cohort: Cohort) -> None:

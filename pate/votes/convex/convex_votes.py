@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from functools import cached_property
@@ -64,13 +63,6 @@ class ConvexVotes(MomentVotes):
         steps = steps_to_minimum(groups, curvature=counted, ridge=self._ridge, tolerance=_TOLERANCE)
         require(steps <= _MOST_STEPS, "penalty", penalty, "a larger one, or fewer directions of the public pool")
         self._most_steps = int(steps)
-
-    def key(self, salt: str) -> str:
-        """See `RoundVotes.key`: of who learns what, too."""
-        named = hashlib.sha256(super().key(salt).encode())
-        named.update(repr((self.penalty, self.num_learners)).encode())
-        named.update(np.ascontiguousarray(self._learner_of).data)
-        return named.hexdigest()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """See `RoundVotes.total`."""

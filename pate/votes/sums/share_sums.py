@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -41,10 +40,6 @@ class ShareSums(ABC):
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
         """The sum of clipped shares around a center `[L]`, in steps, `[1, L]`."""
 
-    @abstractmethod
-    def key(self, salt: str) -> str:
-        """A digest of all shares, salted."""
-
 
 class TeacherShares(ShareSums):
     """Of teachers whose shares are at hand.
@@ -74,9 +69,3 @@ class TeacherShares(ShareSums):
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
         """See `ShareSums.total`."""
         return clipped.total(self.shares[:, None, :], center=center, num_teachers=self.num_teachers)
-
-    def key(self, salt: str) -> str:
-        """See `ShareSums.key`."""
-        named = hashlib.sha256(repr((self.shares.shape, salt)).encode())
-        named.update(np.ascontiguousarray(self.shares).data)
-        return named.hexdigest()

@@ -1,0 +1,483 @@
+"""The ledger: what has been spent on private data, and what was released for it, on disk before anybody sees it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pate.accounting.accountant import Accountant, require_maker
+from pate.accounting.adjacency import Adjacency
+from pate.accounting.auto import AutoAccountant
+from pate.accounting.charges import BudgetExceeded, Cap, LedgerEntry, Origin, RunningTotal
+from pate.accounting.events import Event
+from pate.accounting.exact.accountant import ExactAccountant
+from pate.accounting.filters import FilterMaker, FilterRule, PrivacyFilter, default_filter, filter_from_json
+from pate.accounting.joint_law.accountant import JointLawAccountant
+from pate.accounting.pld.accountant import PldAccountant
+from pate.accounting.pure_dp import PureDpAccountant
+from pate.accounting.rdp import RdpAccountant, count_leaves
+from pate.accounting.sampled_gaussian import SampledGaussianEvent
+from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.zcdp import ZCdpAccountant
+from pate.files.strict_json import number, plain, to_json_line
+from pate.store import DamagedLedger, Line, Store
+from pate.store.store import damaged
+from pate.validation import InvalidValue, require, require_choice, require_positive, require_probability
+
+__all__ = ["BudgetExceeded", "DamagedLedger", "Ledger", "LedgerEntry", "Origin", "SharedLedger"]
+
+_VERSION = 3
+_ACCOUNTANTS: dict[str, type[Accountant]] = {
+    kind.name: kind
+    for kind in (
+        RdpAccountant,
+        ExactAccountant,
+        PldAccountant,
+        PureDpAccountant,
+        ZCdpAccountant,
+        JointLawAccountant,
+        AutoAccountant,
+    )
+}
+
+
+@dataclass(frozen=True)
+class LedgerSettings:
+    """Settings of a ledger, checked; see `Ledger` for what they mean."""
+
+    adjacency: Adjacency
+    target_delta: float
+    accountant: Callable[[], Accountant]
+    max_epsilon: float | None = None
+    filter: FilterMaker | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        object.__setattr__(self, "target_delta", require_probability("target_delta", self.target_delta))
+        require_maker(self.accountant)
+        if self.max_epsilon is not None:
+            object.__setattr__(self, "max_epsilon", require_positive("max_epsilon", self.max_epsilon))
+        require(self.filter is None or self.max_epsilon is not None, "filter", self.filter, "a max_epsilon beside it")
+        required = "a class such as RenyiFilter, uncalled"
+        require(self.filter is None or callable(self.filter), "filter", self.filter, required)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a new file is made with."""
+        rule, empty = self._rule(), self.accountant()
+        return {
+            "ledger": _VERSION,
+            "adjacency": str(self.adjacency),
+            "target_delta": self.target_delta,
+            "accountant": {"name": empty.name} | empty.parameters,
+            "max_epsilon": self.max_epsilon,
+            "filter": None if rule is None else rule.to_json(),
+        }
+
+    @classmethod
+    def stored(cls, store: Store) -> LedgerSettings:
+        """Those that a file was made with, but for its cap.
+
+        Raises:
+            InvalidValue: another version's; an accountant of somebody's own.
+        """
+        found = store.settings
+        try:
+            require(found["ledger"] == _VERSION, "ledger", store.path, "a ledger of this version")
+            values = dict(found["accountant"])
+            kind = _ACCOUNTANTS[require_choice("accountant", str(values.pop("name")), tuple(_ACCOUNTANTS))]
+            made = partial(kind, **values) if values else kind
+            return cls(Adjacency(found["adjacency"]), number(found["target_delta"]), made)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise damaged(store.path, "the settings of a ledger in its head") from error
+
+    def rules(self, store: Store) -> list[FilterRule]:
+        """What decides in that file: for its cap, and for a tighter one that is asked for.
+
+        Raises:
+            InvalidValue: the file cannot be used under these settings. A cap may be as tight as the file's or tighter.
+        """
+        found, asked, place = store.settings, json.loads(to_json_line(self.to_json())), f"ledger={store.path}"
+        require(found.get("ledger") == _VERSION, "ledger", store.path, "a ledger of this version")
+        for name in ("adjacency", "target_delta", "accountant"):
+            here, there = found.get(name), asked[name]
+            require(here == there, name, _words(there), f"{_words(here)}, as {place} counts")
+        rule, cap = self._rule(), found.get("max_epsilon")
+        if cap is None or found.get("filter") is None:
+            return [] if rule is None else [rule]
+        if self.max_epsilon is not None:
+            require(self.max_epsilon <= cap, "max_epsilon", self.max_epsilon, f"at most {cap}, the cap of {place}")
+        stored = filter_from_json(found["filter"], max_epsilon=cap, target_delta=self.target_delta)
+        if rule is None or rule.max_epsilon == cap:
+            same = self.filter is None or asked["filter"] == found["filter"]
+            decides = f"{_words(found['filter'])}, which decides in {place}"
+            require(same, "filter", _words(asked["filter"]), decides)
+            return [stored]
+        return [rule, stored]
+
+    def _rule(self) -> FilterRule | None:
+        if self.max_epsilon is None:
+            return None
+        return (self.filter or default_filter(self.accountant()))(self.max_epsilon, self.target_delta)
+
+
+class Ledger:
+    """An append-only record of charges and of what was released for them, in memory or in a file.
+
+    `once` draws, charges and commits in one transaction, so a crash at any moment leaves both or neither. `charge` does
+    it for a release that the ledger is not given. The file is SQLite; its lines are chained by digests, and one that
+    was edited, shortened or exchanged is refused.
+
+    What the figures bound: with prices fixed before the first release, `epsilon`. With prices chosen on the way, the
+    cap, `max_epsilon`, which a privacy filter decides (docs/proofs/filters.md); `epsilon` is then the accountant's
+    figure for these events and no more.
+
+    Args:
+        path: the file, made if missing; None keeps the ledger in memory, and in this process.
+        adjacency: what all events are priced for.
+        target_delta: in (0, 1).
+        accountant: makes an empty accountant.
+        max_epsilon: a charge that would exceed it is refused; None for no limit but the file's own. A new file stores
+            it. In a file that exists it may be tighter than what is stored, for this object alone; that is a
+            guarantee only where it was fixed before the first release.
+        filter: makes what decides for the cap, from (max_epsilon, target_delta): `RenyiFilter`, `ZCdpFilter`,
+            `GaussianFilter` or a partial of one; None for what goes with the accountant, or what the file has stored.
+        data: the digest of the private data, in a file that counts for several data sets; see `SharedLedger`.
+
+    Raises:
+        InvalidValue: the file was written for another adjacency, delta, accountant or filter, has a tighter cap, or
+            is not a ledger.
+        DamagedLedger: it was changed.
+
+    Attributes:
+        path: of the file, links followed.
+        max_epsilon: the cap that applies, or None.
+        data: as given.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        target_delta: float,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+        max_epsilon: float | None = None,
+        filter: FilterMaker | None = None,
+        data: str = "",
+    ) -> None:
+        settings = LedgerSettings(adjacency, target_delta, accountant, max_epsilon, filter)
+        self._open(Store(path, settings.to_json()), settings, data)
+
+    @classmethod
+    def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
+        """The ledger of a file that exists, under the settings that it was made with.
+
+        Raises:
+            InvalidValue: no ledger, or one that counts by an accountant of somebody's own.
+        """
+        store = Store(path, None)
+        return cls.__new__(cls)._open(store, LedgerSettings.stored(store), data)
+
+    def _open(self, store: Store, settings: LedgerSettings, data: str) -> Ledger:
+        require(isinstance(data, str), "data", type(data).__name__, "the digest of a data set, as a string")
+        self.adjacency, self.target_delta = settings.adjacency, settings.target_delta
+        self.data, self.path = data, store.path
+        self._store, self._entries, self._looked, self._named = store, list[LedgerEntry](), 0, data
+        self._total = RunningTotal(self._entries, settings.accountant, self.target_delta)
+        rules = sorted(settings.rules(store), key=lambda rule: rule.max_epsilon)
+        self._caps = [Cap(rule, self._entries) for rule in rules]
+        self.max_epsilon = self._caps[0].max_epsilon if rules else None
+        self._accountant = settings.accountant
+        self._take()
+        return self
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """All charges on this data set, in the order of their commits, those of other processes included."""
+        return self._read().copy()
+
+    @property
+    def epsilon(self) -> float:
+        """The accountant's total at `target_delta`, a bound where prices were fixed before the first release."""
+        self._read()
+        return self._total.epsilon()
+
+    @property
+    def spent_epsilon(self) -> float:
+        """What the charges have cost: with a cap by its filter, which bounds choices on the way too; else `epsilon`."""
+        self._read()
+        return self._caps[0].epsilon() if self._caps else self._total.epsilon()
+
+    @property
+    def filter(self) -> PrivacyFilter | None:
+        """What decides for the cap; None without a cap, and before the first charge."""
+        self._read()
+        return self._caps[0].filter() if self._caps else None
+
+    @property
+    def left(self) -> float | None:
+        """What the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
+        self._read()
+        return self._caps[0].left() if self._caps else None
+
+    def affords(self, event: Event) -> float:
+        """How many times an event still fits under the cap, a whole number; infinity where nothing stops it.
+
+        Raises:
+            InvalidValue: an event that accountant or filter cannot price.
+        """
+        self._read()
+        total = self._total.epsilon(event)
+        return min((cap.affords(event, total=total) for cap in self._caps), default=math.inf)
+
+    def price(self, event: Event) -> float:
+        """What an event costs by itself, by the ledger's accountant; infinity where its failures use up delta."""
+        try:
+            return self._accountant().compose(event).get_epsilon(self.target_delta)
+        except InvalidValue:
+            return math.inf
+
+    def charge(self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = "") -> LedgerEntry:
+        """Writes a charge for a release that the ledger is not given; only after this may anything be drawn.
+
+        Args:
+            event: the price.
+            adjacency: what it was made for.
+            key: charging the same key and event again costs nothing, so it has to stand for one release; an empty one
+                makes this a new release.
+            description: for people.
+
+        Raises:
+            BudgetExceeded: the cap does not allow it.
+            InvalidValue: the event was made for another adjacency, or the key stands for another event.
+        """
+        key = key or uuid.uuid4().hex
+        self.once(key, event, bytes, adjacency=adjacency, description=description)
+        return next(entry for entry in reversed(self._entries) if entry.key == key)
+
+    def once(
+        self,
+        key: str,
+        event: Event,
+        draw: Callable[[], bytes],
+        *,
+        adjacency: Adjacency,
+        description: str = "",
+        run: str = "",
+        noise: str = "",
+    ) -> bytes:
+        """The release of a key: read back; or drawn, charged and committed in one transaction.
+
+        Args:
+            key: names all that the release is a function of; the same key gives the same bytes for ever.
+            event: the price.
+            draw: makes the bytes, and shows them to nobody. It runs outside of the lock; of two processes that draw at
+                once, one is committed and both are given its bytes.
+            adjacency: what the event was made for.
+            description: for people.
+            run: what the keys of all draws of one run begin with; the number of this draw is decided by it, inside of
+                the transaction.
+            noise: names a seed; see `LedgerEntry`.
+
+        Raises:
+            BudgetExceeded: the cap does not allow it. Nothing was charged.
+            InvalidValue: the event was made for another adjacency, or the key stands for another event.
+        """
+        require(adjacency == self.adjacency, "adjacency", adjacency, f"{self.adjacency}, as this ledger counts")
+        self._require_same_adjacency(event)
+        price = event_to_json(event)
+        event_from_json(price)  # no charge is written that cannot be read back
+        total, admitted = 0.0, -1
+
+        def admit() -> None:
+            """Asked before the draw, and under the lock, where what another process has charged meanwhile counts."""
+            nonlocal total, admitted
+            if len(self._take()) != admitted:
+                total, admitted = self._total.epsilon(event), len(self._entries)
+                for cap in self._caps:
+                    cap.require_room(event, total=total)
+
+        def about() -> dict[str, Any]:
+            number = 1 + sum(bool(run) and entry.key.startswith(run) for entry in self._entries)
+            values = {"description": description, "epsilon": plain(total), "draw": number, "noise": noise}
+            return values | vars(Origin.now())
+
+        self._read()  # which may find out the account's name
+        account, text = self._account_of(key), to_json_line(price)
+        known = self._store.find(account, key)
+        if known is not None and known.event and event_from_json(json.loads(known.event)) == event:
+            text = known.event  # equal events may be written otherwise, as 2 and 2.0
+        _, release = self._store.once(account, key, draw, event=text, about=about, admit=admit)
+        self._take()
+        return release
+
+    def add(self, key: str, under: str, draw: Callable[[], bytes]) -> bytes:
+        """What is drawn later under a charge that has paid for it too, as later rounds of a release are; as `once`."""
+        self._read()
+        return self._store.once(self._named, key, draw, under=under)[1]
+
+    def read(self, key: str) -> bytes | None:
+        """What was released under a key, or None."""
+        self._read()
+        line = self._store.find(self._account_of(key), key)
+        return None if line is None else self._store.release(line)
+
+    @property
+    def keys(self) -> list[str]:
+        """Of all that was released, in the order of the commits: of charges, and of what was drawn under them."""
+        self._read()
+        return [line.key for line in self._store.lines if line.data in ("", self._named)]
+
+    def introduce(self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False) -> dict[str, int]:
+        """Makes the owners of this data set known; see `Store.introduce`."""
+        return self._store.introduce(self._named, owners, anyway=anyway)
+
+    def _require_same_adjacency(self, event: Event) -> None:
+        """Of a sampled Gaussian, the one event whose price is not the same for both."""
+        for sampled in count_leaves(event).get(SampledGaussianEvent, ([], []))[0]:
+            made_for = getattr(sampled, "adjacency", self.adjacency)
+            rule = f"{self.adjacency}, as this ledger counts"
+            require(made_for == self.adjacency, "event.adjacency", made_for, rule)
+
+    def _account_of(self, key: str) -> str:
+        """Where a key is, or will be: a charge that names no data counts for every data set."""
+        return "" if self._store.find("", key) is not None else self._named
+
+    def _read(self) -> list[LedgerEntry]:
+        self._store.read()
+        return self._take()
+
+    def _take(self) -> list[LedgerEntry]:
+        """Takes over the charges on this data set among the lines that were read.
+
+        Raises:
+            InvalidValue: charges on several data sets, of which none was named.
+        """
+        with self._store.lock:
+            return self._taken(self._store.lines)
+
+    def _taken(self, lines: list[Line]) -> list[LedgerEntry]:
+        mine = []
+        for line in lines[self._looked :]:
+            if not self.data and line.data and line.data != self._named:
+                if self._named:
+                    raise InvalidValue("data='': expected the digest of one data set, this ledger counts for several")
+                self._named = line.data
+            if not line.under and line.data in ("", self._named):
+                mine.append(_entry(line, self.path))
+                self._require_same_adjacency(mine[-1].event)
+        self._looked = len(lines)
+        self._entries += mine
+        return self._entries
+
+
+class SharedLedger:
+    """A ledger file that counts for several data sets, safe for processes at once.
+
+    The cap holds for each data set by itself. Which records two data sets share is not known here: whoever is in both
+    is protected at what both cost together.
+
+    Args:
+        path: the file, made if missing.
+        adjacency: as in `Ledger`, and so are the others.
+        target_delta: the delta of every total and of the cap.
+        accountant: makes an empty accountant.
+        max_epsilon: the cap of each data set; stored in a new file.
+        filter: makes what decides for the cap.
+
+    Raises:
+        InvalidValue: as `Ledger` does.
+
+    Attributes:
+        path: of the file, links followed.
+
+    >>> import tempfile
+    >>> from pate.accounting import GaussianEvent
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> shared = SharedLedger(f"{folder.name}/ledger.db", target_delta=1e-6, max_epsilon=4.0)
+    >>> shared.account("digest of the first").affords(GaussianEvent(30.0))
+    559
+    >>> _ = shared.account("digest of the first").charge(GaussianEvent(2.0), adjacency="replace_one", key="a release")
+    >>> [shared.account(data).affords(GaussianEvent(30.0)) for data in ("digest of the first", "of the second")]
+    [334, 559]
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        target_delta: float,
+        accountant: Callable[[], Accountant] = RdpAccountant,
+        max_epsilon: float | None = None,
+        filter: FilterMaker | None = None,
+    ) -> None:
+        settings = LedgerSettings(adjacency, target_delta, accountant, max_epsilon, filter)
+        self._open(Store(path, settings.to_json()), settings)
+
+    @classmethod
+    def stored(cls, path: str | os.PathLike[str]) -> SharedLedger:
+        """The ledger of a file that exists, under the settings that it was made with.
+
+        Raises:
+            InvalidValue: no ledger, or one that counts by an accountant of somebody's own.
+        """
+        store = Store(path, None)
+        return cls.__new__(cls)._open(store, LedgerSettings.stored(store))
+
+    def _open(self, store: Store, settings: LedgerSettings) -> SharedLedger:
+        self._settings, self._store, self.path = settings, store, store.path
+        settings.rules(store)
+        return self
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """All charges, of whichever data set, in the order of their commits."""
+        self._store.read()
+        return [_entry(line, self.path) for line in self._store.lines if not line.under]
+
+    @property
+    def data(self) -> list[str]:
+        """The digests of all data sets that something was charged to, in the order of their first charges."""
+        return list(dict.fromkeys(entry.data for entry in self.entries if entry.data))
+
+    def account(self, data: str) -> Ledger:
+        """The ledger of one data set.
+
+        Args:
+            data: a digest of the private records, the same in every run; not of features that were computed from them.
+        """
+        require(isinstance(data, str) and data != "", "data", type(data).__name__, "a digest that is not empty")
+        return Ledger.__new__(Ledger)._open(self._store, self._settings, data)
+
+
+def require_ledger(ledger: Any) -> Ledger:
+    """Returns the ledger, or raises: a path alone names neither adjacency nor delta."""
+    if not isinstance(ledger, Ledger):
+        raise InvalidValue(f"ledger={ledger}: expected a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)")
+    return ledger
+
+
+def _entry(line: Line, path: Path | None) -> LedgerEntry:
+    try:
+        return LedgerEntry.of(line)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise damaged(path, f"a charge on line {line.number}") from error
+
+
+def _words(value: Any) -> str:
+    """A name and parameters for people, short; or a value."""
+    if not isinstance(value, dict):
+        return str(value)
+    values = dict(value)
+    name = str(values.pop("name", "none"))
+    inside = ", ".join(f"{key}={str(each)[:40]}" for key, each in values.items())
+    return f"{name}({inside})" if inside else name
