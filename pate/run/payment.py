@@ -193,13 +193,19 @@ class Payment(Drawn):
             yield f"ledger={self.shared.path}: {said} epsilon {self._spent}"
 
     def save(self, release: Release, names: PublicNames) -> None:
-        """Writes the release with its names where that is to be done, and enters the file's digest."""
+        """Writes the release with its names where that is to be done, and enters the file's digest.
+
+        Raises:
+            InvalidValue: nothing of it was committed, so nothing of it was paid for; the file is not that of the draw.
+        """
+        kind, charge = type(self.priced.aggregator).__name__, self._charge_of(self.own, self._name)
+        require(charge != "", "aggregator", kind, "one that draws by `ReleaseContext.drawn`, which pays for it")
         written = self._written
         if written is None or not os.path.lexists(self.release):
             release.save(self.release, names=names)
         found = file_digest(self.release)
         if written is None:
-            self.own.add(f"{self._name}{_WRITTEN}", self._charge_of(self.own, self._name), found.encode)
+            self.own.add(f"{self._name}{_WRITTEN}", charge, found.encode)
         self.require_paid()
 
     def require_paid(self) -> None:
