@@ -20,7 +20,7 @@ from pate.votes.holders import VoteFile
 from tests.e2e.federated_run import SEED, SmallHolders, federated_plan, small_release, small_request
 from tests.e2e.rounds_run import rounds_plan, small_rounds
 from tests.e2e.simulation import simulate
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
+from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, charges
 from tests.e2e.stages_of_run import release_plan
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'pate-multilabel[flower]'")
