@@ -386,7 +386,7 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
     price, spent = format_epsilon(priced.epsilon), format_epsilon(account.spent_epsilon)
     rule = f"room for this release of epsilon {price} beside epsilon {spent}, which these records have cost"
     cap = f"max_total_epsilon={account.max_epsilon:g}"
-    return BudgetExceeded(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")
+    return InvalidValue(f"{cap}: expected {rule} by ledger={account.path}; nothing is spent")
 
 
 @contextmanager

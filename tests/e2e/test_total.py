@@ -116,6 +116,36 @@ def test_other_records_have_a_budget_of_their_own(tmp_path: Path) -> None:
     assert account(ledger).epsilon == account(ledger, swapped).epsilon == epsilon_of(1)
 
 
+def spelled(digest: str, **owners: range) -> Any:
+    """The small data set as another table would have it: another digest, and whoever is in it."""
+    names = {kind: frozenset(b"%d" % each for each in numbers) for kind, numbers in owners.items()}
+    return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
+
+
+def test_people_whom_another_account_knows_are_not_given_a_new_one(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a", "training the student")
+    again, monitor = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105))), SilentMonitor()
+    rule = r"^ledger=.*: expected the table of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups; or new_"
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match=rule):
+            train(again, tmp_path / "b", monitor)
+    assert "training teachers" not in monitor.stages
+    assert len(SharedLedger.stored(ledger).entries) == 1
+    stopped(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c", "training the student")
+    for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
+        stopped(replace(again, **changes), tmp_path / name, "training the student")
+    assert len(SharedLedger.stored(ledger).entries) == 4
+
+
+def test_other_people_and_other_kinds_of_names_are_let_in(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    for name, owners in (("a", {"id": range(9)}), ("b", {"id": range(10, 20)}), ("c", {"group": range(9)}), ("d", {})):
+        stopped(plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / name, "training the student")
+    assert len(SharedLedger.stored(ledger).data) == 4
+    assert b"b'11'" not in ledger.read_bytes()
+
+
 def test_two_releases_from_one_seed_have_no_total(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
     stopped(plan_of(ledger, seed=3), tmp_path / "a", "training the student")
