@@ -173,7 +173,7 @@ def test_what_watches_a_session_is_told_nothing_before_it_is_committed(
         kill_at(patch, 1, committed=False)
         train(plan_of("session"), folder, monitor)
     rounds = [key for key in Ledger.stored(folder / "ledger.db", data=digest()).keys if ":round-" in key]
-    assert len(monitor.notes) == len(rounds) == 1
+    assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
 
 def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_a_second_draw_goes_on_and_a_ledger_of_one_draw_is_not_enough(
     assert charges(folder / "ledger.db") == 2
     twice = unfinished(folder, tmp_path / "twice")
     (twice / "ledger.db").write_bytes(once)
-    with pytest.raises(InvalidValue, match=r"^release=.*: expected the file as it was|^ledger="):
+    with pytest.raises(InvalidValue, match=r"^ledger=\S+ledger\.db: expected the one that \S+release\.npz came from"):
         train(plan_of(name), twice, SilentMonitor())
 
 
