@@ -233,8 +233,8 @@ class CenteredVotes(TeacherVotesAggregator):
 
         def released() -> Arrays:
             shares, total, each = source.share_sums(), source.num_teachers, source.records_per_teacher
-            found = self.prevalence.release(shares, num_teachers=total, rng=rng, records_per_teacher=each)
-            return {"prevalence": found}
+            kept = {"records_per_teacher": each, "drawn": drawn}
+            return {"prevalence": self.prevalence.release(shares, num_teachers=total, rng=rng, **kept)}
 
         return drawn.once("prevalence", released)["prevalence"]
 

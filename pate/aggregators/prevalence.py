@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import require_ledger
+from pate.aggregators.release_context import Drawn
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
@@ -77,6 +78,7 @@ class Prevalence:
         rng: np.random.Generator,
         ledger: Ledger | None = None,
         records_per_teacher: float = 1.0,
+        drawn: Drawn | None = None,
     ) -> Array:
         """The prevalence of each label, `[L]`.
 
@@ -86,6 +88,8 @@ class Prevalence:
             rng: fresh noise comes from it.
             ledger: charged before anything is drawn.
             records_per_teacher: how many records a teacher has, about, >= 1.
+            drawn: where each of the three draws is kept before the next sum is asked for, and paid for; None keeps them
+                in memory, and charges the ledger.
 
         Raises:
             InvalidValue: shares outside [0, 1]; a seed instead of a generator; a charge that the ledger refuses.
@@ -98,15 +102,14 @@ class Prevalence:
         fewer = self.adjacency == Adjacency.ADD_REMOVE and found < num_teachers
         require(found == num_teachers or fewer, "num_teachers", num_teachers, f"{found}, the shares' rows")
         self._require_steps(shares.num_labels)
-        if ledger is not None:
-            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
-        length, half = self._length(shares, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
+        done = drawn or Drawn(lambda: self._pay(ledger))
+        length, half = self._length(shares, done, rng, records_per_teacher), np.full(shares.num_labels, 0.5)
         whole = float(np.linalg.norm(half))
         around_half = whole < length
         start = half if around_half else np.zeros_like(half)
-        first, std = self._mean(shares, start, min(length, whole), 1, num_teachers, rng)
+        first, std = self._mean(shares, start, min(length, whole), 1, num_teachers, done, rng)
         center, clip, error = self._closer(first.clip(0, 1), std, num_teachers, records_per_teacher)
-        second, _ = self._mean(shares, center, clip, 2, num_teachers, rng)
+        second, _ = self._mean(shares, center, clip, 2, num_teachers, done, rng)
         if around_half:
             second += (first - second) * error / (error + std**2)
         return second.clip(_RAREST, 1 - _RAREST)
@@ -128,14 +131,18 @@ class Prevalence:
             self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, f"at most {rounded_down(most, 3)}"
         )
 
-    def _length(self, shares: ShareSums, rng: np.random.Generator, records: float) -> float:
+    def _pay(self, ledger: Ledger | None) -> None:
+        if ledger is not None:
+            require_ledger(ledger).charge(self.event, adjacency=self.adjacency, description=repr(self))
+
+    def _length(self, shares: ShareSums, done: Drawn, rng: np.random.Generator, records: float) -> float:
         """The most common length, rounded up to sqrt(L) over a power of the root of 2."""
         longest = math.sqrt(shares.num_labels)
         likely = records if records == 1 else 2 * records  # of all teachers but those that are much too large
         shortest = math.ceil(2 * math.log2(longest * likely))
-        counts = shares.lengths()
-        noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0])
-        noisy = counts + noise.sample(counts.shape, rng)
+        # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
+        noise = RoundedGaussian(math.sqrt(self._moves) * self._multipliers[0]).sample((NUM_LENGTHS,), rng)
+        noisy = done.once("lengths", lambda: {"noisy": shares.lengths() + noise})["noisy"]
         return longest / 2 ** (int(np.argmax(noisy[: 1 + shortest])) / 2)
 
     def _closer(self, first: Array, std: float, num_teachers: int, records: float) -> tuple[Array, float, float]:
@@ -157,14 +164,21 @@ class Prevalence:
         return first, float(clips[np.argmin(errors)]), float(errors.min())
 
     def _mean(
-        self, shares: ShareSums, center: Array, clip: float, step: int, num_teachers: int, rng: np.random.Generator
+        self,
+        shares: ShareSums,
+        center: Array,
+        clip: float,
+        step: int,
+        num_teachers: int,
+        done: Drawn,
+        rng: np.random.Generator,
     ) -> tuple[Array, float]:
         """The mean around a center, and the std of its noise."""
         multiplier = self._multipliers[step]
         clipped = ClippedSum(clip, (1, shares.num_labels), self.adjacency)
-        total = shares.total(clipped, center)
         std = multiplier * clipped.l2_sensitivity
-        noisy = total + RoundedGaussian(std).sample(total.shape, rng)
+        noise = RoundedGaussian(std).sample((1, shares.num_labels), rng)
+        noisy = done.once(f"mean-{step}", lambda: {"noisy": shares.total(clipped, center) + noise})["noisy"]
         unit = clipped.step / num_teachers
         return np.asarray(center + noisy[0] * unit), std * unit
 

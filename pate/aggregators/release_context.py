@@ -50,8 +50,9 @@ class Drawn:
     def once(self, part: str, draw: Callable[[], Arrays]) -> Arrays:
         """The arrays of a part: read back, or drawn and kept. Nobody may be shown them before this returns."""
         if part not in self._parts:
-            if not self._parts and self._charge is not None:
+            if self._charge is not None:
                 self._charge()
+                self._charge = None
             self._parts[part] = draw()
         return self._parts[part]
 

@@ -36,7 +36,7 @@ def require_manifest(folder: RunFolder) -> None:
     """Raises unless every file of a finished run is what it was when the run ended, and `release/` holds no other."""
     path = folder.path / MANIFEST
     if not os.path.lexists(path):
-        rule = "the digests of a finished run, which earlier versions did not write; remove report.json and run again"
+        rule = "the digests of a finished run; remove report.json and run again"
         raise InvalidValue(f"manifest={path}: expected {rule}: the same release, at no cost, is then checked")
     rule, remedy = "the digests of a finished run", f"{_RESTORE}, {_AGAIN}"
     listed = Manifest.read(folder.path, rule=rule, remedy=remedy).sha256

@@ -234,14 +234,17 @@ class Payment(Drawn):
 
     def _committed(self, ledger: Ledger, name: str, part: str, make: Callable[[], bytes]) -> bytes:
         """The bytes of a part: with the charge where it is the first of its draw, else under that charge."""
-        key, charge = f"{name}:{part}", self._charge_of(ledger, name)
-        if charge not in ("", key):
-            return ledger.add(key, charge, make)
+        key = f"{name}:{part}"
+        if (known := ledger.read(key)) is not None:
+            return known
+        content = make()  # which may commit parts of its own, the first of which pays
+        if charge := self._charge_of(ledger, name):
+            return ledger.add(key, charge, lambda: content)
         try:
             return ledger.once(
                 key,
                 self.priced.event,
-                make,
+                lambda: content,
                 adjacency=self.priced.aggregator.adjacency,
                 description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}",
                 run=self._names[0],

@@ -156,5 +156,3 @@ def test_a_student_expects_nothing_before_anything_was_answered() -> None:
     expected = prior(labels, np.ones(2, bool), 4)
     assert expected.shape == (4, 2)
     assert expected.any(axis=1).all()
-    other = StudentPrior(LinearStudent(), 2 * inputs, 0, never_empty=True)
-    assert prior.name != other.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,11 +35,6 @@ def shown(path: Path) -> str:
 def test_no_file_is_long() -> None:
     lines = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert {name: count for name, count in lines.items() if count > 900} == {}
-
-
-def test_no_folder_is_a_corridor() -> None:
-    rooms = Counter(path.parent for path in FILES if path.name != "__init__.py")
-    assert {shown(folder): count for folder, count in rooms.items() if count > 20} == {}
 
 
 def test_the_pipeline_is_a_page() -> None:
