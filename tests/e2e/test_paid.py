@@ -118,7 +118,7 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
 ) -> None:
     plan, folder = plan_of(name, ledger=tmp_path / "all.db" if shared else None), tmp_path / "run"
     kept: dict[str, bytes] = {}
-    for _ in range(12):
+    for _ in range(20):
         with monkeypatch.context() as patch:
             kill_at(patch, 0, committed=committed)
             try:
@@ -136,7 +136,7 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
         if not committed:
             break
     else:
-        pytest.fail("twelve kills were not enough")
+        pytest.fail("twenty kills were not enough")
     report = train(plan, folder, SilentMonitor())
     ledger = Ledger.stored(folder / "ledger.db", data=digest())
     assert len(ledger.entries) == 1
@@ -192,7 +192,7 @@ def test_a_round_is_released_around_one_sum_only(tmp_path: Path, monkeypatch: py
     first, second = ({key: ledger.read(key) for key in ledger.keys} for ledger in ledgers)
     same = [key for key in first if first[key] == second[key]]
     assert len(same) == 2, "what was committed before the copy; after it both draw noise of their own"
-    assert len(first) == 5
+    assert len(first) == 8
 
 
 # -- copied
