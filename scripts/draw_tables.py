@@ -2,7 +2,7 @@
 
 A page has a table between the lines `<!-- results: NAME -->` and `<!-- end -->`. NAME is a figure set of the file: the
 command that gives it, the commit that recorded it, columns and rows. A set `from` another one takes some of its rows,
-named by their first two cells, and some of its columns. With `--check` nothing is written, and stale pages are an error.
+named by their first two cells, and some of its columns. With `--check` nothing is written: stale pages are an error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     sets = json.loads(RESULTS.read_text(encoding="utf-8"))
     stale = [page for page in pages() if drawn(text := page.read_text(encoding="utf-8"), sets) != text]
     for page in stale:
-        print(page.relative_to(ROOT))
+        sys.stdout.write(f"{page.relative_to(ROOT)}\n")
         if "--check" not in arguments:
             page.write_text(drawn(page.read_text(encoding="utf-8"), sets), encoding="utf-8")
     return int(bool(stale) and "--check" in arguments)
