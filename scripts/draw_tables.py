@@ -38,7 +38,7 @@ def table(sets: dict[str, Any], name: str) -> str:
     """A figure set in Markdown."""
     columns, rows = resolved(sets, name)
     lines = [columns, ["---"] * len(columns), *rows]
-    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines).replace("|  |", "| |")
+    return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|\n" for cells in lines)
 
 
 def drawn(text: str, sets: dict[str, Any]) -> str:
