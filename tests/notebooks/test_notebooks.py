@@ -53,4 +53,4 @@ def test_it_uses_public_names_only(path: Path) -> None:
 
 
 def test_it_is_listed(path: Path) -> None:
-    assert f"`{path.name}`" in (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
+    assert f"`{path.name}`" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations
 
 import mpmath
 import numpy as np
@@ -10,10 +10,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from pate.accounting import Adjacency
 from pate.accounting.pld.opposite_maxima import opposite_maxima
-from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp, pure_dp_rdp
-from pate.mechanisms import GapSelection
+from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 
 Array = np.ndarray
@@ -192,35 +190,3 @@ def test_exponential_and_laplace_survival_functions_are_lipschitz_in_logarithm_a
     for log_survival in (laplace, exponential):
         assert np.diff(log_survival).min() >= -(x[1] - x[0]) * (1 + 1e-9)
     assert np.diff(log_ndtr(-x)).min() < -20 * (x[1] - x[0])
-
-
-def test_the_page_s_counterexample_at_equal_gaps() -> None:
-    p, q = noisy_max_distribution(np.array([1.0, 1.0]) / 50), noisy_max_distribution(np.array([0.0, 2.0]) / 50)
-    assert ndtr(np.sqrt(2) / 50) == pytest.approx(q[1], rel=1e-9)
-    exact = np.log((p**8 * q**-7).sum()) / 7
-    assert exact / (8 / (2 * 50**2)) == pytest.approx(1.27, abs=0.005)
-
-
-@pytest.mark.parametrize("adjacency", Adjacency)
-def test_permute_and_flip_exceeds_the_price_of_a_bounded_range(adjacency: Adjacency) -> None:
-    epsilon, order, widest, largest = 0.5, np.array([1.001]), 0.0, 0.0
-    selection = GapSelection(
-        noise_scale=adjacency.gap_range / epsilon,
-        noise="exponential",
-        num_labels=3,
-        num_teachers=6,
-        padded=False,
-        adjacency=adjacency,
-    )
-    histograms = list(product(range(7), repeat=3))
-    distributions = dict(zip(histograms, selection.probabilities(np.array(histograms)), strict=True))
-    moves = (-1, 0, 1) if adjacency is Adjacency.REPLACE_ONE else (0, 1)
-    for counts, change in product(histograms, product(moves, repeat=3)):
-        moved = distributions.get(tuple(a + b for a, b in zip(counts, change, strict=True)))
-        if moved is not None:
-            for p, q in ((distributions[counts], moved), (moved, distributions[counts])):
-                widest = max(widest, np.ptp(np.log(p / q)))
-                largest = max(largest, float(np.log((p**order * q ** (1 - order)).sum()) / (order - 1)[0] / order[0]))
-    assert widest == pytest.approx(0.90, abs=0.005)
-    assert largest == pytest.approx(0.0995, abs=5e-4)
-    assert epsilon**2 / 8 < largest <= pure_dp_rdp(epsilon, order)[0] / order[0]

@@ -1,0 +1,61 @@
+"""Tables of results in the pages, from docs/results.json: python scripts/draw_tables.py [--check].
+
+A page has a table between the lines `<!-- results: NAME -->` and `<!-- end -->`. NAME is a figure set of the file: the
+command that gives it, the commit that recorded it, columns and rows. A set `from` another one takes some of its rows,
+named by their first two cells, and some of its columns. With `--check` nothing is written: stale pages are an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results.json"
+BLOCK = re.compile(r"(?<=<!-- results: )(?P<name>[\w-]+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """Every page that may hold a table."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def resolved(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of a figure set, which may be part of another."""
+    chosen = sets[name]
+    if "from" not in chosen:
+        return chosen["columns"], chosen["rows"]
+    columns, rows = resolved(sets, chosen["from"])
+    places = [columns.index(column) for column in chosen["columns"]]
+    by_name = {tuple(row[:2]): [row[place] for place in places] for row in rows}
+    return chosen["columns"], [by_name[tuple(key)] for key in chosen["rows"]]
+
+
+def table(sets: dict[str, Any], name: str) -> str:
+    """A figure set in Markdown."""
+    columns, rows = resolved(sets, name)
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|\n" for cells in lines)
+
+
+def drawn(text: str, sets: dict[str, Any]) -> str:
+    """A page with its tables as the file has them."""
+    return BLOCK.sub(lambda found: f"{found['name']} -->\n\n{table(sets, found['name'])}\n", text)
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the pages, or names those that are stale; returns the exit code."""
+    sets = json.loads(RESULTS.read_text(encoding="utf-8"))
+    stale = [page for page in pages() if drawn(text := page.read_text(encoding="utf-8"), sets) != text]
+    for page in stale:
+        sys.stdout.write(f"{page.relative_to(ROOT)}\n")
+        if "--check" not in arguments:
+            page.write_text(drawn(page.read_text(encoding="utf-8"), sets), encoding="utf-8")
+    return int(bool(stale) and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

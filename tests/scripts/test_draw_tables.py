@@ -1,0 +1,37 @@
+"""Tables of results: every page shows what docs/results.json holds, and each figure set says where it is from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scripts import draw_tables
+
+SETS = json.loads(draw_tables.RESULTS.read_text(encoding="utf-8"))
+
+
+def test_the_pages_show_the_file() -> None:
+    assert draw_tables.main(["--check"]) == 0
+
+
+def test_a_set_has_a_command_and_a_commit_and_rows_as_wide_as_its_columns() -> None:
+    own = {name: each for name, each in SETS.items() if "from" not in each}
+    assert all(each["command"] and each["commit"] for each in own.values())
+    assert all(len(row) == len(each["columns"]) for each in own.values() for row in each["rows"])
+
+
+def test_part_of_a_set_has_its_rows_and_columns() -> None:
+    columns, rows = draw_tables.resolved(SETS, "readme")
+    wordnet = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}
+    assert len(rows) == len(SETS["readme"]["rows"])
+    assert all(row[-1] == wordnet[tuple(row[:2])][-1] for row in rows)
+    assert columns[-1] == SETS["wordnet"]["columns"][-1]
+
+
+@pytest.mark.parametrize("name", ["yeast", "readme"])
+def test_another_figure_is_noticed(name: str) -> None:
+    page = f"before\n<!-- results: {name} -->\n<!-- end -->\nafter\n"
+    once = draw_tables.drawn(page, SETS)
+    assert draw_tables.drawn(once, SETS) == once
+    assert draw_tables.drawn(once.replace(".4", ".5", 1), SETS) == once
