@@ -288,7 +288,8 @@ class Ledger:
 
         Raises:
             BudgetExceeded: the cap does not allow it. Nothing was charged.
-            InvalidValue: the event was made for another adjacency, or the key stands for another event.
+            InvalidValue: another release drew from that seed; the event was made for another adjacency; the key stands
+                for another event.
         """
         require(adjacency == self.adjacency, "adjacency", adjacency, f"{self.adjacency}, as this ledger counts")
         self._require_same_adjacency(event)
@@ -299,6 +300,8 @@ class Ledger:
         def admit() -> None:
             """Asked before the draw, and under the lock, where what another process has charged meanwhile counts."""
             nonlocal total, admitted
+            if self.has_noise(noise, but=run or key):
+                raise InvalidValue(f"noise={noise}: expected fresh noise, another release drew from this seed")
             if len(self._take()) != admitted:
                 total, admitted = self._total.epsilon(event), len(self._entries)
                 for cap in self._caps:
@@ -338,6 +341,22 @@ class Ledger:
     def introduce(self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False) -> dict[str, int]:
         """Makes the owners of this data set known; see `Store.introduce`."""
         return self._store.introduce(self._named, owners, anyway=anyway)
+
+    def has_noise(self, noise: str, *, but: str = "") -> bool:
+        """Whether another release of the file, of whichever data set, drew from that seed.
+
+        Prices add up for fresh noise only: the difference of two sums with the same noise has none.
+
+        Args:
+            noise: as in `once`; empty for none.
+            but: what the keys of the same release begin with.
+        """
+        lines = self._store.lines if noise else []
+        return any(
+            _entry(line, self.path).noise == noise
+            for line in lines
+            if not line.under and not (but and line.key.startswith(but))
+        )
 
     def _require_same_adjacency(self, event: Event) -> None:
         """Of a sampled Gaussian, the one event whose price is not the same for both."""

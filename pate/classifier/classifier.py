@@ -22,7 +22,7 @@ from pate.accounting import Accountant, Adjacency, AutoAccountant
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import require_aggregator
 from pate.classifier.ensemble import FittedVotes
-from pate.classifier.fits import ledger_of_fits
+from pate.classifier.fits import ledger_of_fits, paid_by
 from pate.classifier.frames import is_frame, numbers_of, require_frames
 from pate.classifier.pools import Pools, require_readable, warn_of_shared_rows
 from pate.classifier.progress import stage
@@ -175,10 +175,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(warning_of_one_label(priced.aggregator), stacklevel=2)
         for line in (*priced.doubts, *self._doubts(pools)):
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
-        ledger = ledger_of_fits(self.ledger, self.max_total_epsilon, priced, self._budget)
         streams = streams_of(self.random_state)
+        noise = None if self.random_state is None else int(self.random_state)
+        ledger = ledger_of_fits(self.ledger, self.max_total_epsilon, priced, self._budget, seed=noise)
         if self.ledger is None:
-            warn_of_repeats(pools.inputs, priced.epsilon, None if self.random_state is None else int(self.random_state))
+            warn_of_repeats(pools.inputs, priced.epsilon, noise)
         votes = FittedVotes(
             task,
             self._teacher,
@@ -193,7 +194,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             EstimatorStudent(task, self._teacher).rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
         with stage(f"{self.n_teachers} teachers and their release, epsilon {priced.epsilon:.4g}", self.verbose):
-            release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, ledger=ledger)
+            drawn = paid_by(ledger, priced, seed=noise)
+            release = draw(priced, votes, streams=streams, student=student, inputs=pools.queries, drawn=drawn)
         with stage(f"student of {release.num_answered} answers to {release.num_queries} queries", self.verbose):
             training = release.training_set(pools.queries)
             self.student_ = student.learn(training, pool=pools.queries[:0], seed=seed)

@@ -248,7 +248,7 @@ class Payment(Drawn):
                 adjacency=self.priced.aggregator.adjacency,
                 description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}",
                 run=self._names[0],
-                noise=_noise(self.seed),
+                noise=seed_name(self.seed),
             )
         except BudgetExceeded as error:
             raise refusal(ledger, self.priced) from error
@@ -348,10 +348,9 @@ class Payment(Drawn):
         assert self.shared is not None
         entries = self.shared.entries
         name = self._names[0] if os.path.lexists(_id_path(self.folder)) else "new"
-        if self.seed is not None:
-            used = any(entry.noise == _noise(self.seed) and entry.key[:32] != name for entry in entries)
-            rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
-            require(not used, "ledger", self.shared.path, rule)
+        used = self.shared.hasseed_name(seed_name(self.seed), but=name)
+        rule = "another seed, as an earlier release drew its noise from this one; or the output_dir of that run"
+        require(not used, "ledger", self.shared.path, rule)
         if not any(entry.key.startswith(name) for entry in entries):
             require_room(self.shared, self.priced)
 
@@ -410,7 +409,7 @@ def by_its_setting() -> Iterator[None]:
         raise type(error)(f"max_total_{str(error).removeprefix('max_')}") from error
 
 
-def _noise(seed: int | None) -> str:
+def seed_name(seed: int | None) -> str:
     """What a ledger says of a seed, which no two releases may have; nothing of noise that nothing repeats."""
     return "" if seed is None else f"seed {seed}"
 
