@@ -4,7 +4,6 @@ from pate.files.lazy_names import lazy_names
 
 with lazy_names(globals()):
     from pate.accounting.accountant import Accountant
-    from pate.accounting.adjacency import Adjacency
     from pate.accounting.auto import AutoAccountant
     from pate.accounting.calibration import calibrate
     from pate.accounting.conversion import (
@@ -15,7 +14,9 @@ with lazy_names(globals()):
         zcdp_to_epsilon_classic,
     )
     from pate.accounting.events import (
+        Adjacency,
         ApproximateEvent,
+        BoundarySessionEvent,
         BoundedRangeEvent,
         ComposedEvent,
         Event,
@@ -26,22 +27,22 @@ with lazy_names(globals()):
         OneBitEvent,
         OpposedMaximaEvent,
         PureDpEvent,
+        SampledGaussianEvent,
+        SelectThenTestEvent,
         SelfComposedEvent,
+        SessionEvent,
         SmoothSensitivityEvent,
         WinnerEvent,
         ZCdpEvent,
     )
-    from pate.accounting.exact.accountant import ExactAccountant
+    from pate.accounting.exact import ExactAccountant
     from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
-    from pate.accounting.joint_law.accountant import JointLawAccountant
-    from pate.accounting.joint_law.event import SelectThenTestEvent
+    from pate.accounting.joint_law import JointLawAccountant
     from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
-    from pate.accounting.pld.accountant import PldAccountant
+    from pate.accounting.pld import PldAccountant
     from pate.accounting.pure_dp import PureDpAccountant
     from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
-    from pate.accounting.sampled_gaussian import SampledGaussianEvent
     from pate.accounting.serialization import event_from_json, event_to_json
-    from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
     from pate.accounting.zcdp import ZCdpAccountant
 
 __all__ = [

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.events import Event
+from pate.accounting.events import Adjacency, Event
 
 if TYPE_CHECKING:
     from pate.accounting.ledger import Ledger

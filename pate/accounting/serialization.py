@@ -6,11 +6,14 @@ from dataclasses import fields
 from typing import Any
 
 from pate.accounting import events
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.events import Event
-from pate.accounting.joint_law.event import SelectThenTestEvent
-from pate.accounting.sampled_gaussian import SampledGaussianEvent
-from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
+from pate.accounting.events import (
+    Adjacency,
+    BoundarySessionEvent,
+    Event,
+    SampledGaussianEvent,
+    SelectThenTestEvent,
+    SessionEvent,
+)
 from pate.files.strict_json import number, plain
 from pate.validation import InvalidValue, require
 

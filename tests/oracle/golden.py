@@ -24,8 +24,9 @@ from pate.accounting import (
     zcdp_to_epsilon_classic,
 )
 from pate.accounting.data_dependent import gap_selection_rdp, gnmax_log_q, theorem_6_rdp
-from pate.accounting.pure_composition import pure_dp_composition_epsilon
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.accounting.target_charging import (
     boundary,
     boundary_distribution,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.data_dependent.charge import charge
-from pate.accounting.data_dependent.cost import Array, order_array
-from pate.accounting.data_dependent.gap_selection import gap_selection_rdp, top_log_odds
-from pate.accounting.data_dependent.gnmax import gnmax_cost
-from pate.accounting.data_dependent.smooth_sensitivity import gnmax_smooth_sensitivity
-from pate.accounting.events import BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
+from pate.accounting.charged_draw import charge_draw
+from pate.accounting.conversion import rdp_to_epsilons
+from pate.accounting.data_dependent.cost import Array, gap_selection_rdp, order_array, top_log_odds
+from pate.accounting.data_dependent.gnmax import gnmax_cost, gnmax_smooth_sensitivity
+from pate.accounting.events import Adjacency, BoundedRangeEvent, Event, GaussianEvent, SmoothSensitivityEvent
 from pate.accounting.ledger import Ledger
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import ndtri
@@ -159,3 +158,69 @@ class GnmaxCostSanitizer:
         scale = gnmax_smooth_sensitivity(votes, noise_std=std, num_teachers=teachers, order=self.order, beta=self.beta)
         charge(self, np.asarray(votes, dtype=np.int64), rng=rng, ledger=ledger)
         return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())
+
+
+class Sanitizer(Protocol):
+    """Whatever releases a cost at one order under an event of its own."""
+
+    @property
+    def order(self) -> float:
+        """The order at which the cost is released."""
+
+    @property
+    def event(self) -> Event:
+        """The price of the release."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What the event was made for."""
+
+
+def charge(sanitizer: Sanitizer, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:
+    """Charges a release before it is drawn; the same data, parameters and noise are the same release."""
+
+    def key(salt: str) -> str:
+        digest = hashlib.sha256(repr((repr(sanitizer), data.shape, data.dtype.str, salt)).encode())
+        digest.update(np.ascontiguousarray(data).data)
+        return digest.hexdigest()
+
+    description = f"cost, {sanitizer!r}"
+    charge_draw(ledger, sanitizer.event, adjacency=sanitizer.adjacency, description=description, rng=rng, key=key)
+
+
+def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:
+    """The epsilon at `target_delta` of a released cost and of its release, both at the sanitizer's order.
+
+    An estimate: the true cost may be larger than what was released.
+
+    Args:
+        sanitizer: the one that released the cost.
+        released: what it released.
+        target_delta: in (0, 1).
+    """
+    order = order_array(sanitizer.order)
+    rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitizer.event).rdp
+    return float(rdp_to_epsilons(order, rdp, target_delta=target_delta)[0])
+
+
+def statement(sanitizer: Sanitizer, released: float, *, target_delta: float) -> str:
+    """A sentence that may be published with a released cost, and says what it is and what it is not.
+
+    Args:
+        sanitizer: the one that released the cost.
+        released: what it released, or its `upper_bound`.
+        target_delta: in (0, 1).
+    """
+    spent = estimated_epsilon(sanitizer, released, target_delta=target_delta)
+    price = RdpAccountant().compose(sanitizer.event).get_epsilon(target_delta)
+    return (
+        f"Estimate, not a guarantee: epsilon = {_up(spent)} at delta = {target_delta} was spent on the votes at hand, "
+        f"from order {sanitizer.order:g}, the release of this number included. The number was computed from private "
+        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitizer.adjacency}). What holds "
+        "for all votes is the price of the queries fixed in advance, composed with that release."
+    )
+
+
+def _up(epsilon: float) -> str:
+    """Two decimals, rounded up: what is printed is a bound as well."""
+    return "inf" if math.isinf(epsilon) else f"{math.ceil(100 * epsilon) / 100:.2f}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.adjacency import Adjacency
+from pate.accounting.events import Adjacency
 from pate.files.strict_json import number
 from pate.validation import require
 

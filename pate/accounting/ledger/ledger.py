@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.events import Event
+from pate.accounting.events import Adjacency, Event, SampledGaussianEvent, count_leaves
 from pate.accounting.filters import FilterMaker, PrivacyFilter
 from pate.accounting.ledger.account import Account
 from pate.accounting.ledger.cap import Cap
@@ -19,8 +18,7 @@ from pate.accounting.ledger.file import LedgerFile
 from pate.accounting.ledger.memory import LedgerMemory
 from pate.accounting.ledger.origin import Origin
 from pate.accounting.ledger.settings import LedgerSettings
-from pate.accounting.rdp import RdpAccountant, count_leaves
-from pate.accounting.sampled_gaussian import SampledGaussianEvent
+from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue, require
 
 

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from pate.accounting.accountant import Accountant, require_maker
-from pate.accounting.adjacency import Adjacency
 from pate.accounting.auto import AutoAccountant
-from pate.accounting.exact.accountant import ExactAccountant
+from pate.accounting.events import Adjacency
+from pate.accounting.exact import ExactAccountant
 from pate.accounting.filters import FilterMaker, FilterRule, default_filter, filter_from_json
-from pate.accounting.joint_law.accountant import JointLawAccountant
+from pate.accounting.joint_law import JointLawAccountant
 from pate.accounting.ledger.file import first_line
 from pate.accounting.ledger.header import CHAINED, Header, described
-from pate.accounting.pld.accountant import PldAccountant
+from pate.accounting.pld import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.zcdp import ZCdpAccountant

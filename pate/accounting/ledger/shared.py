@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.adjacency import Adjacency
+from pate.accounting.events import Adjacency
 from pate.accounting.filters import FilterMaker
 from pate.accounting.ledger.entry import LedgerEntry
 from pate.accounting.ledger.file import LedgerFile

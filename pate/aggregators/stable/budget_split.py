@@ -10,7 +10,8 @@ import numpy as np
 
 from pate.accounting.conversion import conversion_penalty
 from pate.accounting.events import Event, NoOpEvent
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators.stable.select_then_test import SelectThenTest
 from pate.validation import InvalidValue, require_positive
 

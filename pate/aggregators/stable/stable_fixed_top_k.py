@@ -20,7 +20,8 @@ from pate.accounting import (
     calibrate,
     zcdp_to_epsilon_classic,
 )
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable.budget_split import best_split
 from pate.aggregators.stable.stable_top_k import StableTopK

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import Adjacency
-from pate.accounting.pld.opposite_maxima import opposite_maxima
+from pate.accounting.pld import opposite_maxima
 from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp, pure_dp_rdp
 from pate.mechanisms import GapSelection
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import linprog
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, OneBitEvent, SelectThenTestEvent
-from pate.accounting.joint_law.largest_divergence import largest_divergence
-from pate.accounting.joint_law.types import CandidateTypes
+from pate.accounting.joint_law import largest_divergence
+from pate.accounting.joint_law import CandidateTypes
 
 Array = np.ndarray
 

@@ -11,11 +11,11 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import ExactAccountant, RdpAccountant, SelfComposedEvent, WinnerEvent
-from pate.accounting.exact.composition_step import composition_step
-from pate.accounting.exact.dominating_pairs import dominating_pairs
-from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
+from pate.accounting.composition_step import composition_step
+from pate.accounting.exact import dominating_pairs
+from pate.accounting.composition_step import LossGrid, rounded_spacing
 from pate.accounting.winner import bends
-from pate.accounting.winner.renyi import winner_rdp
+from pate.accounting.winner import winner_rdp
 from pate.verification import compose, hockey_stick
 
 Array = np.ndarray

@@ -191,7 +191,7 @@ def test_queries_merged_by_their_mean_cost_no_less_and_hardly_more(
     utilities = np.random.default_rng(0).uniform(0, 1, (2000, 6)) * np.linspace(0, spread, 2000)[:, None]
     orders, event = DEFAULT_ORDERS[::6], BoundedRangeEvent(epsilon)
     exact = gap_selection_cost(utilities, event=event, orders=orders).rdp
-    monkeypatch.setattr("pate.accounting.data_dependent.gap_selection._MANY_CELLS", 0)
+    monkeypatch.setattr("pate.accounting.data_dependent.cost._MANY_CELLS", 0)
     merged = gap_selection_cost(utilities, event=event, orders=orders).rdp
     assert (merged >= exact * (1 - 1e-13)).all()
     assert (merged <= exact * (1 + 1e-4)).all()

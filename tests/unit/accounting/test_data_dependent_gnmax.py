@@ -158,7 +158,7 @@ def test_the_orders_need_not_rise_and_each_stands_for_itself() -> None:
 def test_blocks_of_queries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     log_q = -np.random.default_rng(0).uniform(0.2, 40, 300)
     whole = gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS)
-    monkeypatch.setattr("pate.accounting.data_dependent.consensus._CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("pate.accounting.data_dependent.gnmax._CELLS_AT_ONCE", 1)
     np.testing.assert_allclose(gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS), whole, rtol=1e-9, atol=1e-300)
 
 

@@ -19,13 +19,13 @@ from pate.accounting import (
     ZCdpEvent,
 )
 from pate.accounting.events import LeafEvent
-from pate.accounting.pure_composition import (
+from pate.accounting.pure_dp import (
     mixed_pure_dp_delta,
     mixed_pure_dp_epsilon,
     pure_dp_composition_delta,
     pure_dp_composition_epsilon,
 )
-from pate.accounting.pure_dp import pure_epsilon
+from pate.accounting.renyi import pure_epsilon
 from pate.validation import InvalidValue
 
 MIXTURES: list[dict[float, int]] = [{0.3: 5, 0.5: 3, 0.11: 4}, {1.0: 1, 0.05: 11}, {2.0: 2, 0.3: 3}, {0.1: 1, 0.2: 1}]

@@ -38,8 +38,7 @@ from pate.accounting import (
     ZCdpEvent,
     ZCdpFilter,
 )
-from pate.accounting.filters import GaussianOrRenyi, Spent, default_filter, filter_from_json
-from pate.accounting.filters.defaults import FILTERS
+from pate.accounting.filters import FILTERS, GaussianOrRenyi, Spent, default_filter, filter_from_json
 from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 
