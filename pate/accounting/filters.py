@@ -39,6 +39,17 @@ from pate.validation import (
     rounded_up,
 )
 
+__all__ = [
+    "FilterRule",
+    "GaussianFilter",
+    "GaussianOrRenyi",
+    "PrivacyFilter",
+    "RenyiFilter",
+    "Spent",
+    "ZCdpFilter",
+    "default_filter",
+]
+
 _FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
 _MOST_TIMES = 2**60
 _STEPS = 200

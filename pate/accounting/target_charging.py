@@ -39,6 +39,24 @@ from pate.validation import (
     require_probability,
 )
 
+__all__ = [
+    "QTarget",
+    "SessionPrice",
+    "TargetCharging",
+    "best_session_price",
+    "between_thresholds",
+    "boundary",
+    "boundary_distribution",
+    "common_target",
+    "exact_hit_prob",
+    "min_accesses",
+    "not_prior",
+    "overrun_probability",
+    "revise",
+    "run_twice",
+    "tight_boundary",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class QTarget:

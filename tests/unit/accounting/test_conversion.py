@@ -24,7 +24,6 @@ from pate.accounting import (
     gaussian_delta,
     gaussian_epsilon,
     zcdp_to_epsilon,
-    zcdp_to_epsilon_classic,
 )
 from pate.accounting.conversion import (
     conversion_penalty,
@@ -32,6 +31,7 @@ from pate.accounting.conversion import (
     rdp_to_epsilons,
     rdp_to_epsilons_classic,
     rdp_to_hockey_sticks,
+    zcdp_to_epsilon_classic,
 )
 from pate.validation import InvalidValue
 

@@ -20,17 +20,12 @@ from pate.accounting import (
     OneBitEvent,
     RdpAccountant,
     SelfComposedEvent,
-    event_to_json,
 )
-from pate.accounting.data_dependent import (
-    DataDependentCost,
-    gap_selection_cost,
-    gap_selection_rdp,
-    one_bit_cost,
-    top_log_odds,
-)
+from pate.accounting.data_dependent import DataDependentCost, gap_selection_cost, one_bit_cost
+from pate.accounting.data_dependent.cost import gap_selection_rdp, top_log_odds
 from pate.accounting.events import Event
 from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
+from pate.accounting.serialization import event_to_json
 from pate.files.strict_json import to_json
 from pate.validation import InvalidValue
 

@@ -11,12 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import DEFAULT_ORDERS, OneBitEvent
-from pate.accounting.data_dependent import (
-    gnmax_cost,
+from pate.accounting.data_dependent import gnmax_cost, one_bit_cost
+from pate.accounting.data_dependent.gnmax import (
     gnmax_log_q,
     gnmax_rdp,
     gnmax_smooth_sensitivity,
-    one_bit_cost,
     smooth_noise_rdp,
     theorem_6_rdp,
 )

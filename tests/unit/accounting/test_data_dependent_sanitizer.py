@@ -25,12 +25,11 @@ from pate.accounting.data_dependent import (
     GnmaxCostSanitizer,
     estimated_epsilon,
     gap_selection_cost,
-    gap_selection_rdp,
     gnmax_cost,
-    gnmax_smooth_sensitivity,
-    smooth_noise_rdp,
     statement,
 )
+from pate.accounting.data_dependent.cost import gap_selection_rdp
+from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity, smooth_noise_rdp
 from pate.report.rounding import round_up
 from pate.validation import InvalidValue
 

@@ -30,15 +30,13 @@ from pate.accounting import (
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
-    RenyiFilter,
     SelfComposedEvent,
     SessionEvent,
     ZCdpAccountant,
     ZCdpEvent,
-    ZCdpFilter,
 )
 from pate.accounting.events import by_accesses, failure_probability, leaves
-from pate.accounting.filters import Spent
+from pate.accounting.filters import RenyiFilter, Spent, ZCdpFilter
 from pate.accounting.renyi import hit_cost, pure_epsilon
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.validation import InvalidValue

@@ -31,11 +31,10 @@ from pate.accounting import (
     Ledger,
     PureDpEvent,
     RdpAccountant,
-    event_from_json,
-    event_to_json,
 )
 from pate.accounting.events import failure_probability
 from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
+from pate.accounting.serialization import event_from_json, event_to_json
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,
