@@ -23,6 +23,7 @@ from pate.accounting.events import (
 )
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import JointLawAccountant, select_then_tests
+from pate.accounting.pld import PldAccountant
 from pate.accounting.rdp import RdpAccountant
 
 _STEPS: tuple[type[Event], ...] = (
@@ -143,8 +144,6 @@ class AutoAccountant(Accountant):
                     steps += times
         by_loss = any(isinstance(leaf, _BY_LOSS) for leaf in different)
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
-            from pate.accounting.pld import PldAccountant
-
             return [self._with_everything(PldAccountant())]
         known = all(type(leaf) in _STEPS for leaf in different)
         if not known or len(different) > _MOST_DIFFERENT or steps > _MOST_STEPS:

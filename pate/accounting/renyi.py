@@ -163,9 +163,12 @@ def _log_integral(log_values: Array, steps: Array) -> Array:
 
 
 def smooth_sensitivity_rdp(noise_multiplier: float, beta: float, orders: Array) -> Array:
-    """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows.
+    """The largest D_a between N(v, s**2) and N(v', s'**2) over what a smooth sensitivity allows, b = beta.
 
-    s / s' is within exp(-beta)..exp(beta), and v - v' within s / noise_multiplier and s' / noise_multiplier.
+    s / s' is within exp(-b)..exp(b), and v - v' within s / noise_multiplier and s' / noise_multiplier. Infinite at
+    orders with a (1 - exp(-2 b)) >= 1. Never above a / (2 z**2 (1 - 2 a b)) + (a b - log(1 - 2 a b) / 2) / (a - 1),
+    z = noise_multiplier. Theorem 23 of Papernot et al. 2018, a exp(2 b) / z**2 + (a b - log(1 - 2 a b) / 2) / (a - 1),
+    is below it for some a b > 1/4 and false there.
     """
     price = np.full_like(orders, np.inf)
     lost = -orders * math.expm1(-2 * beta)

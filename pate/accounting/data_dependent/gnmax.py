@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.data_dependent.cost import DataDependentCost, order_array, rank_of
-from pate.accounting.renyi import smooth_sensitivity_rdp
 from pate.accounting.special import log_ndtr, ndtri_exp
 from pate.validation import (
     InvalidValue,
     require,
     require_count,
     require_histogram,
-    require_non_negative,
     require_positive,
 )
 
@@ -306,19 +304,3 @@ def _least_log_q_after(log_q: Array, noise_std: float, num_classes: int) -> Arra
     """The least log q among the neighbors of votes with this log q: all deficits equal, and each two votes larger."""
     each = np.minimum(log_q - math.log(num_classes - 1), -1e-12)
     return np.asarray(math.log(num_classes - 1) + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std))
-
-
-def smooth_noise_rdp(*, noise_multiplier: float, beta: float, orders: object) -> Array:
-    """The Renyi price of value + N(0, (S noise_multiplier)**2), S a beta-smooth upper bound on sensitivity: `[A]`.
-
-    Infinite at orders with a (1 - exp(-2 beta)) >= 1. Exact over all that smoothness allows, so never above
-    a / (2 s**2 (1 - 2 a b)) + (a b - log(1 - 2 a b) / 2) / (a - 1). Theorem 23 of Papernot et al. 2018,
-    a exp(2 b) / s**2 + (a b - log(1 - 2 a b) / 2) / (a - 1), is below it for some a b > 1/4 and false there.
-
-    Args:
-        noise_multiplier: noise std / smooth sensitivity, >= 0; 0 costs infinity.
-        beta: >= 0, of the smooth sensitivity.
-        orders: `[A]` orders > 1.
-    """
-    require_non_negative("noise_multiplier", noise_multiplier)
-    return smooth_sensitivity_rdp(noise_multiplier, require_non_negative("beta", beta), order_array(orders))

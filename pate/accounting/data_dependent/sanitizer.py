@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pate.accounting.charged_draw import charge_draw
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent.cost import Array, gap_selection_rdp, order_array, top_log_odds
 from pate.accounting.data_dependent.gnmax import gnmax_cost, gnmax_smooth_sensitivity
-from pate.accounting.events import Adjacency, BoundedRangeEvent, Event, GaussianEvent, SmoothSensitivityEvent
+from pate.accounting.events import Adjacency, BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
 from pate.accounting.ledger import Ledger
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import ndtri
@@ -160,20 +160,7 @@ class GnmaxCostSanitizer:
         return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())
 
 
-class Sanitizer(Protocol):
-    """Whatever releases a cost at one order under an event of its own."""
-
-    @property
-    def order(self) -> float:
-        """The order at which the cost is released."""
-
-    @property
-    def event(self) -> Event:
-        """The price of the release."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """What the event was made for."""
+Sanitizer = GapCostSanitizer | GnmaxCostSanitizer
 
 
 def charge(sanitizer: Sanitizer, data: NDArray[Any], *, rng: np.random.Generator, ledger: Ledger | None) -> None:

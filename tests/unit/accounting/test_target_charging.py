@@ -8,7 +8,6 @@ import math
 import operator
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -33,8 +32,7 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.events import failure_probability
-from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
-from pate.accounting.serialization import event_from_json, event_to_json
+from pate.accounting.pure_dp import pure_dp_composition_delta
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,
@@ -184,18 +182,6 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
     assert RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
 
 
-def test_the_event_survives_the_ledger() -> None:
-    event = session().event
-    assert event_from_json(event_to_json(event)) == event
-
-
-def test_ten_thousand_calls_are_counted() -> None:
-    opened = session(9_999)
-    for call in range(10_000):
-        opened.charge(call % 2 == 0)
-    assert opened.hits == [5_000]
-
-
 def test_distributions_that_are_none_or_too_far_apart_are_refused() -> None:
     for probabilities, found in (
         ([0.5, 0.6], "1 of 1"),
@@ -214,13 +200,6 @@ def test_distributions_that_are_none_or_too_far_apart_are_refused() -> None:
 def test_a_certain_outcome_is_never_on_the_boundary() -> None:
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
-
-
-@pytest.mark.process
-def test_importing_sessions_loads_no_statistics() -> None:
-    code = "import sys, pate.accounting.target_charging; print('scipy.stats' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 TARGETS = (not_prior(0.7), tight_boundary(0.5), QTarget(0.7, 0.6), QTarget(0.4, 0.2))
@@ -355,53 +334,7 @@ def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, tar
         return value(num_accesses, target_hits, 0)
 
 
-def enumerated_delta(epsilon: float, count: int, target_epsilon: float) -> float:
-    truth = math.exp(epsilon) / (1 + math.exp(epsilon))
-    first, second = (
-        np.array([math.prod(p) for p in product(bit, repeat=count)]) for bit in ((truth, 1 - truth), (1 - truth, truth))
-    )
-    return float(np.maximum(first - math.exp(target_epsilon) * second, 0).sum())
-
-
-@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 1), (0.5, 6), (2.0, 9)])
-def test_delta_by_enumeration_of_randomized_responses(epsilon: float, count: int) -> None:
-    for share in (0.0, 0.1, 0.35, 0.8, 0.99):
-        target = share * epsilon * count
-        delta = pure_dp_composition_delta(epsilon, count=count, target_epsilon=target)
-        assert delta == pytest.approx(enumerated_delta(epsilon, count, target), rel=1e-9, abs=1e-15)
-
-
-@pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
-def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
-    assert pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed) <= delta * (1 + 1e-6) + 1e-14
-    assert composed <= RdpAccountant().compose(PureDpEvent(epsilon), count).get_epsilon(delta)
-    if composed > 0:
-        smaller = pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed * (1 - 1e-6))
-        assert smaller > delta
-
-
-def test_limits() -> None:
-    assert pure_dp_composition_epsilon(1.0, count=0, target_delta=1e-6) == 0.0
-    assert pure_dp_composition_epsilon(0.0, count=100, target_delta=1e-6) == 0.0
-    assert pure_dp_composition_epsilon(20.0, count=200, target_delta=1e-6) == pytest.approx(4000, rel=1e-6)
-    assert pure_dp_composition_delta(0.1, count=5, target_epsilon=0.6) == 0.0
-    with pytest.raises(InvalidValue, match=r"target_delta=0: expected a number in \(0, 1\)"):
-        pure_dp_composition_epsilon(0.1, count=5, target_delta=0)
-    with pytest.raises(InvalidValue, match=r"count=1.5: expected a whole number >= 0"):
-        pure_dp_composition_epsilon(0.1, count=1.5, target_delta=0.1)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "count", "exact"), [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)]
-)
-def test_epsilon_is_never_below_the_sums_of_forty_digits(epsilon: float, count: int, exact: float) -> None:
-    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
-    assert exact <= composed <= exact * (1 + 1e-8)
-
-
-# ------------------------------------------------------------------------------------------------ events
+# Sessions beside others.
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
@@ -460,7 +393,7 @@ def test_each_hit_of_the_least_hit_counter_is_one_of_at_most_k_tau() -> None:
         assert of_least <= 3 * 3
 
 
-# ------------------------------------------------------------------------------------------------ files
+# Files.
 
 
 def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
@@ -537,7 +470,7 @@ def test_a_file_that_is_no_state_is_refused(tmp_path: Path, text: str) -> None:
         session().load(path)
 
 
-# ------------------------------------------------------------------------------------------------ batches
+# Batches.
 
 
 def test_a_batch_counts_like_its_calls() -> None:
@@ -571,7 +504,7 @@ def test_batches_of_another_kind_are_refused() -> None:
         opened.charge_batch([False])
 
 
-# ------------------------------------------------------------------------------------------------ limits
+# Limits.
 
 
 @pytest.mark.parametrize(
