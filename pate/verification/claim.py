@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pate.accounting import Accountant, Event, RdpAccountant, SelfComposedEvent
-from pate.accounting.events import failure_probability
-from pate.accounting.events import count_leaves
+from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.validation import require
 

@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
-from pate.accounting.events import NoOpEvent, leaves
-from pate.accounting.events import BoundarySessionEvent
+from pate.accounting.events import BoundarySessionEvent, NoOpEvent, leaves
 from pate.accounting.renyi import session_rdp
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, NotPriorTopK

@@ -19,8 +19,8 @@ from pate.accounting import (
     SelectThenTestEvent,
     SelfComposedEvent,
 )
-from pate.accounting.joint_law import joint_rdp
 from pate.accounting.events import count_leaves
+from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 

@@ -11,9 +11,8 @@ from scipy.special import expit
 
 from pate.accounting import BoundedRangeEvent, GaussianEvent, NoisyMaxGaussianEvent, OneBitEvent, PureDpEvent, ZCdpEvent
 from pate.accounting.events import LeafEvent
-from pate.accounting.pld import LossDistribution
+from pate.accounting.pld import LossDistribution, privacy_profile
 from pate.accounting.special import convex_minorant, lower_hull
-from pate.accounting.pld import privacy_profile
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 
 EPSILONS = np.linspace(-3.0, 3.0, 241)

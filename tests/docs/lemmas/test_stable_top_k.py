@@ -10,8 +10,7 @@ import pytest
 from scipy.special import logsumexp
 
 from pate.accounting import Adjacency
-from pate.accounting.events import failure_probability
-from pate.accounting.events import count_leaves
+from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 

@@ -11,10 +11,9 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import ExactAccountant, RdpAccountant, SelfComposedEvent, WinnerEvent
-from pate.accounting.composition_step import composition_step
+from pate.accounting import winner as bends
+from pate.accounting.composition_step import LossGrid, composition_step, rounded_spacing
 from pate.accounting.exact import dominating_pairs
-from pate.accounting.composition_step import LossGrid, rounded_spacing
-from pate.accounting.winner import bends
 from pate.accounting.winner import winner_rdp
 from pate.verification import compose, hockey_stick
 

@@ -17,8 +17,7 @@ from pate.accounting import (
     SelectThenTestEvent,
     SelfComposedEvent,
 )
-from pate.accounting.events import failure_probability
-from pate.accounting.events import count_leaves
+from pate.accounting.events import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.mechanisms import optimal_stability_table
