@@ -1,7 +1,7 @@
 """The exact accountant: optimal adaptive composition by dynamic programming, as a guaranteed upper bound.
 
-V_0(x) = max(0, 1 - exp(x)); each step replaces V by the largest expectation of V(x - loss) over the pairs that the step
-allows, and delta(epsilon) is the last V at epsilon: the adversary picks neighbors adaptively, and this is its best
+V_0(x) = max(0, 1 - exp(x)). Each step replaces V by the largest expectation of V(x - loss) over the pairs that the step
+allows, and delta(epsilon) is the last V at epsilon. The adversary picks neighbors adaptively, and this is its best
 (docs/proofs/exact_composition.md).
 
 Many steps are taken in blocks. The profile of a block, the adversary's best play in it, is the profile of a pair. That

@@ -1,7 +1,8 @@
 """The price of a noisy maximum that releases the winner alone, where one or two counts move (docs/proofs/winner.md).
 
-From below: the law of a winner; pairs of distributions that dominate it; bounds on how its law bends; a cover of the
-plane of places, with a pair above each part; the Renyi curve, and the tree of pairs for optimal composition.
+The file begins with the law of a winner, pairs of distributions that dominate it, and bounds on how its law bends. A
+cover of the plane of places has a pair above each part. From these follow the Renyi curve, and the tree of pairs for
+optimal composition.
 """
 
 from __future__ import annotations
