@@ -62,7 +62,8 @@ else:
         """Loads what takes long to load when it is first asked for (PEP 562)."""
         if name not in _WHEN_ASKED_FOR:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
+        globals()[name] = found = getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
+        return found
 
 
 __all__ = [
