@@ -22,10 +22,11 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.conversion import rdp_to_epsilons
-from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, gnmax_smooth_sensitivity, one_bit_cost
+from pate.accounting.data_dependent import gap_selection_cost, gnmax_cost, one_bit_cost
+from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity
 from pate.accounting.events import leaves
-from pate.accounting.exact.profile import composed
-from pate.accounting.joint_law.accountant import joint_rdp
+from pate.accounting.exact import composed
+from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
 from pate.mechanisms.top_k.top_k import TopKMechanism

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.jobs import Job
-from pate.accounting.pure_composition import pure_dp_composition_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, best_session_price, boundary
 from pate.mechanisms import DiscreteLaplace
 

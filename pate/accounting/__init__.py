@@ -1,48 +1,70 @@
 """The price of privacy: events as values, accountants, conversions, calibration, ledger; numpy and scipy only."""
 
-from pate.files.lazy_names import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-with lazy_names(globals()):
-    from pate.accounting.accountant import Accountant
-    from pate.accounting.adjacency import Adjacency
+from pate.accounting.accountant import Accountant
+from pate.accounting.events import (
+    Adjacency,
+    ApproximateEvent,
+    BoundarySessionEvent,
+    BoundedRangeEvent,
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NoisyMaxGaussianEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    OneBitEvent,
+    OpposedMaximaEvent,
+    PureDpEvent,
+    SampledGaussianEvent,
+    SelectThenTestEvent,
+    SelfComposedEvent,
+    SessionEvent,
+    SmoothSensitivityEvent,
+    WinnerEvent,
+    ZCdpEvent,
+)
+
+if TYPE_CHECKING:
     from pate.accounting.auto import AutoAccountant
     from pate.accounting.calibration import calibrate
-    from pate.accounting.conversion import (
-        gaussian_delta,
-        gaussian_epsilon,
-        zcdp_to_delta,
-        zcdp_to_epsilon,
-        zcdp_to_epsilon_classic,
-    )
-    from pate.accounting.events import (
-        ApproximateEvent,
-        BoundedRangeEvent,
-        ComposedEvent,
-        Event,
-        GaussianEvent,
-        NoisyMaxGaussianEvent,
-        NonPrivateEvent,
-        NoOpEvent,
-        OneBitEvent,
-        OpposedMaximaEvent,
-        PureDpEvent,
-        SelfComposedEvent,
-        SmoothSensitivityEvent,
-        WinnerEvent,
-        ZCdpEvent,
-    )
-    from pate.accounting.exact.accountant import ExactAccountant
-    from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, ZCdpFilter
-    from pate.accounting.joint_law.accountant import JointLawAccountant
-    from pate.accounting.joint_law.event import SelectThenTestEvent
-    from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, LedgerEntry, SharedLedger
-    from pate.accounting.pld.accountant import PldAccountant
+    from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon
+    from pate.accounting.exact import ExactAccountant
+    from pate.accounting.joint_law import JointLawAccountant
+    from pate.accounting.ledger import BudgetExceeded, DamagedLedger, Ledger, SharedLedger
+    from pate.accounting.pld import PldAccountant
     from pate.accounting.pure_dp import PureDpAccountant
     from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant
-    from pate.accounting.sampled_gaussian import SampledGaussianEvent
-    from pate.accounting.serialization import event_from_json, event_to_json
-    from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
     from pate.accounting.zcdp import ZCdpAccountant
+else:
+    _WHEN_ASKED_FOR = {
+        "AutoAccountant": "auto",
+        "BudgetExceeded": "ledger",
+        "DEFAULT_ORDERS": "rdp",
+        "DamagedLedger": "ledger",
+        "ExactAccountant": "exact",
+        "JointLawAccountant": "joint_law",
+        "Ledger": "ledger",
+        "PldAccountant": "pld",
+        "PureDpAccountant": "pure_dp",
+        "RdpAccountant": "rdp",
+        "SharedLedger": "ledger",
+        "ZCdpAccountant": "zcdp",
+        "calibrate": "calibration",
+        "gaussian_delta": "conversion",
+        "gaussian_epsilon": "conversion",
+        "zcdp_to_epsilon": "conversion",
+    }
+
+    def __getattr__(name: str) -> Any:
+        """Loads what takes long to load when it is first asked for (PEP 562)."""
+        if name not in _WHEN_ASKED_FOR:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)
+        return found
+
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -58,21 +80,17 @@ __all__ = [
     "Event",
     "ExactAccountant",
     "GaussianEvent",
-    "GaussianFilter",
     "JointLawAccountant",
     "Ledger",
-    "LedgerEntry",
     "NoOpEvent",
     "NoisyMaxGaussianEvent",
     "NonPrivateEvent",
     "OneBitEvent",
     "OpposedMaximaEvent",
     "PldAccountant",
-    "PrivacyFilter",
     "PureDpAccountant",
     "PureDpEvent",
     "RdpAccountant",
-    "RenyiFilter",
     "SampledGaussianEvent",
     "SelectThenTestEvent",
     "SelfComposedEvent",
@@ -82,13 +100,8 @@ __all__ = [
     "WinnerEvent",
     "ZCdpAccountant",
     "ZCdpEvent",
-    "ZCdpFilter",
     "calibrate",
-    "event_from_json",
-    "event_to_json",
     "gaussian_delta",
     "gaussian_epsilon",
-    "zcdp_to_delta",
     "zcdp_to_epsilon",
-    "zcdp_to_epsilon_classic",
 ]

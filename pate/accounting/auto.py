@@ -15,15 +15,16 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    SampledGaussianEvent,
+    SelectThenTestEvent,
     WinnerEvent,
+    by_accesses,
     leaves,
 )
-from pate.accounting.exact.accountant import ExactAccountant
-from pate.accounting.joint_law.accountant import JointLawAccountant, select_then_tests
-from pate.accounting.joint_law.event import SelectThenTestEvent
+from pate.accounting.exact import ExactAccountant
+from pate.accounting.joint_law import JointLawAccountant, select_then_tests
+from pate.accounting.pld import PldAccountant
 from pate.accounting.rdp import RdpAccountant
-from pate.accounting.sampled_gaussian import SampledGaussianEvent
-from pate.accounting.session_event import by_accesses
 
 _STEPS: tuple[type[Event], ...] = (
     NoOpEvent,
@@ -143,8 +144,6 @@ class AutoAccountant(Accountant):
                     steps += times
         by_loss = any(isinstance(leaf, _BY_LOSS) for leaf in different)
         if by_loss and len(different) <= _MOST_OF_PLD and find_spec("dp_accounting") is not None:
-            from pate.accounting.pld.accountant import PldAccountant
-
             return [self._with_everything(PldAccountant())]
         known = all(type(leaf) in _STEPS for leaf in different)
         if not known or len(different) > _MOST_DIFFERENT or steps > _MOST_STEPS:

@@ -17,9 +17,11 @@ A ledger stores the class name and the fields of every event that it was charged
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,12 +29,49 @@ from numpy.typing import ArrayLike
 from pate.validation import (
     InvalidValue,
     require,
+    require_choice,
     require_count,
     require_each,
     require_kind,
     require_non_negative,
+    require_positive,
+    require_probability,
     require_rising,
 )
+
+
+class Adjacency(StrEnum):
+    """Which change of the private data the guarantee is about.
+
+    Attributes:
+        REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is
+            trained anew and its whole vote vector may change arbitrarily: every count moves by -1, 0 or
+            +1, in both directions at once. The number of teachers is public. This is record-level
+            privacy, and the default everywhere.
+        ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts
+            move in one direction, each by 0 or 1. Absent is not zero: a vote of zero is minus the center
+            to `CenteredVotes`, which would cost twice, and the empty set to `PowersetGNMax`, which would
+            cost 6 times its delta (docs/proofs/adjacency.md). The papers' convention; not record-level
+            privacy.
+    """
+
+    REPLACE_ONE = "replace_one"
+    ADD_REMOVE = "add_remove"
+
+    @classmethod
+    def parse(cls, value: str) -> Adjacency:
+        """The member of that name; raises `InvalidValue` with the nearest names."""
+        return cls(require_choice("adjacency", str(value), tuple(cls)))
+
+    @property
+    def gap_sensitivity(self) -> int:
+        """The most by which one gap between neighboring sorted counts moves: 2 or 1 votes."""
+        return 2 if self is Adjacency.REPLACE_ONE else 1
+
+    @property
+    def gap_range(self) -> int:
+        """The most by which the difference of two gaps moves, as they may move in opposite ways: 4 or 2."""
+        return 2 * self.gap_sensitivity
 
 
 class Event:
@@ -248,6 +287,49 @@ class SmoothSensitivityEvent(LeafEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class SampledGaussianEvent(LeafEvent):
+    """A sum over units, each of which takes part with a probability, independently and in secret, with Gaussian noise.
+
+    Attributes:
+        noise_multiplier: noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. A unit's
+            contribution has a length of at most C. The sensitivity is 2 C if a unit is replaced, C if it is added or
+            removed.
+        sampling_prob: in (0, 1].
+        adjacency: which of the two the price is for.
+    """
+
+    noise_multiplier: float
+    sampling_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_non_negative("noise_multiplier", self.noise_multiplier)
+        require(0 < self.sampling_prob <= 1, "sampling_prob", self.sampling_prob, "a number in (0, 1]")
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether both neighbors have the unit."""
+        return self.adjacency is Adjacency.REPLACE_ONE
+
+    @property
+    def shift(self) -> float:
+        """C over the noise's std."""
+        return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
+
+    def to_dp_event(self) -> Any:
+        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, of which the price for add/remove is known there.
+
+        Of a replaced unit that is a bound too, but far above the price here.
+        """
+        import dp_accounting
+
+        return dp_accounting.PoissonSampledDpEvent(
+            self.sampling_prob, dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ApproximateEvent(Event):
     """An event whose price holds except with a small probability, which is added to delta.
 
@@ -315,6 +397,98 @@ class SelfComposedEvent(Event):
         return dp_accounting.SelfComposedDpEvent(self.event.to_dp_event(), self.count)
 
 
+@dataclass(frozen=True, slots=True)
+class SelectThenTestEvent(ComposedEvent):
+    """A gap that was chosen with Gumbel noise, released where the test of that very gap passes.
+
+    Costs at most what its parts do. An accountant that knows the joint law of both finds less where there are few
+    votes: their gaps cannot all be large.
+
+    Attributes:
+        events: the selection, a `BoundedRangeEvent`, and its test, an `ApproximateEvent` of a `OneBitEvent` whose
+            statistic is the gap, from 0 to the number T of votes.
+        num_candidates: how many gaps compete, >= 2. Their sum is at most T; each moves by at most the bit's `reach`,
+            and so does their sum. No regularizer is added to them.
+    """
+
+    num_candidates: int
+
+    def __post_init__(self) -> None:
+        super(SelectThenTestEvent, self).__post_init__()
+        require_count("num_candidates", self.num_candidates, minimum=2)
+        logits = self._parts()[1].logits
+        require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
+
+    @property
+    def selection(self) -> BoundedRangeEvent:
+        """The first part."""
+        return self._parts()[0]
+
+    @property
+    def bit(self) -> OneBitEvent:
+        """The second part, given that the test does not fail."""
+        return self._parts()[1]
+
+    @property
+    def num_teachers(self) -> int:
+        """T, the votes that all gaps share."""
+        return len(self.bit.logits) - 1
+
+    def _parts(self) -> tuple[BoundedRangeEvent, OneBitEvent]:
+        match self.events:
+            case (BoundedRangeEvent() as selection, ApproximateEvent(event=OneBitEvent() as bit)):
+                return selection, bit
+        kinds = ", ".join(type(event).__name__ for event in self.events)
+        raise InvalidValue(f"events=({kinds}): expected a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent(LeafEvent):
+    """Calls under target charging, until a number of them have hit; priced by what one hit can have cost.
+
+    Attributes:
+        epsilon: pure DP of one access to the data, > 0.
+        hit_prob: q, the least probability of a hit given an access, in (0, 1).
+        target_hits: tau, >= 1; the hit of that number is the last outcome.
+        num_calls: at most so many, >= 0; infinity is allowed.
+        accesses: the price of the same session as a number of accesses with an overrun, for accountants that do not
+            price hits.
+    """
+
+    epsilon: float
+    hit_prob: float
+    target_hits: int
+    num_calls: float
+    accesses: Event
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        require_probability("hit_prob", self.hit_prob)
+        require_count("target_hits", self.target_hits)
+        whole = self.num_calls == math.inf or (self.num_calls >= 0 and float(self.num_calls).is_integer())
+        require(whole, "num_calls", self.num_calls, "a whole number >= 0 or infinity")
+        require_kind("accesses", self.accesses, Event, "an event of pate.accounting")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundarySessionEvent(SessionEvent):
+    """The same at a smaller or equal price, for calls in the boundary wrapper.
+
+    Attributes:
+        call_epsilon: pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped
+            call.
+        bounded_range: whether the call's log-likelihood ratios also span at most `call_epsilon`.
+    """
+
+    call_epsilon: float
+    bounded_range: bool
+
+    def __post_init__(self) -> None:
+        super(BoundarySessionEvent, self).__post_init__()
+        require_positive("call_epsilon", self.call_epsilon)
+        require_kind("bounded_range", self.bounded_range, bool, "True or False")
+
+
 def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
     """The parts of an event that have no parts, with how often each occurs; raises for what is no event."""
     pending = [(event, count)]
@@ -339,6 +513,57 @@ def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
 def kinds_of(events: Iterable[object]) -> set[type]:
     """The different classes among many events; much faster than looking at each."""
     return set(map(type, events))
+
+
+LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
+"""The parts of an event by kind: which, and how often each."""
+
+
+def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
+    """The parts without parts of an event and how often each occurs, by kind."""
+    if isinstance(event, ComposedEvent) and count > 0:
+        kinds = kinds_of(event.events)
+        if len(kinds) == 1 and issubclass(kind := kinds.pop(), LeafEvent):
+            all_of_it = cast(list[LeafEvent], list(event.events))  # by its kind; looking at 100,000 of them takes long
+            return {kind: (all_of_it, [count] * len(all_of_it))}
+    counts: LeafCounts = {}
+    for leaf, times in leaves(event, count=count):
+        if times > 0:
+            group = counts.get(type(leaf))
+            if group is None:
+                group = counts[type(leaf)] = ([], [])
+            group[0].append(leaf)
+            group[1].append(times)
+    return counts
+
+
+def by_accesses(event: Event) -> Event:
+    """The event with every session replaced by its accesses: for accountants that do not price hits."""
+    if isinstance(event, SessionEvent):
+        return event.accesses
+    if isinstance(event, ComposedEvent):
+        kinds = kinds_of(event.events)
+        if all(issubclass(kind, LeafEvent) and not issubclass(kind, SessionEvent) for kind in kinds):
+            return event  # by its kinds; looking at 100,000 parts takes long
+        parts = tuple(map(by_accesses, event.events))
+        return event if all(map(operator.is_, parts, event.events)) else replace(event, events=parts)
+    if isinstance(event, (SelfComposedEvent, ApproximateEvent)):
+        part = by_accesses(event.event)
+        return event if part is event.event else replace(event, event=part)
+    return event
+
+
+def failure_probability(event: Event) -> float:
+    """The sum of the failure probabilities in an event: a part of delta that no noise can buy back."""
+    if isinstance(event, ApproximateEvent):
+        return event.failure_prob + failure_probability(event.event)
+    if isinstance(event, SelfComposedEvent):
+        return event.count * failure_probability(event.event)
+    if isinstance(event, ComposedEvent):
+        if all(issubclass(kind, LeafEvent) for kind in kinds_of(event.events)):
+            return 0.0
+        return math.fsum(failure_probability(part) for part in event.events if not isinstance(part, LeafEvent))
+    return 0.0
 
 
 def _require_event(name: str, value: object) -> None:

@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from pate.accounting.accountant import Accountant, require_maker
-from pate.accounting.adjacency import Adjacency
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.charges import BudgetExceeded, Cap, LedgerEntry, Origin, RunningTotal
-from pate.accounting.events import Event
-from pate.accounting.exact.accountant import ExactAccountant
+from pate.accounting.events import Adjacency, Event, SampledGaussianEvent, count_leaves
+from pate.accounting.exact import ExactAccountant
 from pate.accounting.filters import FilterMaker, FilterRule, PrivacyFilter, default_filter, filter_from_json
-from pate.accounting.joint_law.accountant import JointLawAccountant
-from pate.accounting.pld.accountant import PldAccountant
+from pate.accounting.joint_law import JointLawAccountant
+from pate.accounting.pld import PldAccountant
 from pate.accounting.pure_dp import PureDpAccountant
-from pate.accounting.rdp import RdpAccountant, count_leaves
-from pate.accounting.sampled_gaussian import SampledGaussianEvent
+from pate.accounting.rdp import RdpAccountant
 from pate.accounting.serialization import event_from_json, event_to_json
 from pate.accounting.zcdp import ZCdpAccountant
 from pate.files.strict_json import number, plain, to_json_line

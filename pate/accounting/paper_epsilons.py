@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.conversion import rdp_to_epsilons, rdp_to_epsilons_classic
-from pate.accounting.events import ComposedEvent, Event, GaussianEvent
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import ComposedEvent, Event, GaussianEvent, count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.validation import require_choice, require_count, require_positive
 
 Array = NDArray[np.float64]

@@ -1,35 +1,41 @@
-"""The pure-DP accountant: composes events with a finite largest loss, and nothing else, optimally."""
+"""The pure-DP accountant: composes events with a finite largest loss, and nothing else, optimally.
+
+Among n epsilon-DP releases the worst is n-fold randomized response, whose privacy loss is (2k - n) epsilon with
+k ~ Bin(n, 1 / (1 + exp(-epsilon))) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey
+stick is the largest over thresholds j of P(k > j) - e^x P'(k > j), so both directions are closed forms.
+
+Releases of several epsilons have the product of their randomized responses as the worst case. Its loss is moved to a
+grid by splitting every value between its two neighbors, which can only make the pair easier to tell apart
+(docs/proofs/pure_dp.md).
+"""
 
 from __future__ import annotations
 
 import copy
 import math
-from functools import singledispatch
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import (
-    BoundedRangeEvent,
     Event,
-    LeafEvent,
-    NonPrivateEvent,
-    NoOpEvent,
-    OneBitEvent,
     PureDpEvent,
+    by_accesses,
+    count_leaves,
+    failure_probability,
 )
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.pure_composition import mixed_pure_dp_delta, mixed_pure_dp_epsilon
-from pate.accounting.rdp import RdpAccountant, count_leaves
-from pate.accounting.renyi import pairs_apart
-from pate.accounting.session_event import SessionEvent, by_accesses
-from pate.accounting.special import log_expit
-from pate.validation import InvalidValue, require_count
+from pate.accounting.rdp import RdpAccountant
+from pate.accounting.renyi import pure_epsilon
+from pate.accounting.special import log_choices, log_expit
+from pate.validation import require_count, require_non_negative, require_probability
+
+Array = NDArray[np.float64]
 
 _MOST_RELEASES = 1_000_000
 _MOST_KINDS = 64
-_ROUNDING = 2.0**-50
 
 
 class PureDpAccountant(Accountant):
@@ -107,40 +113,121 @@ class PureDpAccountant(Accountant):
         return sum(self._counts.values()) <= _MOST_RELEASES and len(self._counts) <= _MOST_KINDS
 
 
-@singledispatch
-def pure_epsilon(event: LeafEvent) -> float:
-    """The smallest epsilon for which the event is known to be epsilon-DP; it may be infinite.
+_GRID_POINTS = 4096
+_DEVIATIONS = 12.0  # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+_LOG_ROUNDING = 2.0**-50
+_DENORMAL = 1e-290
+_ROUNDING = 1e-12  # relative: of the masses, whose logarithms are differences of large ones, and of their sums
 
-    Raises:
-        InvalidValue: an event of a kind that is not pure DP, however much noise it has.
+
+def pure_dp_composition_delta(epsilon: float, *, count: int, target_epsilon: float) -> float:
+    """The smallest delta at which `count` adaptive epsilon-DP releases are (target_epsilon, delta)-DP."""
+    require_non_negative("target_epsilon", target_epsilon)
+    tails = _log_tails(epsilon, count)
+    return 0.0 if count * epsilon <= target_epsilon else _delta(tails, target_epsilon)
+
+
+def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
+    """The smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP.
+
+    Never above what any Renyi bound gives for the same releases.
+
+    Args:
+        epsilon: of one release, >= 0.
+        count: how many, >= 0.
+        target_delta: in (0, 1).
+
+    Source:
+        Kairouz, Oh & Viswanath (2015), Theorem 3.3.
     """
-    raise InvalidValue(f"event={type(event).__name__}: expected an event that is pure DP, or another accountant")
+    require_probability("target_delta", target_delta)
+    return min(count * epsilon, _epsilon(_log_tails(epsilon, count), target_delta))
 
 
-@pure_epsilon.register
-def _(event: NoOpEvent) -> float:
-    return 0.0
+def mixed_pure_dp_delta(counts: Mapping[float, int], *, target_epsilon: float) -> float:
+    """A delta at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (target_epsilon, delta)-DP.
+
+    Optimal for one epsilon; for several an upper bound, above the optimum by the grid's error alone.
+    """
+    require_non_negative("target_epsilon", target_epsilon)
+    return _delta(_mixed_log_tails(counts), target_epsilon)
 
 
-@pure_epsilon.register
-def _(event: NonPrivateEvent) -> float:
-    return math.inf
+def mixed_pure_dp_epsilon(counts: Mapping[float, int], *, target_delta: float) -> float:
+    """The epsilon at which adaptive releases, `counts[epsilon]` of each epsilon > 0, are (epsilon, target_delta)-DP."""
+    require_probability("target_delta", target_delta)
+    return _epsilon(_mixed_log_tails(counts), target_delta)
 
 
-@pure_epsilon.register
-def _(event: PureDpEvent | BoundedRangeEvent) -> float:
-    return event.epsilon
+def _delta(log_tails: tuple[Array, Array], target_epsilon: float) -> float:
+    """The largest P(loss >= l) - e^x P'(loss >= l) over thresholds l."""
+    log_tail, log_tail_after = log_tails
+    worth = log_tail > target_epsilon + log_tail_after
+    if not worth.any():
+        return 0.0
+    return float(np.max(np.exp(log_tail[worth]) * -np.expm1(target_epsilon + (log_tail_after - log_tail)[worth])))
 
 
-@pure_epsilon.register
-def _(event: SessionEvent) -> float:
-    """That of all its calls, rounded up."""
-    return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
+def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:
+    """The smallest x >= 0 at which no threshold has more than that delta."""
+    log_delta = math.log(target_delta)
+    log_tail, log_tail_after = log_tails
+    worth = log_tail > log_delta
+    kept, after = log_tail[worth], log_tail_after[worth]
+    with np.errstate(divide="ignore"):
+        epsilons = kept + np.log(-np.expm1(log_delta - kept)) - after
+    return float(np.max(epsilons, initial=0.0))
 
 
-@pure_epsilon.register
-def _(event: OneBitEvent) -> float:
-    """The largest loss between statistics within reach, either outcome, either way round; rounded up."""
-    near, far = pairs_apart(np.array(event.logits), event.reach)
-    logs = [(log_expit(far), log_expit(near)), (log_expit(-near), log_expit(-far))]
-    return max((float(np.max(more - less - _ROUNDING * less, initial=0.0)) for more, less in logs), default=0.0)
+def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
+    """Logarithms of P(k >= j), j = n, ..., 0, for n-fold randomized response and its neighbor, each `[n + 1]`."""
+    require_non_negative("epsilon", epsilon)
+    n = require_count("count", count, minimum=0)
+    k = np.arange(n, -1, -1, dtype=np.float64)
+    log_mass = log_choices(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
+    tail = np.logaddexp.accumulate(log_mass)
+    tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
+    rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))  # of terms that cancel in the logarithms
+    return np.minimum(tail + rounding, 0.0), np.asarray(tail_after - rounding)
+
+
+def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
+    """The same logarithms for the product of all releases, on a grid of losses that falls from infinity."""
+    if len(counts) == 1:
+        [(epsilon, count)] = counts.items()
+        return _log_tails(epsilon, count)
+    variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
+    spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
+    lowest, mass, never = 0, np.ones(1), 0.0
+    for epsilon, count in counts.items():
+        first, group, beyond = _gridded(epsilon, count, spacing)
+        lowest, mass, never = lowest + first, np.convolve(mass, group), never + beyond
+    losses = (lowest + np.arange(len(mass))) * spacing
+    rounding, never = _ROUNDING * (1 + sum(counts.values()) / 100), max(never, float(np.finfo(float).tiny))
+    tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
+    kept = mass > _DENORMAL  # the others have no digits, and their neighbors' masses none of theirs
+    after = np.exp(np.minimum(np.log(np.where(kept, mass, 1.0)) - losses, 0.0)) * kept
+    tail_after = np.cumsum(after[::-1]) * (1 - rounding)
+    with np.errstate(divide="ignore"):
+        return np.log(np.append(never, tail)), np.log(np.append(0.0, tail_after))
+
+
+def _gridded(epsilon: float, count: int, spacing: float) -> tuple[int, Array, float]:
+    """One group on the grid: the index of its first loss, the masses, and the mass of an infinite loss.
+
+    A loss between two points is split so that both distributions keep their mass; losses below the range move up to its
+    end.
+    """
+    k = np.arange(count + 1, dtype=np.float64)
+    mass = np.exp(log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon))
+    losses = (2 * k - count) * epsilon
+    middle, reach = count * epsilon * math.tanh(epsilon / 2), _DEVIATIONS * math.sqrt(count) * epsilon
+    first, last = math.floor((middle - reach) / spacing), math.ceil((middle + reach) / spacing)
+    inside = losses <= last * spacing
+    position = np.clip(losses[inside] / spacing - first, 0.0, float(last - first))
+    below = np.minimum(np.floor(position), float(last - first - 1))
+    upper = mass[inside] * np.clip(np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0)
+    at = below.astype(np.int64)
+    size = last - first + 1
+    gridded = np.bincount(at, mass[inside] - upper, size) + np.bincount(at + 1, upper, size)
+    return first, np.asarray(gridded, dtype=np.float64), float(mass[~inside].sum())

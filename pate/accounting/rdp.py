@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.events import (
+    BoundarySessionEvent,
     BoundedRangeEvent,
-    ComposedEvent,
     Event,
     GaussianEvent,
+    LeafCounts,
     LeafEvent,
     NoisyMaxGaussianEvent,
     NonPrivateEvent,
@@ -26,29 +28,29 @@ from pate.accounting.events import (
     OneBitEvent,
     OpposedMaximaEvent,
     PureDpEvent,
+    SampledGaussianEvent,
+    SessionEvent,
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
-    kinds_of,
-    leaves,
+    by_accesses,
+    count_leaves,
+    failure_probability,
 )
-from pate.accounting.failure_probability import failure_probability
 from pate.accounting.renyi import (
     bounded_range_rdp,
     noisy_max_gaussian_rdp,
     one_bit_rdp,
     opposed_maxima_rdp,
     pure_dp_rdp,
+    session_rdp,
     smooth_sensitivity_rdp,
 )
-from pate.accounting.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
-from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
-from pate.accounting.session_rdp import session_rdp
-from pate.accounting.winner.renyi import winner_rdp
+from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
+from pate.accounting.winner import winner_rdp
 from pate.validation import InvalidValue, require, require_count, require_each
 
 Array = NDArray[np.float64]
-LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
 
 DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
 """Orders from 1.001 to a million, 4.6% apart in a - 1."""
@@ -163,24 +165,6 @@ class RdpAccountant(Accountant):
         return float(near_values[nearest]), float(near[nearest])
 
 
-def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
-    """The parts without parts of an event and how often each occurs, by kind."""
-    if isinstance(event, ComposedEvent) and count > 0:
-        kinds = kinds_of(event.events)
-        if len(kinds) == 1 and issubclass(kind := kinds.pop(), LeafEvent):
-            all_of_it = cast(list[LeafEvent], list(event.events))  # by its kind; looking at 100,000 of them takes long
-            return {kind: (all_of_it, [count] * len(all_of_it))}
-    counts: LeafCounts = {}
-    for leaf, times in leaves(event, count=count):
-        if times > 0:
-            group = counts.get(type(leaf))
-            if group is None:
-                group = counts[type(leaf)] = ([], [])
-            group[0].append(leaf)
-            group[1].append(times)
-    return counts
-
-
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
     """The Renyi curve of counted events, `[len(orders)]`.
 
@@ -244,3 +228,38 @@ _CURVES: dict[type[LeafEvent], Callable[[list[Any], Array, Array], Array]] = {
     SampledGaussianEvent: _one_by_one(sampled_gaussian_rdp),
     OneBitEvent: _one_by_one(lambda event, orders: one_bit_rdp(np.array(event.logits), event.reach, orders)),
 }
+
+
+@dataclass(frozen=True)
+class HitPrice:
+    """The Renyi price of everything composed, each session by its hits; no price before the first session.
+
+    Args:
+        rdp: of everything composed; None before the first session.
+    """
+
+    rdp: RdpAccountant | None = None
+
+    def beside(self, event: Event, count: int, *, before: RdpAccountant) -> HitPrice:
+        """With an event more.
+
+        Args:
+            event: as it was composed.
+            count: how often.
+            before: what was composed before it, if no session was among that.
+        """
+        if self.rdp is None and by_accesses(event) is event:
+            return self
+        return HitPrice((self.rdp or before).copy().compose(event, count))
+
+    def epsilon(self, target_delta: float) -> float:
+        """At `target_delta`; infinity before the first session."""
+        return math.inf if self.rdp is None else self.rdp.get_epsilon(target_delta)
+
+    def delta(self, target_epsilon: float) -> float:
+        """At `target_epsilon`; 1 before the first session."""
+        return 1.0 if self.rdp is None else self.rdp.get_delta(target_epsilon)
+
+    def suffices(self, failure_prob: float, target_delta: float) -> bool:
+        """Whether overruns of accesses leave nothing of a delta, so that this is the only price."""
+        return self.rdp is not None and failure_prob >= target_delta

@@ -1,4 +1,4 @@
-"""A Gaussian release of a secret Poisson sample: its event, its worst pair, its privacy profile and its Renyi curve.
+"""A Gaussian release of a secret Poisson sample: its worst pair, its privacy profile and its Renyi curve.
 
 All of it follows from one pair of distributions on a line (docs/proofs/alternatives.md). Let C be the longest
 contribution over the noise's std. Where a unit is replaced, the pair is N(0, 1) mixed with N(C, 1) and with N(-C, 1).
@@ -12,15 +12,12 @@ falls with their covariance. Both variances are at most C^2, and the covariance 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.events import LeafEvent
+from pate.accounting.events import SampledGaussianEvent
 from pate.accounting.special import log_ndtr, ndtr
-from pate.validation import require, require_non_negative
 
 Array = NDArray[np.float64]
 
@@ -30,49 +27,6 @@ _MOST_NODES = 1_000_000  # of one order; beyond it the closed forms stand alone
 _MOST_DIGITS = 200.0  # natural ones, of a smallest divergence: a smaller one is rounded up to e^-200
 _ULP = 2.0**-49
 _FAR = 25.0  # of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
-
-
-@dataclass(frozen=True, slots=True)
-class SampledGaussianEvent(LeafEvent):
-    """A sum over units, each of which takes part with a probability, independently and in secret, with Gaussian noise.
-
-    Attributes:
-        noise_multiplier: noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. A unit's
-            contribution has a length of at most C. The sensitivity is 2 C if a unit is replaced, C if it is added or
-            removed.
-        sampling_prob: in (0, 1].
-        adjacency: which of the two the price is for.
-    """
-
-    noise_multiplier: float
-    sampling_prob: float
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
-
-    def __post_init__(self) -> None:
-        require_non_negative("noise_multiplier", self.noise_multiplier)
-        require(0 < self.sampling_prob <= 1, "sampling_prob", self.sampling_prob, "a number in (0, 1]")
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether both neighbors have the unit."""
-        return self.adjacency is Adjacency.REPLACE_ONE
-
-    @property
-    def shift(self) -> float:
-        """C over the noise's std."""
-        return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
-
-    def to_dp_event(self) -> Any:
-        """`dp_accounting.PoissonSampledDpEvent` of a Gaussian, of which the price for add/remove is known there.
-
-        Of a replaced unit that is a bound too, but far above the price here.
-        """
-        import dp_accounting
-
-        return dp_accounting.PoissonSampledDpEvent(
-            self.sampling_prob, dp_accounting.GaussianDpEvent(self.noise_multiplier)
-        )
 
 
 def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:

@@ -6,18 +6,14 @@ from dataclasses import fields
 from typing import Any
 
 from pate.accounting import events
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.events import Event
-from pate.accounting.joint_law.event import SelectThenTestEvent
-from pate.accounting.sampled_gaussian import SampledGaussianEvent
-from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
+from pate.accounting.events import Adjacency, Event, LeafEvent
 from pate.files.strict_json import number, plain
 from pate.validation import InvalidValue, require
 
 KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (*vars(events).values(), SampledGaussianEvent, SelectThenTestEvent, SessionEvent, BoundarySessionEvent)
-    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, events.LeafEvent)
+    name: kind
+    for name, kind in vars(events).items()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, LeafEvent)
 }
 """Every kind of event that a ledger may hold, by its class name."""
 

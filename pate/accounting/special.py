@@ -96,3 +96,22 @@ def _of_scipy(name: str) -> Callable[..., Any]:
 
 _OF_SCIPY = ("betaincc", "gammaincinv", "gammainccinv", "gammaln", "log_ndtr", "ndtr", "ndtri", "ndtri_exp")
 betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(_of_scipy, _OF_SCIPY)
+
+
+def lower_hull(x: Array, y: Array) -> NDArray[np.int64]:
+    """The points `[H]`, by index, of the largest convex function through or below the points (x, y), x rising."""
+    kept: list[int] = []
+    for i in range(len(x)):
+        while len(kept) > 1:
+            first, second = kept[-2], kept[-1]
+            if (y[second] - y[first]) * (x[i] - x[first]) < (y[i] - y[first]) * (x[second] - x[first]):
+                break
+            kept.pop()
+        kept.append(i)
+    return np.array(kept, dtype=np.int64)
+
+
+def convex_minorant(x: Array, y: Array) -> Array:
+    """That function at the points: `[len(x)]`."""
+    kept = lower_hull(x, y)
+    return np.asarray(np.interp(x, x[kept], y[kept]))

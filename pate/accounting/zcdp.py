@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -22,13 +22,15 @@ from pate.accounting.events import (
     NoOpEvent,
     OneBitEvent,
     PureDpEvent,
+    SessionEvent,
     WinnerEvent,
     ZCdpEvent,
+    by_accesses,
+    count_leaves,
+    failure_probability,
 )
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.pure_dp import pure_epsilon
-from pate.accounting.rdp import DEFAULT_ORDERS, count_leaves, rdp_curve
-from pate.accounting.session_event import SessionEvent, by_accesses
+from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.renyi import pure_epsilon
 from pate.validation import InvalidValue, require_count
 
 Array = NDArray[np.float64]
@@ -86,7 +88,6 @@ class ZCdpAccountant(Accountant):
         return 1.0 if math.isinf(self.rho) else min(1.0, delta + self.failure_prob)
 
 
-@singledispatch
 def zcdp_rho(event: LeafEvent) -> float:
     """A rho for which the event is rho-zCDP.
 
@@ -97,64 +98,34 @@ def zcdp_rho(event: LeafEvent) -> float:
     Raises:
         InvalidValue: an event of a kind that has no zCDP price.
     """
+    match event:
+        case NoOpEvent():
+            return 0.0
+        case NonPrivateEvent():
+            return math.inf
+        case ZCdpEvent():
+            return event.rho
+        case GaussianEvent():
+            inverse = math.inf if event.noise_multiplier == 0 else 1 / event.noise_multiplier
+            return inverse * inverse / 2
+        case WinnerEvent():  # that of the counts: at high orders the winner costs no less
+            return event.num_moving * zcdp_rho(GaussianEvent(event.noise_multiplier))
+        case PureDpEvent():
+            return min(event.epsilon * event.epsilon / 2, _searched_rho(event))
+        case SessionEvent():  # that of all its calls; the price by hits is no multiple of the order
+            return event.num_calls * zcdp_rho(PureDpEvent(event.epsilon)) if event.num_calls else 0.0
+        case BoundedRangeEvent():
+            return min(event.epsilon * event.epsilon / 8, _searched_rho(event))
+        case OneBitEvent():
+            return _searched_rho(event)
+        case NoisyMaxGaussianEvent():
+            if event.noise_multiplier == 0:
+                return math.inf
+            # Beyond the last order by the bound a D**2 / 2 + log(n) / (a - 1), D = 2 / noise_multiplier.
+            shift, order = 2 / event.noise_multiplier, float(DEFAULT_ORDERS[-1])
+            beyond = shift * shift / 2 + math.log(event.num_candidates) / (order * (order - 1))
+            return _searched_rho(event, beyond=beyond)
     raise InvalidValue(f"event={type(event).__name__}: expected an event with a zCDP price")
-
-
-@zcdp_rho.register
-def _(event: NoOpEvent) -> float:
-    return 0.0
-
-
-@zcdp_rho.register
-def _(event: NonPrivateEvent) -> float:
-    return math.inf
-
-
-@zcdp_rho.register
-def _(event: ZCdpEvent) -> float:
-    return event.rho
-
-
-@zcdp_rho.register
-def _(event: GaussianEvent) -> float:
-    inverse = math.inf if event.noise_multiplier == 0 else 1 / event.noise_multiplier
-    return inverse * inverse / 2
-
-
-@zcdp_rho.register
-def _(event: WinnerEvent) -> float:
-    """That of the counts: at high orders the winner costs no less."""
-    return event.num_moving * zcdp_rho(GaussianEvent(event.noise_multiplier))
-
-
-@zcdp_rho.register
-def _(event: PureDpEvent) -> float:
-    return min(event.epsilon * event.epsilon / 2, _searched_rho(event))
-
-
-@zcdp_rho.register
-def _(event: SessionEvent) -> float:
-    """That of all its calls; the price by hits is no multiple of the order."""
-    return event.num_calls * zcdp_rho(PureDpEvent(event.epsilon)) if event.num_calls else 0.0
-
-
-@zcdp_rho.register
-def _(event: BoundedRangeEvent) -> float:
-    return min(event.epsilon * event.epsilon / 8, _searched_rho(event))
-
-
-@zcdp_rho.register
-def _(event: OneBitEvent) -> float:
-    return _searched_rho(event)
-
-
-@zcdp_rho.register
-def _(event: NoisyMaxGaussianEvent) -> float:
-    """Beyond the last order by the bound a D**2 / 2 + log(n) / (a - 1), D = 2 / noise_multiplier."""
-    if event.noise_multiplier == 0:
-        return math.inf
-    shift, order = 2 / event.noise_multiplier, float(DEFAULT_ORDERS[-1])
-    return _searched_rho(event, beyond=shift * shift / 2 + math.log(event.num_candidates) / (order * (order - 1)))
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pate.accounting import Accountant, AutoAccountant, Event
 from pate.accounting.accountant import require_maker
-from pate.accounting.failure_probability import failure_probability
+from pate.accounting.events import failure_probability
 from pate.validation import InvalidValue, require_positive, require_probability
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pate import aggregators, mechanisms
 from pate.accounting import Accountant, AutoAccountant, Event, GaussianEvent, NoisyMaxGaussianEvent, RdpAccountant
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.rdp import count_leaves
+from pate.accounting.events import count_leaves, failure_probability
 from pate.files.strict_json import plain
 from pate.pricing.budget import Budget
 from pate.pricing.expected_release import Expectation, expectation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pate.accounting import Adjacency
-from pate.accounting.failure_probability import failure_probability
+from pate.accounting.events import failure_probability
 from pate.aggregators import Aggregator, Release
 from pate.files.published_fields import published_fields
 from pate.pricing import Budget

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from pate.accounting import AutoAccountant, Event, GaussianEvent, Ledger, LedgerEntry, RdpAccountant
+from pate.accounting import AutoAccountant, Event, GaussianEvent, Ledger, RdpAccountant
 from pate.accounting.events import leaves
+from pate.accounting.ledger import LedgerEntry
 from pate.files.reading import read_text
 from pate.pricing import Budget, PricedRelease
 from pate.report import format_delta, format_epsilon

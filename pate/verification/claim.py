@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pate.accounting import Accountant, Event, RdpAccountant, SelfComposedEvent
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.rdp import rdp_curve
 from pate.validation import require
 
 Points = tuple[tuple[float, float], ...]

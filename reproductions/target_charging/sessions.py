@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from pate.accounting import BoundedRangeEvent, RdpAccountant
-from pate.accounting.pure_composition import pure_dp_composition_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
     QTarget,
     best_session_price,

@@ -7,15 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pate.accounting import (
-    Adjacency,
-    Event,
-    PureDpAccountant,
-    RdpAccountant,
-    SelfComposedEvent,
-    calibrate,
-    zcdp_to_epsilon_classic,
-)
+from pate.accounting import Adjacency, Event, PureDpAccountant, RdpAccountant, SelfComposedEvent, calibrate
+from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.validation import InvalidValue, require_count, require_positive, require_probability
 from reproductions.counts import CountData
 from reproductions.top_k.contender import FAMILIES, Contender, SelectionTask

@@ -14,8 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 import pate.aggregators
-from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant, event_from_json, event_to_json
+from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
 from pate.accounting.charged_draw import noise_name
+from pate.accounting.serialization import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
 from pate.aggregators.noise_fields import declared
 from pate.validation import InvalidValue

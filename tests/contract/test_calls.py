@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 
 import pate.mechanisms
-from pate.accounting import (
-    Adjacency,
-    ApproximateEvent,
-    Event,
-    PureDpEvent,
-    RdpAccountant,
-    SelfComposedEvent,
-    event_from_json,
-    event_to_json,
-)
+from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, RdpAccountant, SelfComposedEvent
+from pate.accounting.serialization import event_from_json, event_to_json
 from pate.accounting.target_charging import TargetCharging
 from pate.mechanisms import (
     AboveThreshold,

@@ -23,7 +23,8 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
 )
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES, CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, Case, rows

@@ -20,10 +20,8 @@ from pate.accounting import (
     PureDpAccountant,
     RdpAccountant,
     ZCdpAccountant,
-    event_from_json,
-    event_to_json,
 )
-from pate.accounting.serialization import KINDS
+from pate.accounting.serialization import KINDS, event_from_json, event_to_json
 from pate.validation import InvalidValue
 
 FOLDER = Path(__file__).parent / "ledgers"

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Event
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.verification import Claim, largest_delta, largest_log_ratio, largest_range, verify_distributions
 from pate.verification import largest_renyi as _largest_renyi
 from pate.verification.claim import DELTAS, EPSILONS

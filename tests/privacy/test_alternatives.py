@@ -22,7 +22,7 @@ from pate.accounting import (
     SampledGaussianEvent,
     SelfComposedEvent,
 )
-from pate.accounting.pld.profile import privacy_profile
+from pate.accounting.pld import privacy_profile
 from pate.comparison.alternatives.group_gradients import GroupGradients, NoisySum
 from pate.verification import verify_densities
 

@@ -11,9 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, PureDpEvent, RdpAccountant, SessionEvent
-from pate.accounting.events import leaves
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.session_event import by_accesses
+from pate.accounting.events import by_accesses, failure_probability, leaves
 from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.target_charging.not_prior_top_k import margins

@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
-from pate.accounting.events import NoOpEvent, leaves
-from pate.accounting.session_event import BoundarySessionEvent
-from pate.accounting.session_rdp import session_rdp
+from pate.accounting.events import BoundarySessionEvent, NoOpEvent, leaves
+from pate.accounting.renyi import session_rdp
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, NotPriorTopK
 from pate.aggregators.target_charging.top_k_call import bit_epsilon

@@ -19,8 +19,9 @@ from pate.accounting import (
     SelectThenTestEvent,
     SelfComposedEvent,
 )
-from pate.accounting.joint_law.accountant import joint_rdp
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.joint_law import joint_rdp
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 
 ORDERS = (1.3, 2.0, 4.0, 12.0)

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import ExactAccountant
-from pate.accounting.pure_composition import pure_dp_composition_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.target_charging import (
     TargetCharging,
     best_session_price,

@@ -13,7 +13,7 @@ import pytest
 from scipy.special import gammaln
 
 from pate.accounting import Adjacency
-from pate.accounting.pure_composition import pure_dp_composition_delta, pure_dp_composition_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_delta, pure_dp_composition_epsilon
 from pate.accounting.target_charging import TargetCharging, exact_hit_prob, run_twice
 from pate.mechanisms import AboveThreshold, BetweenThresholds, BoundaryWrapper, SparseVector, SweepTopK
 from tests.privacy.call_distributions import (

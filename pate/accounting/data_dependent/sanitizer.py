@@ -10,14 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.adjacency import Adjacency
-from pate.accounting.data_dependent.charge import charge
-from pate.accounting.data_dependent.cost import Array, order_array
-from pate.accounting.data_dependent.gap_selection import gap_selection_rdp, top_log_odds
-from pate.accounting.data_dependent.gnmax import gnmax_cost
-from pate.accounting.data_dependent.smooth_sensitivity import gnmax_smooth_sensitivity
-from pate.accounting.events import BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
-from pate.accounting.ledger import Ledger
+from pate.accounting.conversion import rdp_to_epsilons
+from pate.accounting.data_dependent.cost import Array, gap_selection_rdp, order_array, top_log_odds
+from pate.accounting.data_dependent.gnmax import gnmax_cost, gnmax_smooth_sensitivity
+from pate.accounting.events import Adjacency, BoundedRangeEvent, GaussianEvent, SmoothSensitivityEvent
+from pate.accounting.ledger import Ledger, require_ledger
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import ndtri
 from pate.validation import require, require_count, require_generator, require_positive, require_probability
@@ -159,3 +156,51 @@ class GnmaxCostSanitizer:
         scale = gnmax_smooth_sensitivity(votes, noise_std=std, num_teachers=teachers, order=self.order, beta=self.beta)
         charge(self, ledger)
         return float(cost.rdp[0] + self.noise_multiplier * scale * rng.standard_normal())
+
+
+Sanitizer = GapCostSanitizer | GnmaxCostSanitizer
+
+
+def charge(sanitizer: Sanitizer, ledger: Ledger | None) -> None:
+    """Charges a release before it is drawn; each call is a release of its own."""
+    if ledger is not None:
+        description = f"cost, {sanitizer!r}"
+        require_ledger(ledger).charge(sanitizer.event, adjacency=sanitizer.adjacency, description=description)
+
+
+def estimated_epsilon(sanitizer: Sanitizer, released: float, *, target_delta: float) -> float:
+    """The epsilon at `target_delta` of a released cost and of its release, both at the sanitizer's order.
+
+    An estimate: the true cost may be larger than what was released.
+
+    Args:
+        sanitizer: the one that released the cost.
+        released: what it released.
+        target_delta: in (0, 1).
+    """
+    order = order_array(sanitizer.order)
+    rdp = max(released, 0.0) + RdpAccountant(orders=order).compose(sanitizer.event).rdp
+    return float(rdp_to_epsilons(order, rdp, target_delta=target_delta)[0])
+
+
+def statement(sanitizer: Sanitizer, released: float, *, target_delta: float) -> str:
+    """A sentence that may be published with a released cost, and says what it is and what it is not.
+
+    Args:
+        sanitizer: the one that released the cost.
+        released: what it released, or its `upper_bound`.
+        target_delta: in (0, 1).
+    """
+    spent = estimated_epsilon(sanitizer, released, target_delta=target_delta)
+    price = RdpAccountant().compose(sanitizer.event).get_epsilon(target_delta)
+    return (
+        f"Estimate, not a guarantee: epsilon = {_up(spent)} at delta = {target_delta} was spent on the votes at hand, "
+        f"from order {sanitizer.order:g}, the release of this number included. The number was computed from private "
+        f"votes and carries noise; it alone is ({_up(price)}, {target_delta})-DP ({sanitizer.adjacency}). What holds "
+        "for all votes is the price of the queries fixed in advance, composed with that release."
+    )
+
+
+def _up(epsilon: float) -> str:
+    """Two decimals, rounded up: what is printed is a bound as well."""
+    return "inf" if math.isinf(epsilon) else f"{math.ceil(100 * epsilon) / 100:.2f}"

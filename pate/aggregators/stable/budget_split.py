@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pate.accounting.conversion import conversion_penalty
-from pate.accounting.events import Event, NoOpEvent
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import Event, NoOpEvent, count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators.stable.select_then_test import SelectThenTest
 from pate.validation import InvalidValue, require_positive
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pate.accounting.events import ComposedEvent, NoOpEvent
-from pate.accounting.joint_law.event import SelectThenTestEvent
+from pate.accounting.events import ComposedEvent, NoOpEvent, SelectThenTestEvent
 from pate.aggregators.stable.test_parameters import StabilityTestParameters
 from pate.mechanisms.stable.gap_selection import GapSelection
 from pate.mechanisms.stable.stability_test import StabilityTest

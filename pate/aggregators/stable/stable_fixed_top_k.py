@@ -10,17 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Accountant,
-    AutoAccountant,
-    ComposedEvent,
-    Event,
-    NoOpEvent,
-    SelfComposedEvent,
-    calibrate,
-    zcdp_to_epsilon_classic,
-)
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting import Accountant, AutoAccountant, ComposedEvent, Event, NoOpEvent, SelfComposedEvent, calibrate
+from pate.accounting.conversion import zcdp_to_epsilon_classic
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable.budget_split import best_split
 from pate.aggregators.stable.stable_top_k import StableTopK

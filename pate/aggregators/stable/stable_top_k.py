@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import (
-    Accountant,
-    AutoAccountant,
-    Event,
-    SelfComposedEvent,
-    calibrate,
-    zcdp_to_epsilon_classic,
-)
+from pate.accounting import Accountant, AutoAccountant, Event, SelfComposedEvent, calibrate
+from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable.budget_split import best_split, split_rank
 from pate.aggregators.stable.select_then_test import SelectThenTest

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
-from pate.accounting.events import leaves
-from pate.accounting.failure_probability import failure_probability
+from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import QTarget, boundary_distribution, tight_boundary
 from pate.mechanisms.noise.categorical import Weights, boundary_weights, draw_index, stated_weights
 from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting.target_charging import QTarget, TargetCharging, not_prior, revise
-from pate.accounting.target_charging.held_budget import HeldBudget
+from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging, not_prior, revise
 from pate.validation import InvalidValue, require, require_generator, require_kind
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
-from pate.accounting.target_charging import QTarget, not_prior
-from pate.accounting.target_charging.held_budget import HeldBudget
+from pate.accounting.target_charging import HeldBudget, QTarget, not_prior
 from pate.mechanisms.noise.noisy_counts import NoisyCounts
 from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
 from pate.validation import InvalidValue, require, require_count, require_generator, require_kind

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from pate.accounting import gaussian_delta, zcdp_to_epsilon, zcdp_to_epsilon_classic
-from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons
+from pate.accounting import gaussian_delta, zcdp_to_epsilon
+from pate.accounting.conversion import rdp_to_deltas, rdp_to_epsilons, zcdp_to_epsilon_classic
 
 ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit, logit, ndtr, ndtri
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, GaussianEvent, OneBitEvent, PureDpEvent
-from pate.accounting.exact.accountant import ExactAccountant
+from pate.accounting.exact import ExactAccountant
 
 Pair = tuple[float, float]
 

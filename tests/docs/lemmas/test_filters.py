@@ -11,20 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pate.accounting import (
-    Accountant,
-    GaussianFilter,
-    NoOpEvent,
-    PrivacyFilter,
-    PureDpAccountant,
-    PureDpEvent,
-    RdpAccountant,
-    RenyiFilter,
-    ZCdpFilter,
-    gaussian_delta,
-)
+from pate.accounting import Accountant, NoOpEvent, PureDpAccountant, PureDpEvent, RdpAccountant, gaussian_delta
 from pate.accounting.conversion import conversion_penalty
-from pate.accounting.filters import Spent
+from pate.accounting.filters import GaussianFilter, PrivacyFilter, RenyiFilter, Spent, ZCdpFilter
 
 STEP, UNITS, MOST = 0.2, (1, 5, 15), (40, 6, 4)
 EPSILONS = tuple(unit * STEP for unit in UNITS)

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from pate.accounting.pld.opposite_maxima import opposite_maxima
+from pate.accounting.pld import opposite_maxima
 from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 

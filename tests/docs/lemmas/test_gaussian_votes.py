@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import GaussianVotes
 
 ORDERS = np.array([1.5, 3.0, 12.0])

@@ -11,7 +11,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from pate.accounting import ComposedEvent, GaussianEvent, SelfComposedEvent
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.verification import neighbors
 
 ORDERS = np.array([1.5, 3.0, 12.0])

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pate.accounting.events import NoOpEvent
-from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
-from pate.accounting.session_event import BoundarySessionEvent, SessionEvent
-from pate.accounting.session_rdp import call_cost, hit_cost, session_rdp
+from pate.accounting.events import BoundarySessionEvent, NoOpEvent, SessionEvent
+from pate.accounting.renyi import bounded_range_rdp, call_cost, hit_cost, pure_dp_rdp, session_rdp
 from pate.accounting.target_charging import QTarget, boundary_distribution, not_prior, tight_boundary
 
 Array = NDArray[np.float64]

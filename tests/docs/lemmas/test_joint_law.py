@@ -10,8 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, OneBitEvent, SelectThenTestEvent
-from pate.accounting.joint_law.largest_divergence import largest_divergence
-from pate.accounting.joint_law.types import CandidateTypes
+from pate.accounting.joint_law import CandidateTypes, largest_divergence
 
 Array = np.ndarray
 

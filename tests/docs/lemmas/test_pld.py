@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from pate.accounting import BoundedRangeEvent, GaussianEvent, NoisyMaxGaussianEvent, OneBitEvent, PureDpEvent, ZCdpEvent
 from pate.accounting.events import LeafEvent
-from pate.accounting.pld.distribution import LossDistribution
-from pate.accounting.pld.profile import convex_minorant, lower_hull, privacy_profile
+from pate.accounting.pld import LossDistribution, privacy_profile
+from pate.accounting.special import convex_minorant, lower_hull
 from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
 
 EPSILONS = np.linspace(-3.0, 3.0, 241)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import PureDpAccountant, PureDpEvent
-from pate.accounting.pure_composition import pure_dp_composition_delta
+from pate.accounting.pure_dp import pure_dp_composition_delta
 
 
 def response(epsilon: float) -> list[tuple[float, float]]:

@@ -11,7 +11,8 @@ import pytest
 from scipy.special import expit, logit, ndtr, ndtri
 
 from pate.accounting import Adjacency
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.mechanisms import StabilityTest, optimal_stability_table
 
 Probability = float | np.ndarray

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 from pate.accounting import Adjacency
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 
 ORDERS = np.array([1.3, 3.0, 8.0])

@@ -11,11 +11,9 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from pate.accounting import ExactAccountant, RdpAccountant, SelfComposedEvent, WinnerEvent
-from pate.accounting.exact.composition_step import composition_step
-from pate.accounting.exact.dominating_pairs import dominating_pairs
-from pate.accounting.exact.loss_grid import LossGrid, rounded_spacing
-from pate.accounting.winner import bends
-from pate.accounting.winner.renyi import winner_rdp
+from pate.accounting.composition_step import LossGrid, composition_step, rounded_spacing
+from pate.accounting.exact import dominating_pairs
+from pate.accounting.winner import bend_of_change, bend_of_mass, bend_of_rest, winner_rdp
 from pate.verification import compose, hockey_stick
 
 Array = np.ndarray
@@ -122,9 +120,9 @@ def test_bends_are_bounded() -> None:
             return along[0] / step**2, along[1] / step**2
 
         downwards = sum(max(-x, 0) for x in bend(change_of_first))
-        assert downwards <= bends.bend_of_change(*ranges, difference, total)[0] + 1e-5
-        assert sum(max(-x, 0) for x in bend(change_of_rest)) <= bends.bend_of_rest(*ranges)[0] + 1e-5
-        assert sum(max(x, 0) for x in bend(change_of_rest)) <= bends.bend_of_rest(*ranges[::-1])[0] + 1e-5
+        assert downwards <= bend_of_change(*ranges, difference, total)[0] + 1e-5
+        assert sum(max(-x, 0) for x in bend(change_of_rest)) <= bend_of_rest(*ranges)[0] + 1e-5
+        assert sum(max(x, 0) for x in bend(change_of_rest)) <= bend_of_rest(*ranges[::-1])[0] + 1e-5
         if _ % 20 == 0:
             wide = 0.05
             first = [
@@ -135,7 +133,7 @@ def test_bends_are_bounded() -> None:
             near = [(r[0] - wide, r[1] + wide) for r in ranges]
             difference = tuple((near[0][i] - near[1][1 - i]) / math.sqrt(2) for i in (0, 1))
             total = tuple((near[0][i] + near[1][i]) / math.sqrt(2) for i in (0, 1))
-            assert size <= bends.bend_of_mass(*near, difference, total)[0] + 1e-6
+            assert size <= bend_of_mass(*near, difference, total)[0] + 1e-6
 
 
 @pytest.mark.slow

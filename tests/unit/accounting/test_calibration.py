@@ -17,7 +17,7 @@ from pate.accounting import (
     calibrate,
 )
 from pate.accounting.calibration import largest_count
-from pate.accounting.pure_composition import pure_dp_composition_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.validation import InvalidValue
 
 

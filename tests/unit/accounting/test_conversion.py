@@ -1,21 +1,37 @@
-"""Conversions against 50-digit arithmetic."""
+"""Conversions against arithmetic of 50 and 100 digits: Gaussian releases of any noise are never below the truth."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import log_ndtr, ndtr
 
-from pate.accounting import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon, zcdp_to_epsilon_classic
+from pate.accounting import (
+    ComposedEvent,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    PldAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    ZCdpAccountant,
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_to_epsilon,
+)
 from pate.accounting.conversion import (
     conversion_penalty,
     rdp_to_deltas,
     rdp_to_epsilons,
     rdp_to_epsilons_classic,
     rdp_to_hockey_sticks,
+    zcdp_to_epsilon_classic,
 )
 from pate.validation import InvalidValue
 
@@ -127,3 +143,124 @@ def test_hockey_sticks_at_several_epsilons_are_the_best_over_the_orders() -> Non
     for epsilon, stick in zip(epsilons[1:], sticks[1:], strict=True):
         assert stick == pytest.approx(rdp_to_deltas(orders, 0.1 * orders, target_epsilon=epsilon).min(), rel=1e-12)
     assert -math.expm1(-2.0) <= sticks[0] <= 1
+
+
+MULTIPLIERS = (1e-3, 0.03, 0.7, 1.9, 2.1, 50.0, 1e4, 1e7, 1e10, 1e13)
+COUNTS = (1, 600, 10**9)
+DELTAS = (5e-324, 1e-300, 1e-120, 1e-30, 1e-9, 1e-3, 0.6)
+CLOSE = 1e-12
+
+
+def true_delta(mu: Any, epsilon: Any, before: Any = 0) -> Any:
+    """Balle and Wang's formula, with digits enough for what cancels in it."""
+    with mpmath.workdps(100):
+        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon) - before
+        near, far = (mpmath.erfc((epsilon / mu + sign * mu / 2) / mpmath.sqrt(2)) / 2 for sign in (-1, 1))
+        return near - mpmath.exp(epsilon) * far
+
+
+def true_mu(multiplier: float, count: int = 1) -> Any:
+    with mpmath.workdps(100):
+        return mpmath.sqrt(count) / mpmath.mpf(multiplier)
+
+
+def plain_delta(mu: float, epsilon: float) -> float:
+    """The formula in double precision."""
+    near, far = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
+    return max(0.0, float(ndtr(near) - math.exp(epsilon + log_ndtr(far))))
+
+
+@pytest.mark.parametrize("multiplier", MULTIPLIERS)
+def test_epsilon_is_never_below_the_truth_and_hardly_above(multiplier: float) -> None:
+    mu = 1 / multiplier
+    for delta in DELTAS:
+        epsilon = gaussian_epsilon(mu, target_delta=delta)
+        assert true_delta(mu, epsilon) <= delta
+        if epsilon > 0:
+            assert true_delta(mu, max(epsilon * (1 - CLOSE) - CLOSE * mu, 0)) > delta
+
+
+@pytest.mark.parametrize("multiplier", MULTIPLIERS)
+def test_delta_is_never_below_the_truth_and_hardly_above(multiplier: float) -> None:
+    mu = 1 / multiplier
+    for place in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
+        epsilon = mu * (place + mu / 2)
+        truth = true_delta(mu, epsilon)
+        loose = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)  # a threshold far from 0 is known to fewer digits
+        assert truth <= gaussian_delta(mu, epsilon=epsilon) <= truth * (1 + loose) + 1e-323
+
+
+@pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
+def test_a_delta_just_below_that_of_epsilon_0_is_not_free(mu: float) -> None:
+    at_zero = true_delta(mu, 0)
+    for share in (1e-15, 1e-9, 1e-3):
+        delta = float(at_zero * (1 - share))
+        epsilon = gaussian_epsilon(mu, target_delta=delta)
+        assert epsilon > 0 or delta >= at_zero
+        assert true_delta(mu, epsilon) <= delta
+    assert gaussian_epsilon(mu, target_delta=float(at_zero) * (1 + 1e-9)) == 0
+
+
+@pytest.mark.parametrize(("multiplier", "count"), list(itertools.product(MULTIPLIERS[1:], COUNTS)))
+def test_the_exact_accountant_is_never_below_the_truth(multiplier: float, count: int) -> None:
+    made, mu = ExactAccountant().compose(GaussianEvent(multiplier), count), true_mu(multiplier, count)
+    for delta in DELTAS:
+        epsilon = made.get_epsilon(delta)
+        assert true_delta(mu, epsilon) <= delta
+        if epsilon > 0:
+            assert true_delta(mu, max(epsilon * (1 - 1e-8), 0)) > delta
+        assert made.get_delta(epsilon) >= true_delta(mu, epsilon)
+
+
+@pytest.mark.parametrize("accountant", [RdpAccountant, ZCdpAccountant, PldAccountant])
+def test_no_other_accountant_is_below_the_truth(accountant: Any) -> None:
+    for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
+        made, mu = accountant().compose(GaussianEvent(multiplier), count), true_mu(multiplier, count)
+        for delta in (1e-300, 1e-9, 1e-3):
+            assert true_delta(mu, made.get_epsilon(delta)) <= delta
+
+
+def test_many_different_gaussians_are_added_up_upwards() -> None:
+    multipliers = np.random.default_rng(0).uniform(100, 1e4, 2000)
+    made = ExactAccountant().compose(ComposedEvent(tuple(GaussianEvent(m) for m in multipliers.tolist())))
+    with mpmath.workdps(100):
+        mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
+    for delta in (1e-200, 1e-6):
+        assert true_delta(mu, made.get_epsilon(delta)) <= delta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pure", [1e-12, 1e-3, 4.0])
+def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -> None:
+    """Randomized response is the worst that pure releases do; its losses and a Gaussian's add up."""
+    count = 3
+    for multiplier in (0.4, 30.0, 1e6, 1e13):
+        event: Event = ComposedEvent((GaussianEvent(multiplier), SelfComposedEvent(PureDpEvent(pure), count)))
+        with mpmath.workdps(100):
+            p = 1 / (1 + mpmath.exp(-mpmath.mpf(pure)))
+            chances = [math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)]
+        for accountant in (ExactAccountant, RdpAccountant):
+            made = accountant().compose(event)
+            for delta in (1e-300, 1e-180, 1e-30, 1e-6):
+                epsilon = made.get_epsilon(delta)
+                with mpmath.workdps(100):
+                    losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
+                    truth = mpmath.fsum(
+                        chance * true_delta(1 / mpmath.mpf(multiplier), epsilon, loss)
+                        for chance, loss in zip(chances, losses, strict=True)
+                    )
+                assert truth <= delta
+
+
+def test_the_plain_difference_is_what_this_finds_out() -> None:
+    """At a multiplier of 1e13 and delta 1e-300 it put epsilon 49% too low."""
+    mu = 1e-13
+    epsilon = gaussian_epsilon(mu, target_delta=1e-300)
+    halves = (epsilon * np.linspace(0.51, 0.52, 100)).tolist()
+    assert true_delta(mu, halves[-1]) > 1e-153  # half of epsilon is no epsilon at all
+    assert min(plain_delta(mu, half) for half in halves) <= 1e-300
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])
+def test_a_delta_below_any_double_is_rounded_up_to_the_least_one(mu: float, epsilon: float) -> None:
+    assert gaussian_delta(mu, epsilon=epsilon) == 5e-324

@@ -20,17 +20,12 @@ from pate.accounting import (
     OneBitEvent,
     RdpAccountant,
     SelfComposedEvent,
-    event_to_json,
 )
-from pate.accounting.data_dependent import (
-    DataDependentCost,
-    gap_selection_cost,
-    gap_selection_rdp,
-    one_bit_cost,
-    top_log_odds,
-)
+from pate.accounting.data_dependent import DataDependentCost, gap_selection_cost, one_bit_cost
+from pate.accounting.data_dependent.cost import gap_selection_rdp, top_log_odds
 from pate.accounting.events import Event
 from pate.accounting.renyi import bounded_range_rdp, one_bit_rdp
+from pate.accounting.serialization import event_to_json
 from pate.files.strict_json import to_json
 from pate.validation import InvalidValue
 
@@ -191,7 +186,7 @@ def test_queries_merged_by_their_mean_cost_no_less_and_hardly_more(
     utilities = np.random.default_rng(0).uniform(0, 1, (2000, 6)) * np.linspace(0, spread, 2000)[:, None]
     orders, event = DEFAULT_ORDERS[::6], BoundedRangeEvent(epsilon)
     exact = gap_selection_cost(utilities, event=event, orders=orders).rdp
-    monkeypatch.setattr("pate.accounting.data_dependent.gap_selection._MANY_CELLS", 0)
+    monkeypatch.setattr("pate.accounting.data_dependent.cost._MANY_CELLS", 0)
     merged = gap_selection_cost(utilities, event=event, orders=orders).rdp
     assert (merged >= exact * (1 - 1e-13)).all()
     assert (merged <= exact * (1 + 1e-4)).all()

@@ -11,15 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting import DEFAULT_ORDERS, OneBitEvent
-from pate.accounting.data_dependent import (
-    gnmax_cost,
+from pate.accounting.data_dependent import gnmax_cost, one_bit_cost
+from pate.accounting.data_dependent.gnmax import (
     gnmax_log_q,
     gnmax_rdp,
     gnmax_smooth_sensitivity,
-    one_bit_cost,
-    smooth_noise_rdp,
     theorem_6_rdp,
 )
+from pate.accounting.renyi import smooth_sensitivity_rdp
 from pate.validation import InvalidValue
 
 Counts = NDArray[np.int64]
@@ -158,7 +157,7 @@ def test_the_orders_need_not_rise_and_each_stands_for_itself() -> None:
 def test_blocks_of_queries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     log_q = -np.random.default_rng(0).uniform(0.2, 40, 300)
     whole = gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS)
-    monkeypatch.setattr("pate.accounting.data_dependent.consensus._CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("pate.accounting.data_dependent.gnmax._CELLS_AT_ONCE", 1)
     np.testing.assert_allclose(gnmax_rdp(log_q, noise_std=9.0, orders=DEFAULT_ORDERS), whole, rtol=1e-9, atol=1e-300)
 
 
@@ -253,7 +252,7 @@ def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
     ("order", "multiplier", "beta"), [(8, 5, 0.06125), (20, 10, 0.0245), (4, 2, 0.01), (1.5, 3, 0.3)]
 )
 def test_smooth_noise_costs_the_worst_divergence_of_normals(order: float, multiplier: float, beta: float) -> None:
-    price = smooth_noise_rdp(noise_multiplier=multiplier, beta=beta, orders=order)[0]
+    price = smooth_sensitivity_rdp(multiplier, beta, np.array([float(order)]))[0]
     assert price == pytest.approx(normal_divergences(multiplier, beta, order).max(), rel=1e-9)
     ab = order * beta
     sufficient = order / (2 * multiplier**2 * (1 - 2 * ab)) + (ab - 0.5 * math.log(1 - 2 * ab)) / (order - 1)
@@ -272,12 +271,12 @@ def test_theorem_23_is_false_beyond_a_quarter(
     true = normal_divergences(multiplier, beta, order).max()
     assert claimed == pytest.approx(claim, abs=6e-4)
     assert true == pytest.approx(exact, abs=6e-4)
-    assert smooth_noise_rdp(noise_multiplier=multiplier, beta=beta, orders=order)[0] >= true * (1 - 1e-12)
+    assert smooth_sensitivity_rdp(multiplier, beta, np.array([float(order)]))[0] >= true * (1 - 1e-12)
 
 
 def test_smooth_noise_is_gaussian_noise_at_beta_0_and_infinite_at_high_orders_or_without_noise() -> None:
     orders = np.array([2.0, 8.0, 100.0])
-    np.testing.assert_allclose(smooth_noise_rdp(noise_multiplier=3.0, beta=0.0, orders=orders), orders / 18, rtol=1e-12)
-    infinite = np.isposinf(smooth_noise_rdp(noise_multiplier=3.0, beta=0.1, orders=orders))
+    np.testing.assert_allclose(smooth_sensitivity_rdp(3.0, 0.0, orders), orders / 18, rtol=1e-12)
+    infinite = np.isposinf(smooth_sensitivity_rdp(3.0, 0.1, orders))
     assert infinite.tolist() == [False, True, True]  # from order 1 / (1 - exp(-0.2)) = 5.5 on
-    assert np.isposinf(smooth_noise_rdp(noise_multiplier=0, beta=0.1, orders=2.0)).all()
+    assert np.isposinf(smooth_sensitivity_rdp(0.0, 0.1, orders)).all()

@@ -25,12 +25,12 @@ from pate.accounting.data_dependent import (
     GnmaxCostSanitizer,
     estimated_epsilon,
     gap_selection_cost,
-    gap_selection_rdp,
     gnmax_cost,
-    gnmax_smooth_sensitivity,
-    smooth_noise_rdp,
     statement,
 )
+from pate.accounting.data_dependent.cost import gap_selection_rdp
+from pate.accounting.data_dependent.gnmax import gnmax_smooth_sensitivity
+from pate.accounting.renyi import smooth_sensitivity_rdp
 from pate.report.rounding import round_up
 from pate.validation import InvalidValue
 
@@ -104,7 +104,7 @@ def test_a_gnmax_cost_is_released_with_noise_around_it_and_priced_by_its_event()
     assert abs(errors.mean()) < 4 * errors.std() / math.sqrt(200)
     assert errors.std() > 0
     price = GNMAX.rdp([2.0, 4.0, 1000.0])
-    np.testing.assert_array_equal(price, smooth_noise_rdp(noise_multiplier=3.0, beta=0.05, orders=[2.0, 4.0, 1000.0]))
+    np.testing.assert_array_equal(price, smooth_sensitivity_rdp(3.0, 0.05, np.array([2.0, 4.0, 1000.0])))
     assert GNMAX.event == SmoothSensitivityEvent(3.0, 0.05)
     assert 0 < price[0] < price[1]
     assert np.isposinf(price[2])

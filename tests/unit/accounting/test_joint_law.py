@@ -1,13 +1,16 @@
-"""The accountant of selections and their tests: composition, readings, calibration, and what it leaves to others."""
+"""The joint law of selections and their tests: composition, readings, calibration, and the linear programs below it."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from pate.accounting import (
     Accountant,
@@ -23,8 +26,9 @@ from pate.accounting import (
     SelectThenTestEvent,
     SelfComposedEvent,
 )
-from pate.accounting.joint_law.accountant import joint_rdp
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.joint_law import LinearPrograms, best_multipliers, joint_rdp, row_prices
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 
@@ -180,3 +184,123 @@ def test_ratios_that_are_a_little_off_change_a_divergence_no_more_than_is_added(
     for rounded in (ratios * np.exp(off), ratios * np.exp(-off)):
         found = divergence(rounded)
         assert (divergence(ratios) <= found + np.expm1(order * off) * (found + order)).all()
+
+
+Array = NDArray[np.float64]
+
+
+def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
+    """Their rows are shared parts, moved by constants of their own; their values are partly their own."""
+    parts = np.vstack([rng.random(60), [1.0, -1.0, *rng.normal(size=58)], rng.normal(size=(3, 60)) - 0.2, np.ones(60)])
+    weights = np.concatenate([np.eye(5, 6)[None]] * number)
+    weights[:, 0, 0] = size
+    weights[:, 2:, 5] = -0.1 * rng.random((number, 3))
+    own = size * rng.random((number, 60))
+    sizes = np.abs(weights) @ np.abs(parts).max(axis=1)
+    sizes[:, 0] += own.max(axis=1)
+    return LinearPrograms(parts, weights, sizes, own)
+
+
+def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
+    """Of each program and type, in fractions."""
+    exact = np.vectorize(Fraction, otypes=[object])
+    weights, parts, own = exact(programs.weights), exact(programs.parts), exact(programs.own)
+    return np.stack(
+        [
+            own[i] + weights[i, 0] @ parts - exact(multipliers[i]) @ (weights[i, 1:] @ parts)
+            for i in range(len(multipliers))
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
+def test_bounds_are_rounded_up(size: float) -> None:
+    programs = _programs(np.random.default_rng(0), size, 40)
+    multipliers, attained = best_multipliers(programs)
+    left = programs.left(multipliers)
+    bounds = programs.bounds(multipliers, left)
+    exact = _exactly_left(programs, multipliers).max(axis=1)
+    for value, bound in zip(exact, bounds, strict=True):
+        assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
+    assert (attained <= bounds * (1 + 1e-9)).all()
+    assert (attained >= bounds * (1 - 1e-4)).all(), "the multipliers are good"
+    below = [Fraction(found) < value for value, found in zip(exact, left.max(axis=1), strict=True)]
+    assert any(below), "plain double precision is below for some, so that the rounding is seen"
+
+
+def test_the_table_is_of_values_and_rows() -> None:
+    programs = _programs(np.random.default_rng(1), 1.0, 3)
+    table = programs.table
+    multipliers = np.array([[0.5, 1.0, 2.0, 3.0]] * 3)
+    left = table[:, 0] - (multipliers[:, :, None] * table[:, 1:]).sum(axis=1)
+    np.testing.assert_allclose(programs.left(multipliers), left, rtol=1e-12)
+
+
+def test_what_double_precision_cannot_say_is_infinite() -> None:
+    own = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
+    sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
+    programs = LinearPrograms(np.array([[1.0, -1.0]]), np.array([[[0.0], [1.0]]] * 3), sizes, own)
+    multipliers, attained = best_multipliers(programs)
+    assert multipliers[:2].tolist() == [[0.0], [0.0]]
+    assert attained[:2].tolist() == [0.0, 0.0]
+    zeros = np.zeros((3, 1))
+    bounds = programs.bounds(zeros, programs.left(zeros))
+    assert bounds[:2].tolist() == [np.inf, np.inf]
+    assert bounds[2] == pytest.approx(2.0)
+
+
+Array = NDArray[np.float64]
+PENALTY = 20.0
+
+
+def largest_mean(values: Array, rows: Array) -> float:
+    """By SciPy: the rows may be missed at the penalty, the first one on both sides."""
+    missed = np.hstack([-np.eye(len(rows)), np.eye(len(rows))[:, :1]])
+    costs = np.concatenate([-values, np.full(missed.shape[1], PENALTY)])
+    held = np.hstack([rows, missed])
+    ones = np.concatenate([np.ones(len(values)), np.zeros(missed.shape[1])])
+    solved = linprog(
+        costs, A_ub=held[1:], b_ub=np.zeros(len(rows) - 1), A_eq=np.stack([held[0], ones]), b_eq=[0.0, 1.0]
+    )
+    assert solved.status == 0
+    return -float(solved.fun)
+
+
+def bound(values: Array, rows: Array, prices: Array) -> float:
+    """No distribution that meets the rows has a larger mean."""
+    return float((values - prices[:-1] @ rows).max())
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 6])
+@pytest.mark.parametrize("num_types", [1, 2, 30, 300])
+def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
+    rng = np.random.default_rng(num_rows)
+    values = rng.uniform(-1, 1, (40, num_types))
+    rows = rng.uniform(-1, 1, (40, num_rows, num_types)) * (rng.random((40, num_rows, 1)) < 0.9)  # some are all zeros
+    for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
+        expected = largest_mean(value, row)
+        assert prices[-1] == pytest.approx(expected, abs=1e-5)
+        assert bound(value, row, prices) == pytest.approx(expected, abs=1e-5)
+        assert (prices[1:-1] >= -1e-9).all()
+        assert np.abs(prices[:-1]).max() <= PENALTY * (1 + 1e-9)
+
+
+def test_programs_do_not_disturb_each_other() -> None:
+    rng = np.random.default_rng(0)
+    values, rows = rng.random((20, 50)), rng.uniform(-1, 1, (20, 3, 50))
+    together = row_prices(values, rows)
+    alone = np.concatenate([row_prices(values[i : i + 1], rows[i : i + 1]) for i in range(20)])
+    np.testing.assert_allclose(together, alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_of_prices_that_are_as_good_the_smallest_is_found(side: float) -> None:
+    """Only the first type meets the row: any price of that sign, if large enough, says so."""
+    rows = side * np.array([[[0.0, 0.5, 1.0]]])
+    [prices] = row_prices(np.array([[0.2, 0.3, 0.9]]), rows)
+    np.testing.assert_allclose(prices, [side * 0.7, 0.2], atol=1e-6)
+
+
+def test_what_no_distribution_meets_costs_the_penalty() -> None:
+    [prices] = row_prices(np.array([[1.0, 0.5]]), np.array([[[0.5, 0.2]]]))
+    np.testing.assert_allclose(prices, [PENALTY, 0.5 - 0.2 * PENALTY], atol=1e-5)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pate.accounting import GaussianEvent, zcdp_to_epsilon, zcdp_to_epsilon_classic
+from pate.accounting import GaussianEvent, zcdp_to_epsilon
+from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.paper_epsilons import converted, corollary_9_rdp, curve_of, gaussian_stand_in
 from pate.accounting.renyi import noisy_max_gaussian_rdp
 from pate.validation import InvalidValue

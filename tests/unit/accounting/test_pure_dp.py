@@ -19,13 +19,13 @@ from pate.accounting import (
     ZCdpEvent,
 )
 from pate.accounting.events import LeafEvent
-from pate.accounting.pure_composition import (
+from pate.accounting.pure_dp import (
     mixed_pure_dp_delta,
     mixed_pure_dp_epsilon,
     pure_dp_composition_delta,
     pure_dp_composition_epsilon,
 )
-from pate.accounting.pure_dp import pure_epsilon
+from pate.accounting.renyi import pure_epsilon
 from pate.validation import InvalidValue
 
 MIXTURES: list[dict[float, int]] = [{0.3: 5, 0.5: 3, 0.11: 4}, {1.0: 1, 0.05: 11}, {2.0: 2, 0.3: 3}, {0.1: 1, 0.2: 1}]
@@ -117,3 +117,41 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
     loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
     for logits in ((2.0, 10.0), (-10.0, -2.0)):
         assert pure_epsilon(OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 1), (0.5, 6), (2.0, 9)])
+def test_delta_by_enumeration_of_randomized_responses(epsilon: float, count: int) -> None:
+    for share in (0.0, 0.1, 0.35, 0.8, 0.99):
+        target = share * epsilon * count
+        delta = pure_dp_composition_delta(epsilon, count=count, target_epsilon=target)
+        assert delta == pytest.approx(enumerated({epsilon: count}, target), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
+def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
+    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
+    assert pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed) <= delta * (1 + 1e-6) + 1e-14
+    assert composed <= RdpAccountant().compose(PureDpEvent(epsilon), count).get_epsilon(delta)
+    if composed > 0:
+        smaller = pure_dp_composition_delta(epsilon, count=count, target_epsilon=composed * (1 - 1e-6))
+        assert smaller > delta
+
+
+def test_composition_at_the_ends() -> None:
+    assert pure_dp_composition_epsilon(1.0, count=0, target_delta=1e-6) == 0.0
+    assert pure_dp_composition_epsilon(0.0, count=100, target_delta=1e-6) == 0.0
+    assert pure_dp_composition_epsilon(20.0, count=200, target_delta=1e-6) == pytest.approx(4000, rel=1e-6)
+    assert pure_dp_composition_delta(0.1, count=5, target_epsilon=0.6) == 0.0
+    with pytest.raises(InvalidValue, match=r"target_delta=0: expected a number in \(0, 1\)"):
+        pure_dp_composition_epsilon(0.1, count=5, target_delta=0)
+    with pytest.raises(InvalidValue, match=r"count=1.5: expected a whole number >= 0"):
+        pure_dp_composition_epsilon(0.1, count=1.5, target_delta=0.1)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count", "exact"), [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)]
+)
+def test_epsilon_is_never_below_the_sums_of_forty_digits(epsilon: float, count: int, exact: float) -> None:
+    composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
+    assert exact <= composed <= exact * (1 + 1e-8)

@@ -23,7 +23,8 @@ from pate.accounting import (
     SelfComposedEvent,
     ZCdpEvent,
 )
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.validation import InvalidValue
 

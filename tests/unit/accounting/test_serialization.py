@@ -28,10 +28,8 @@ from pate.accounting import (
     SmoothSensitivityEvent,
     WinnerEvent,
     ZCdpEvent,
-    event_from_json,
-    event_to_json,
 )
-from pate.accounting.serialization import KINDS
+from pate.accounting.serialization import KINDS, event_from_json, event_to_json
 from pate.validation import InvalidValue
 
 EVENTS: list[Event] = [

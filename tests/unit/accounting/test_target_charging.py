@@ -1,19 +1,42 @@
-"""Targets, overruns, prices and the session."""
+"""Targets, overruns, best plays, prices, and the session: it holds a budget that exists once."""
 
 from __future__ import annotations
 
+import copy
+import json
 import math
-import subprocess
+import operator
+import os
+import pickle
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import product
+from pathlib import Path
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
-from pate.accounting import RdpAccountant, event_from_json, event_to_json
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    ExactAccountant,
+    GaussianEvent,
+    Ledger,
+    PureDpEvent,
+    RdpAccountant,
+)
+from pate.accounting.events import failure_probability
+from pate.accounting.pure_dp import pure_dp_composition_delta
 from pate.accounting.target_charging import (
     QTarget,
     TargetCharging,
+    best_play_delta,
     best_session_price,
     between_thresholds,
     boundary,
@@ -27,10 +50,11 @@ from pate.accounting.target_charging import (
     run_twice,
     tight_boundary,
 )
+from pate.mechanisms import ConditionalRelease, SparseVector
 from pate.validation import InvalidValue
 
 
-def session(target_hits: int = 3, **options: float) -> TargetCharging:
+def session(target_hits: int = 3, **options: Any) -> TargetCharging:
     return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))
 
 
@@ -158,18 +182,6 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
     assert RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
 
 
-def test_the_event_survives_the_ledger() -> None:
-    event = session().event
-    assert event_from_json(event_to_json(event)) == event
-
-
-def test_ten_thousand_calls_are_counted() -> None:
-    opened = session(9_999)
-    for call in range(10_000):
-        opened.charge(call % 2 == 0)
-    assert opened.hits == [5_000]
-
-
 def test_distributions_that_are_none_or_too_far_apart_are_refused() -> None:
     for probabilities, found in (
         ([0.5, 0.6], "1 of 1"),
@@ -190,8 +202,500 @@ def test_a_certain_outcome_is_never_on_the_boundary() -> None:
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
 
 
+TARGETS = (not_prior(0.7), tight_boundary(0.5), QTarget(0.7, 0.6), QTarget(0.4, 0.2))
+Call = tuple[tuple[float, float, bool], ...]
+"""Probabilities of an outcome on both neighbors, and whether it is a hit."""
+
+
+def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Call]:
+    """Accesses of up to two hits and two misses, with any ratios within the target's epsilon."""
+    found: list[Call] = []
+    while len(found) < num:
+        first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
+        second = first * np.exp(rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=4) * target.epsilon)
+        second /= second.sum()
+        near = np.abs(np.log(second / first)).max() <= target.epsilon
+        if near and min(first[:2].sum(), second[:2].sum()) >= target.hit_prob:
+            pairs = zip(first.tolist(), second.tolist(), strict=True)
+            found.append(tuple((p, q, at < 2) for at, (p, q) in enumerate(pairs)))
+    return found
+
+
+def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: float) -> float:
+    """The best play with these calls alone, in any order that outcomes decide."""
+
+    @cache
+    def value(accesses: int, hits: int, loss: float) -> float:
+        stop = max(0.0, 1 - math.exp(epsilon - loss))
+        if accesses == 0 or hits == 0:
+            return stop
+        plays = (
+            sum(p * value(accesses - 1, hits - hit, round(loss + math.log(p / q), 12)) for p, q, hit in call)
+            for call in calls
+        )
+        return max(stop, *plays)
+
+    return value(num_accesses, target_hits, 0.0)
+
+
+@pytest.mark.parametrize("target_hits", [1, 2])
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_play_of_random_calls_is_better(target: QTarget, target_hits: int) -> None:
+    rng, epsilon = np.random.default_rng(0), 0.8
+    best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
+    plays = [played(random_calls(target, 3, rng), 4, target_hits, epsilon) for _ in range(30)]
+    assert 0 < max(plays) <= best
+
+
+@pytest.mark.parametrize("target_hits", [1, 3])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_randomized_response_attains_it(epsilon: float, target_hits: int) -> None:
+    """A bit that is the prior or is not, whichever is the likelier; or a bit of hits; or one beside an idle hit."""
+    likely, rare = math.exp(epsilon) / (math.exp(epsilon) + 1), 1 / (math.exp(epsilon) + 1)
+    calls: list[Call] = [((likely, rare, hit), (rare, likely, not hit)) for hit in (True, False)]
+    calls.append(((likely, rare, True), (rare, likely, True)))
+    shares = [(share * likely, share * rare, hit) for share, hit in ((rare, True), (likely, False))]
+    calls.append((*shares, *((q, p, hit) for p, q, hit in shares)))  # a hit as rare as can be, of no meaning
+    target, at = not_prior(epsilon), 2 * epsilon
+    best = best_play_delta(target, target_hits=target_hits, num_accesses=7, target_epsilon=at)
+    attained = played(calls, 7, target_hits, at)
+    assert 0.99 * best < attained <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_without_a_limit_it_is_optimal_composition(target: QTarget) -> None:
+    delta = best_play_delta(target, target_hits=9, num_accesses=9, target_epsilon=1.0)
+    assert delta == pytest.approx(pure_dp_composition_delta(target.epsilon, count=9, target_epsilon=1.0), rel=1e-9)
+
+
+@pytest.mark.parametrize("target_hits", [1, 4, 10])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_price_is_that_of_the_play_and_below_that_of_accesses(target: QTarget, target_hits: int) -> None:
+    played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
+    counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
+    assert played_out.epsilon < counted.epsilon
+    assert (played_out.num_accesses, played_out.overrun_prob) == (counted.num_accesses, counted.overrun_prob)
+    beyond = best_play_delta(
+        target, target_hits=target_hits, num_accesses=150, target_epsilon=0.99 * played_out.epsilon
+    )
+    assert beyond > 1e-5 * 0.99
+
+
+def test_many_hits_are_priced_by_their_accesses() -> None:
+    price = best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6)
+    assert price == best_session_price(not_prior(0.1), target_hits=300, target_delta=1e-6, by_play=False)
+
+
+def test_counters_share_delta() -> None:
+    options = {"target_hits": 2, "target_delta": 1e-5}
+    one, three = (best_session_price(not_prior(0.2), num_counters=k, **options).epsilon for k in (1, 3))
+    assert one < three < best_session_price(not_prior(0.2), num_counters=3, **options, by_play=False).epsilon
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
+def test_deltas_are_rounded_up(epsilon: float, share: float) -> None:
+    """Against the same recursion in 40 digits, at few accesses of few hits."""
+    target = QTarget(epsilon, share / (math.exp(epsilon) + 1))
+    for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
+        exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
+        found = best_play_delta(target, target_hits=2, num_accesses=5, target_epsilon=at)
+        assert exact <= found <= exact * (1 + 1e-9) + 1e-11 * epsilon
+
+
+def _in_many_digits(target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float) -> mpmath.mpf:
+    with mpmath.workdps(40):
+        epsilon, least = mpmath.mpf(target.epsilon), mpmath.mpf(target.hit_prob)
+        growth, rare = mpmath.exp(epsilon), 1 / (mpmath.exp(epsilon) + 1)
+        most = min(growth * least, 1 - (1 - least) / growth)
+        one = mpmath.mpf(1)
+        corners = [
+            (one, one),
+            (least, least),
+            (least, most),
+            (most, least),
+            (rare, growth * rare),
+            (growth * rare, rare),
+        ]
+
+        def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
+            return growth * (growth * first - second) / (growth**2 - 1), (growth * second - first) / (growth**2 - 1)
+
+        moves = [split(*hit) + split(1 - hit[0], 1 - hit[1]) for hit in corners]
+
+        @cache
+        def value(accesses: int, hits: int, steps: int) -> mpmath.mpf:
+            stop = max(mpmath.mpf(0), 1 - mpmath.exp(target_epsilon - steps * epsilon))
+            if accesses == 0 or hits == 0:
+                return stop
+            later = [value(accesses - 1, left, steps + step) for left in (hits - 1, hits) for step in (1, -1)]
+            return max(stop, *(sum(map(operator.mul, move, later)) for move in moves))
+
+        return value(num_accesses, target_hits, 0)
+
+
+# Sessions beside others.
+
+
+@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
+@pytest.mark.parametrize("num_counters", [1, 3])
+def test_sessions_stand_beside_other_events_in_one_ledger(accountant: Any, num_counters: int) -> None:
+    ledger = Ledger(adjacency=Adjacency.REPLACE_ONE, target_delta=1e-5, accountant=accountant)
+    opened = session(2, num_counters=num_counters)
+    alone = ledger.charge(opened.event, adjacency=Adjacency.REPLACE_ONE, key="session").epsilon
+    for index, event in enumerate((GaussianEvent(20.0), BoundedRangeEvent(0.1))):
+        ledger.charge(event, adjacency=Adjacency.REPLACE_ONE, key=f"query {index}")
+    assert opened.price.epsilon * 0.7 < alone < ledger.epsilon < alone + 1
+    assert ledger.charge(opened.event, adjacency=Adjacency.REPLACE_ONE, key="session").epsilon == alone
+
+
+def test_the_exact_accountant_prices_a_lone_session_as_its_accesses() -> None:
+    opened = session(5, failure_prob=1e-7)
+    counted = best_session_price(
+        opened.target, target_hits=5, target_delta=1e-6, failure_prob=1e-7, by_play=False
+    ).epsilon
+    assert ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(counted, rel=2e-3)
+    assert opened.price.epsilon < counted
+
+
+def test_the_price_as_an_event_is_the_price() -> None:
+    price = session(3, num_counters=4).price
+    assert price.event == ApproximateEvent(PureDpEvent(price.epsilon), price.delta)
+    assert RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(price.epsilon, rel=1e-3)
+
+
+def test_few_counters_are_charged_by_accesses_and_many_by_the_price() -> None:
+    """Beside 2,000 queries the event of k counters is below k sessions, and never above the price as an event."""
+    others = BoundedRangeEvent(0.05)
+
+    def total(event: Any) -> float:
+        return RdpAccountant().compose(others, 2000).compose(event).get_epsilon(1e-5)
+
+    few, many = session(5, num_counters=3), session(5, num_counters=200)
+    assert many.event == many.price.event
+    assert total(few.event) < total(few.price.event)
+    assert failure_probability(few.event) <= 1e-6
+    for opened in (few, many):
+        assert failure_probability(opened.event) >= opened.price.overrun_prob
+
+
+def test_each_hit_of_the_least_hit_counter_is_one_of_at_most_k_tau() -> None:
+    """Adversaries that choose which targets a call hits: the sum over counters, each capped at tau, rises with it."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        opened = session(3, num_counters=3)
+        of_least = 0
+        while not opened.halted:
+            least = int(np.argmin(opened.hits))
+            hits = [bool(bit) for bit in rng.random(3) < rng.random()]
+            of_least += hits[least]
+            opened.charge(hits)
+        assert of_least <= 3 * 3
+
+
+# Files.
+
+
+def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "session.json"
+    first = session(3, num_counters=2, failure_prob=3e-7)
+    for hits in ([True, False], [True, True], [False, False]):
+        first.charge(hits, failure_prob=1e-7)
+    first.save(path)
+    second = session(3, num_counters=2, failure_prob=3e-7)
+    second.load(path)
+    assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
+    with pytest.raises(InvalidValue, match=r"failure_prob=4.*e-07: expected at most 3e-07 over all calls"):
+        second.charge([True, True], failure_prob=1e-7)
+    assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
+
+
+def test_a_halted_session_stays_halted(tmp_path: Path) -> None:
+    first = session(1)
+    first.charge(True)
+    first.save(tmp_path / "session.json")
+    second = session(1)
+    second.load(tmp_path / "session.json")
+    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+        second.charge(False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"target_hits": 4},
+        {"hit_prob": 0.39},
+        {"target_delta": 2e-6},
+        {"num_counters": 2},
+        {"failure_prob": 1e-8},
+    ],
+)
+def test_a_state_of_other_parameters_is_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=r"parameters=\{.*: expected \{.*, as of this session"):
+        session(**other).resume(session().state)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"hits": [4]}, r"hits=\[4\]: expected at most num_calls=5, and one at most 3"),
+        ({"hits": [3], "num_calls": 2}, r"hits=\[3\]: expected at most num_calls=2"),
+        ({"hits": [-1]}, r"hits=-1: expected a whole number >= 0"),
+        ({"hits": [1, 1]}, r"hits=\[1, 1\]: expected 1 counts"),
+        ({"hits": 1}, r"hits=1: expected 1 counts"),
+        ({"num_calls": 2.5}, r"num_calls=2.5: expected a whole number >= 0"),
+        ({"spent_failure_prob": 1.0}, r"spent_failure_prob=1.0: expected at most 0.0"),
+        ({"spent_failure_prob": math.nan}, r"spent_failure_prob=nan: expected a number >= 0"),
+    ],
+)
+def test_counts_that_no_session_has_are_refused(changed: dict[str, Any], message: str) -> None:
+    opened = session()
+    with pytest.raises(InvalidValue, match=message):
+        opened.resume(session().state | {"num_calls": 5} | changed)
+    assert (opened.hits, opened.num_calls) == ([0], 0)
+
+
+def test_a_session_that_was_charged_does_not_go_back() -> None:
+    opened = session()
+    opened.charge(True)
+    with pytest.raises(InvalidValue, match=r"num_calls=1: expected 0: only a session without calls can resume"):
+        opened.resume(session().state)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"target_charging": 2})])
+def test_a_file_that_is_no_state_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "session.json"
+    path.write_text(text)
+    with pytest.raises(InvalidValue, match=r"path=.*session.json: expected the state of a session as JSON"):
+        session().load(path)
+
+
+# Batches.
+
+
+def test_a_batch_counts_like_its_calls() -> None:
+    rng = np.random.default_rng(1)
+    for counters in (1, 3):
+        for _ in range(50):
+            hits = rng.random((20, counters)) < 0.3
+            one_by_one, at_once = session(3, num_counters=counters), session(3, num_counters=counters)
+            for row in hits:
+                if not one_by_one.halted:
+                    one_by_one.charge(row.tolist())
+            made = 0
+            for part in np.split(hits[:, 0] if counters == 1 else hits, [7]):
+                if not at_once.halted:
+                    made += at_once.charge_batch(part)
+            assert made == at_once.num_calls
+            assert at_once.state == one_by_one.state
+
+
+def test_batches_of_another_kind_are_refused() -> None:
+    opened = session(1)
+    assert opened.charge_batch(np.zeros(0, dtype=bool)) == 0
+    with pytest.raises(InvalidValue, match=r"outcomes_in_target.dtype=int64: expected bool"):
+        opened.charge_batch([1, 0])
+    with pytest.raises(InvalidValue, match=r"outcomes_in_target.shape=\(2, 2\): expected \[Q\]"):
+        opened.charge_batch(np.zeros((2, 2), dtype=bool))
+    with pytest.raises(InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob"):
+        opened.charge_batch([True], target=not_prior(0.5))
+    assert opened.charge_batch([False, True, True]) == 2
+    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+        opened.charge_batch([False])
+
+
+# Limits.
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "hits", "hit_prob", "delta"),
+    [
+        (0.07, 1, 0.2786, 1e-6),
+        (0.07, 10_000, 0.2786, 1e-6),
+        (0.01, 3, 1e-9, 1e-6),
+        (0.01, 3, 1 - 1e-16, 1e-6),
+        (0.07, 10, 0.2786, 1e-300),
+        (0.07, 10, 0.2786, 1 - 1e-9),
+        (1e-300, 10, 0.2786, 1e-6),
+        (1e3, 10, 0.2786, 1e-6),
+    ],
+)
+def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
+    epsilon: float, hits: int, hit_prob: float, delta: float
+) -> None:
+    price = best_session_price(QTarget(epsilon, hit_prob), target_hits=hits, target_delta=delta)
+    assert 0 <= price.epsilon <= price.num_accesses * epsilon * (1 + 1e-12)
+    assert price.num_accesses >= hits
+    assert 0 <= price.overrun_prob < delta
+
+
+def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
+    """40,000 accesses are composed optimally, 60,000 by Renyi divergence; prices rise in between."""
+    prices = [
+        best_session_price(QTarget(0.01, 0.3), target_hits=hits, target_delta=1e-6) for hits in (11_000, 14_000, 18_000)
+    ]
+    assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]
+    assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
+
+
+def test_more_accesses_than_can_be_counted_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"hit_prob=1e-20: expected one that needs at most 9007199254740992"):
+        min_accesses(target_hits=1, hit_prob=1e-20, overrun_prob=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("num_accesses", "target_hits", "hit_prob", "exact"),
+    [  # sums of binomial terms to 50 digits, by mpmath
+        (37_533, 10_000, 0.2786, 6.207756564246245e-08),
+        (10**10, 10, 3e-9, 7.1217507029317975e-06),
+        (10**15, 10_000, 1.1e-11, 1.692853148790403e-22),
+        (2_265, 10, 0.2786, 4.826575278557323e-301),
+    ],
+)
+def test_overruns_of_large_sessions(num_accesses: int, target_hits: int, hit_prob: float, exact: float) -> None:
+    overrun = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob)
+    assert overrun == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
+def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
+    assert boundary(epsilon).covers(tight_boundary(epsilon))
+    published, tight = (
+        best_session_price(make(epsilon), target_hits=10, target_delta=1e-6) for make in (boundary, tight_boundary)
+    )
+    assert tight.epsilon < 0.98 * published.epsilon
+
+
+EPSILON, HITS, THREADS = 0.1, 50, 16
+
+
+def charging(target_hits: int = HITS) -> TargetCharging:
+    return TargetCharging.of_targets([not_prior(EPSILON), revise(EPSILON)], target_hits, target_delta=1e-6)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+HOLDERS: dict[str, Callable[[], Any]] = {
+    "TargetCharging": charging,
+    "ConditionalRelease": lambda: ConditionalRelease(charging()),
+    "SparseVectorSession": lambda: SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(10),
+}
+ASKED: dict[str, list[Callable[[Any], Any]]] = {
+    "TargetCharging": [
+        lambda session: session.charge(True),
+        lambda session: session.charge_batch(np.ones(2, bool)),
+        lambda session: session.require_open(),
+        lambda session: session.state,
+    ],
+    "ConditionalRelease": [
+        lambda stored: stored.release(lambda rng: 1, bool, epsilon=EPSILON, rng=rng()),
+        lambda stored: stored.revise(0, bool),
+    ],
+    "SparseVectorSession": [lambda session: session.ask(np.ones(10, bool), threshold=0, rng=rng())],
+}
+
+
+@pytest.fixture
+def eager_switches() -> Iterator[None]:
+    """Threads take over from each other after every few instructions."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-7)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
+    """What many threads got that began together; None where a call was refused."""
+    ready = threading.Barrier(THREADS)
+
+    def work(_: int) -> list[Any]:
+        ready.wait()
+        results = []
+        for _ in range(calls):
+            try:
+                results.append(act())
+            except InvalidValue:
+                results.append(None)
+        return results
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [result for results in pool.map(work, range(THREADS)) for result in results]
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
+    with pytest.raises(InvalidValue, match=rf"^session={name}: expected one that is neither copied nor sent elsewhere"):
+        way(HOLDERS[name]())
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_a_forked_process_gets_no_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = HOLDERS[name]()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    for ask in ASKED[name]:
+        with pytest.raises(InvalidValue, match=rf"^process=-1: expected \d+, which holds this \w*{name[-6:]}"):
+            ask(holder)
+
+
 @pytest.mark.process
-def test_importing_sessions_loads_no_statistics() -> None:
-    code = "import sys, pate.accounting.target_charging; print('scipy.stats' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_turn_is_refused_and_does_not_wait() -> None:
+    """The lock is then held by a thread that the child does not have."""
+    session = charging()
+    with ThreadPoolExecutor(1) as pool, session._turn():
+        child = pool.submit(_refused_in_a_fork, session).result(timeout=30)
+    assert child == 7
+
+
+def _refused_in_a_fork(session: TargetCharging) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            session.charge(True)
+        except InvalidValue:
+            code = 7
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) -> None:
+    session = charging(1000)
+    results = at_once(lambda: session.charge(True), calls=100)
+    assert sum(result is not None for result in results) == session.hits[0] == session.num_calls == 1000
+
+
+def test_threads_publish_no_more_outcomes_than_were_paid_for(eager_switches: None) -> None:
+    stored = ConditionalRelease(charging())
+    generator = rng()
+    ask = lambda: stored.release(lambda rng: rng.integers(9), lambda y: True, epsilon=EPSILON, rng=generator)  # noqa: E731
+    published = [result for result in at_once(ask, calls=20) if result is not None]
+    assert len(published) == HITS
+    assert sorted(result.key for result in published) == list(range(HITS))
+
+
+def test_an_outcome_is_published_once_whoever_asks(eager_switches: None) -> None:
+    stored = ConditionalRelease(charging())
+    keys = [stored.release(lambda rng: 5, lambda y: False, epsilon=EPSILON, rng=rng()).key for _ in range(20)]
+    results = at_once(lambda: [_revised(stored, key) for key in keys], calls=1)
+    assert sum(result is not None for found in results for result in found) == len(keys)
+
+
+def _revised(stored: ConditionalRelease, key: int) -> Any:
+    try:
+        return stored.revise(key, lambda y: True).outcome
+    except InvalidValue:
+        return None
+
+
+def test_an_item_is_part_of_no_more_sums_than_it_has_hits(eager_switches: None) -> None:
+    """Each thread brings a generator whose numbers take their time, as a large session's do."""
+    mechanism = SparseVector(epsilon=1000.0, item_hits=3, failure_prob=1e-9)
+    session = mechanism.start(200_000)
+    bits = np.ones(200_000, dtype=bool)
+    answers = at_once(lambda: session.ask(bits, threshold=100_000, rng=rng()), calls=1)
+    assert sum(answer is not None for answer in answers) == 3

@@ -18,9 +18,9 @@ from pate.accounting import (
     RdpAccountant,
     ZCdpAccountant,
     ZCdpEvent,
-    zcdp_to_delta,
     zcdp_to_epsilon,
 )
+from pate.accounting.conversion import zcdp_to_delta
 from pate.accounting.events import LeafEvent
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.zcdp import largest_ratio, zcdp_rho

@@ -58,7 +58,8 @@ def test_a_clip_that_never_bites_is_plain_voting() -> None:
 @pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])
 def test_prices_follow_the_votes_that_can_move(norm: str, share: float) -> None:
     """tau = 3: six counts move under replace-one, three under add/remove; l1 costs bits, 2/pi of the vector."""
-    from pate.accounting.rdp import count_leaves, rdp_curve
+    from pate.accounting.events import count_leaves
+    from pate.accounting.rdp import rdp_curve
 
     for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
         aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)

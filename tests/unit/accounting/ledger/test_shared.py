@@ -22,10 +22,10 @@ from pate.accounting import (
     Ledger,
     PureDpEvent,
     RdpAccountant,
-    RenyiFilter,
     SharedLedger,
     ZCdpAccountant,
 )
+from pate.accounting.filters import RenyiFilter
 from pate.validation import InvalidValue
 
 DELTA = 1e-6

@@ -17,10 +17,10 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
     ZCdpEvent,
-    zcdp_to_epsilon_classic,
 )
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.conversion import zcdp_to_epsilon_classic
+from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableFixedTopK, StableTopK
 from pate.mechanisms import FixedKRegularizer, optimal_stability_table
 from pate.validation import InvalidValue

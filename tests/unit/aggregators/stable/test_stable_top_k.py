@@ -17,8 +17,8 @@ from pate.accounting import (
     SelectThenTestEvent,
     SelfComposedEvent,
 )
-from pate.accounting.failure_probability import failure_probability
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves, failure_probability
+from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.mechanisms import optimal_stability_table
 from pate.validation import InvalidValue

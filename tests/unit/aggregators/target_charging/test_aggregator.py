@@ -22,8 +22,7 @@ from pate.accounting import (
     SelfComposedEvent,
     SessionEvent,
 )
-from pate.accounting.events import leaves
-from pate.accounting.failure_probability import failure_probability
+from pate.accounting.events import failure_probability, leaves
 from pate.accounting.target_charging import boundary, not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPriorTopK, Round
 from pate.aggregators.target_charging.session_price import session_event

@@ -12,7 +12,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.accounting.events import count_leaves
+from pate.accounting.rdp import rdp_curve
 from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_table
 from pate.validation import InvalidValue
 

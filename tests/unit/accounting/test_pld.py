@@ -27,8 +27,8 @@ from pate.accounting import (
     gaussian_epsilon,
 )
 from pate.accounting.events import LeafEvent
-from pate.accounting.pld.distribution import LossDistribution
-from pate.accounting.pure_composition import pure_dp_composition_delta
+from pate.accounting.pld import LossDistribution
+from pate.accounting.pure_dp import pure_dp_composition_delta
 from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 

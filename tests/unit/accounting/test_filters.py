@@ -22,24 +22,29 @@ from pate.accounting import (
     Event,
     ExactAccountant,
     GaussianEvent,
-    GaussianFilter,
     Ledger,
     NonPrivateEvent,
     NoOpEvent,
     OneBitEvent,
     PldAccountant,
-    PrivacyFilter,
     PureDpAccountant,
     PureDpEvent,
     RdpAccountant,
-    RenyiFilter,
     SelfComposedEvent,
     ZCdpAccountant,
     ZCdpEvent,
-    ZCdpFilter,
 )
-from pate.accounting.filters import GaussianOrRenyi, Spent, default_filter, filter_from_json
-from pate.accounting.filters.defaults import FILTERS
+from pate.accounting.filters import (
+    FILTERS,
+    GaussianFilter,
+    GaussianOrRenyi,
+    PrivacyFilter,
+    RenyiFilter,
+    Spent,
+    ZCdpFilter,
+    default_filter,
+    filter_from_json,
+)
 from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 

@@ -1,12 +1,14 @@
-"""The exact accountant against closed forms, exhaustive play in rational numbers, and its own limits."""
+"""The exact accountant against closed forms, exhaustive play in rational numbers, and its own limits; its parts."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
@@ -26,9 +28,29 @@ from pate.accounting import (
     RdpAccountant,
     SelfComposedEvent,
     ZCdpEvent,
+    exact,
     gaussian_delta,
 )
-from pate.accounting.exact import profile
+from pate.accounting.composition_step import (
+    Box,
+    DominatingPairs,
+    LossGrid,
+    MirroredGrid,
+    ShiftedMaximum,
+    Span,
+    probabilities,
+    rounded_spacing,
+)
+from pate.accounting.exact import (
+    Block,
+    Profile,
+    composed,
+    composed_in_blocks,
+    dominating_pairs,
+    has_rare_losses,
+    largest_loss,
+    work,
+)
 from pate.aggregators import StableTopK
 from pate.validation import InvalidValue
 from tests.oracle.golden import entries
@@ -298,8 +320,8 @@ def test_the_profile_falls_and_is_convex_and_both_readings_agree() -> None:
 
 def test_several_readings_compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    original = profile.composition_step
-    monkeypatch.setattr(profile, "composition_step", lambda *args, **kw: calls.append(args) or original(*args, **kw))
+    original = exact.composition_step
+    monkeypatch.setattr(exact, "composition_step", lambda *args, **kw: calls.append(args) or original(*args, **kw))
     made = ExactAccountant().compose(PureDpEvent(0.123), 5)
     first = made.get_epsilon(1e-4)
     made.get_delta(0.2)
@@ -308,3 +330,260 @@ def test_several_readings_compose_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made.compose(NoOpEvent()).compose(PureDpEvent(0.123))
     assert made.get_epsilon(1e-4) > first
     assert len(calls) == 2
+
+
+def single_pairs(box: Box) -> Iterator[Box]:
+    if not box.halves:
+        yield box
+    for half in box.halves:
+        yield from single_pairs(half)
+
+
+@pytest.mark.parametrize("up", [1e-300, 1e-12, 0.3, 40.0, 800.0])
+@pytest.mark.parametrize("down", [-1e-300, -1e-9, -0.2, -50.0, -900.0])
+def test_probabilities_are_those_of_both_ratios_to_their_last_digits(up: float, down: float) -> None:
+    with mpmath.workdps(700):
+        expected = mpmath.expm1(down) / mpmath.expm1(mpmath.mpf(down) - up)
+        other = mpmath.exp(down) * mpmath.expm1(-mpmath.mpf(up)) / mpmath.expm1(mpmath.mpf(down) - up)
+        first, second = probabilities(up, down)
+        assert abs(first - expected) <= 1e-14 * expected
+        assert abs(second - other) <= 1e-14 * other + 1e-320
+
+
+def test_a_bit_gives_both_roles_at_the_full_reach_and_drops_what_others_dominate() -> None:
+    chances = [0.05, 0.2, 0.45, 0.8]
+    box = dominating_pairs(OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
+    assert isinstance(box, Box)
+    found = {(round(pair.up, 9), round(pair.down, 9)) for pair in single_pairs(box)}
+    roles = set()
+    for p, q in ((0.05, 0.45), (0.2, 0.8), (0.45, 0.8)):
+        one, zero = math.log(q / p), math.log((1 - q) / (1 - p))
+        roles |= {(round(one, 9), round(zero, 9)), (round(-zero, 9), round(-one, 9))}
+    dominated = {a for a in roles for b in roles if a != b and a[0] <= b[0] and a[1] >= b[1]}
+    assert found == roles - dominated
+    assert dominated
+
+
+def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
+    rng = np.random.default_rng(0)
+    for low, step in zip(rng.uniform(-40, 40, 200).tolist(), (10 ** rng.uniform(-9, 1, 200)).tolist(), strict=True):
+        logits = (low, low + step)
+        box = dominating_pairs(OneBitEvent(logits, reach=1))
+        assert isinstance(box, Box)
+        with mpmath.workdps(60):
+            one, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
+            gain = one - other
+            loss = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - gain
+            losses = [(pair.up, pair.down) for pair in single_pairs(box)]
+            assert any(up >= gain and -down >= loss and up <= gain * (1 + 1e-5) + 2e-13 for up, down in losses)
+            assert any(up >= loss and -down >= gain and up <= loss * (1 + 1e-5) + 2e-13 for up, down in losses)
+
+
+def test_every_box_contains_its_halves() -> None:
+    root = dominating_pairs(OneBitEvent(tuple(np.linspace(-8, 8, 101).tolist()), reach=3))
+    assert isinstance(root, Box)
+    pending = [root]
+    while pending:
+        box = pending.pop()
+        for half in box.halves:
+            assert box.up >= half.up
+            assert box.down <= half.down
+            pending.append(half)
+
+
+def test_families_of_the_other_events() -> None:
+    pair = dominating_pairs(PureDpEvent(0.4))
+    assert isinstance(pair, Box)
+    assert (pair.up, pair.down, pair.halves) == (0.4, -0.4, ())
+    assert pair.variance == pytest.approx(0.16)
+    assert dominating_pairs(BoundedRangeEvent(0.3)) == Span(0.3)
+    assert dominating_pairs(GaussianEvent(4.0)) == ShiftedMaximum(1, 0.25)
+    assert dominating_pairs(NoisyMaxGaussianEvent(4.0, 7)) == ShiftedMaximum(6, 0.5)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NoOpEvent(),
+        PureDpEvent(0.0),
+        BoundedRangeEvent(0.0),
+        NoisyMaxGaussianEvent(2.0, 1),
+        OneBitEvent((3.0,), reach=5),
+        OneBitEvent((1.0, 1.0), reach=1),
+    ],
+    ids=repr,
+)
+def test_where_nothing_can_happen_there_is_no_family(event: NoOpEvent) -> None:
+    assert dominating_pairs(event) is None
+
+
+@pytest.mark.parametrize(
+    "logits", [(-math.inf, 0.0, math.inf), (-1e308, 1e308), (-math.inf, math.inf), (5e-324, 1e-323)]
+)
+def test_limits_make_no_warning(logits: tuple[float, ...]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        box = dominating_pairs(OneBitEvent(logits, reach=1))
+    assert isinstance(box, Box)
+    assert box.up > 0 > box.down
+
+
+@pytest.mark.parametrize("event", [ZCdpEvent(0.1), NonPrivateEvent()], ids=repr)
+def test_an_event_without_a_family_is_refused(event: ZCdpEvent) -> None:
+    with pytest.raises(
+        InvalidValue, match=f"event={type(event).__name__}: expected an event that the exact accountant"
+    ):
+        dominating_pairs(event)
+
+
+PAIR = Box.pair(0.05, -0.05)
+WIDE_BIT = OneBitEvent(tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
+
+
+def bit() -> DominatingPairs:
+    made = dominating_pairs(WIDE_BIT)
+    assert made is not None
+    return made
+
+
+def profile_of(block: Block) -> Profile:
+    deltas = block.profile()[len(block.masses) // 2 :]
+    return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), deltas)
+
+
+def test_a_single_pair_many_times_is_the_sum_over_binomials() -> None:
+    made = profile_of(composed_in_blocks(((PAIR, 900),), spacing=rounded_spacing(0.0125), reach=12.0, negligible=1e-20))
+    for target in (0.0, 2.0, 4.0, 6.5):
+        truth = binomial_delta(0.05, 900, target)
+        assert truth * (1 - 1e-11) <= made.delta(target) <= truth * 1.02 + 1e-13
+
+
+def test_a_tenth_less_noise_falls_below_the_sum_over_binomials() -> None:
+    cheaper = Box.pair(0.045, -0.045)
+    made = profile_of(composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20))
+    assert made.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["span", "bit", "both"])
+def test_blocks_are_above_the_play_step_by_step_and_near_it(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = {"span": ((Span(0.1), 1),), "bit": ((bit(), 1),), "both": ((Span(0.1), 1), (bit(), 1))}[family]
+    steps = one * 150
+    monkeypatch.setattr(exact, "CAPACITY", 10**9)
+    alone = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
+    monkeypatch.setattr(exact, "CAPACITY", 4 * 40)
+    several = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
+    for delta in (1e-3, 1e-6, 1e-9):
+        assert alone.epsilon(delta) * (1 - 2e-4) <= several.epsilon(delta) <= alone.epsilon(delta) * 1.03
+
+
+def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "CAPACITY", 8)
+    chances = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
+    a_bit, a_range = dominating_pairs(OneBitEvent(LOGITS, 1)), dominating_pairs(BoundedRangeEvent(math.log(1.5)))
+    assert a_bit is not None and a_range is not None
+    steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
+    made = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15))
+    families = [bits(chances, 1), spans(Fraction(3, 2), 12), bits(chances, 1)]
+    for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
+        assert made.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
+    cheaper = dominating_pairs(OneBitEvent(tuple(0.8 * logit for logit in LOGITS), 1))
+    assert cheaper is not None
+    steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
+    low = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15))
+    assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))
+
+
+def test_gaussians_in_blocks_are_their_closed_form() -> None:
+    steps = ((ShiftedMaximum(1, 0.05), 800),)
+    made = profile_of(composed_in_blocks(steps, spacing=rounded_spacing(0.004), reach=14.0, negligible=1e-20))
+    for epsilon in (0.0, 1.0, 4.0, 8.0):
+        truth = gaussian_delta(0.05 * math.sqrt(800), epsilon=epsilon)
+        assert truth * (1 - 1e-9) <= made.delta(epsilon) <= truth * 1.03 + 1e-12
+
+
+def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
+    spacing = 0.07
+    losses = np.arange(60) * spacing
+    values = np.array([gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
+    values[10] *= 1.001  # no longer convex
+    made = Block.above(values, spacing)
+    reached = made.profile()
+    truth = np.array([gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
+    assert (reached[59:] >= truth).all()
+    assert (reached[59:] <= truth * 1.002).all()
+    mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
+    assert (reached[59::-1] >= mirrored).all()
+    assert 1 <= made.total <= 1 + 1e-3
+
+
+def test_losses_beyond_the_most_are_infinite_or_moved_up() -> None:
+    pair = Block(np.array([0.1, 0.2, 0.7]), 0.0, 1.0)
+    made = pair.times(pair, most=1)
+    assert made.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
+    assert made.missing == pytest.approx(0.49)
+    assert made.total >= 1
+
+
+def test_a_mirrored_grid_pads_with_the_mirror_image() -> None:
+    grid = MirroredGrid(first=0, size=40, spacing=0.25)
+    values = np.array([gaussian_delta(1.3, epsilon=x) for x in grid.points.tolist()])
+    padded = grid.padded(values, 50)
+    assert len(padded) == 140
+    for place in (1, 7, 39):
+        x = place * 0.25
+        assert padded[50 - place] == pytest.approx(-math.expm1(-x) + math.exp(-x) * gaussian_delta(1.3, epsilon=x))
+    assert (np.diff(padded) <= 0).all()
+
+
+def test_long_runs_are_blocks_and_rare_losses_are_not() -> None:
+    assert has_rare_losses(((Box.pair(9.0, -1e-9), 1),))
+    assert not has_rare_losses(((bit(), 1), (Span(0.1), 1), (PAIR, 1)))
+    steps = ((Span(0.1), 1), (bit(), 1)) * 600
+    assert work(steps) < 2 * exact.CAPACITY < 4 * 1200
+    assert composed(((PAIR, 24_000),), reach=9.0, smallest_delta=1e-12).grid.first == 0
+
+
+def test_without_blocks_every_step_counts_and_nothing_is_given_away() -> None:
+    event = BoundedRangeEvent(0.05)
+    in_blocks, alone = (ExactAccountant(in_blocks=value).compose(event, 400) for value in (True, False))
+    assert alone.get_epsilon(1e-6) < in_blocks.get_epsilon(1e-6) < 1.01 * alone.get_epsilon(1e-6)
+
+
+FAR_PAIR = Box.pair(0.2, -0.2)
+
+
+def test_reading_epsilon_and_delta_are_inverse_between_points() -> None:
+    profile = composed(((FAR_PAIR, 7), (Span(0.31), 2)), reach=2.0, smallest_delta=1e-12)
+    for delta in (0.1, 1e-2, 1e-4):
+        assert profile.delta(profile.epsilon(delta)) == pytest.approx(delta, rel=1e-12)
+
+
+def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_the_grid_ends_above() -> None:
+    grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(0.1))
+    profile = Profile(grid, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
+    assert profile.epsilon(0.6) == 0
+    assert profile.epsilon(0.1) == math.inf
+    assert profile.delta(0.0) == 0.6
+    assert 0 < profile.epsilon(0.59) < grid.spacing
+    assert profile.delta(5.0) == 0.2
+
+
+@pytest.mark.slow
+def test_the_grid_divides_the_widest_range_and_holds_the_reach() -> None:
+    for steps in (((Span(0.05), 600), (FAR_PAIR, 1)), ((FAR_PAIR, 40), (Span(0.0123), 3))):
+        grid = composed(steps, reach=3.0, smallest_delta=1e-12, in_blocks=False).grid
+        widest = 0.05 if steps[0][0] is not FAR_PAIR else 0.2
+        assert widest / grid.spacing == pytest.approx(round(widest / grid.spacing), abs=1e-6)
+        assert grid.points[0] < 0
+        assert grid.points[-1] >= 3.0
+
+
+def test_the_same_steps_are_composed_once() -> None:
+    first, again = ((ShiftedMaximum(1, 0.3), 1), (FAR_PAIR, 2)), ((ShiftedMaximum(1, 0.3), 1), (FAR_PAIR, 2))
+    assert composed(first, reach=2.5, smallest_delta=1e-12) is composed(again, reach=2.5, smallest_delta=1e-12)
+
+
+def test_the_largest_loss_is_that_of_all_steps() -> None:
+    assert largest_loss(((FAR_PAIR, 3), (Span(0.5), 2))) == pytest.approx(1.6)
+    assert largest_loss(((FAR_PAIR, 3), (ShiftedMaximum(2, 0.1), 1))) == math.inf

@@ -1,0 +1,688 @@
+"""One step of the optimal composition: the largest expectation of V(x - loss) over dominating pairs, bounded above.
+
+What a mechanism can do to its output in one step, between neighbors, is a family of pairs of distributions. Most are
+two-point pairs. A pair (up, down) with up > 0 > down stands for two outcomes whose log-likelihood ratios are `up` and
+`down`; both probabilities follow from the ratios. A pair with a larger `up` and a smaller `down` dominates: it can be
+garbled into the other one, so replacing pairs by a box that contains them is an upper bound for every later composition
+(docs/proofs/exact_composition.md).
+
+V falls and is convex in exp(x), and is kept on equally spaced points. Between the points it is taken as linear in
+exp(x), left of them as linear up to 1 at exp(x) = 0, right of them as constant: all above it. The spacing has so few
+digits that its multiples are exact, and so every weight is exact to a few units in the last place, however close two
+losses are.
+
+A step takes V on the points of a grid and returns the new V on the same points. Every product and sum in it is of
+numbers >= 0 that are exact to a few units in the last place, so the factor 1 + `rounding` covers what rounding may
+have taken away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from pate.accounting.sampled_gaussian import log_mixture_ratio, mixture
+from pate.accounting.special import log_ndtr
+from pate.accounting.winner import Pair, Winner
+
+Array = NDArray[np.float64]
+
+_DIGITS = 32  # of a spacing, binary: its multiples up to 2**21 are exact
+_OUTWARD = 1 + 2.0**-50
+_NEARLY = 1e-8  # relative: a loss this little below a multiple of the spacing is rounded to it
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how many points a loss moves the grid, and the weights of the point there and of the one above."""
+
+    whole: int
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class LossGrid:
+    """Points first * spacing, (first + 1) * spacing, ...
+
+    Attributes:
+        first: the index of the first point.
+        size: how many points, >= 2.
+        spacing: > 0, as `rounded_spacing` makes it.
+    """
+
+    first: int
+    size: int
+    spacing: float
+
+    @property
+    def points(self) -> Array:
+        """`[size]`, rising."""
+        return np.asarray(np.arange(self.first, self.first + self.size, dtype=np.float64) * self.spacing)
+
+    def padding(self, largest_loss: float) -> int:
+        """How many points `padded` has to add on either side for losses up to this."""
+        return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
+
+    def padded(self, values: Array, pad: int) -> Array:
+        """The bound at `pad` more points on either side, `[pad + size + pad]`."""
+        far = -np.expm1(-self.spacing * np.arange(pad, 0, -1))
+        return np.concatenate([values[0] + (1 - values[0]) * far, values, np.full(pad, values[-1])])
+
+    def outward(self, loss: float) -> float:
+        """The next multiple of the spacing where the loss is nearly that, else the loss; a little farther from 0."""
+        multiple = round(loss / self.spacing) * self.spacing if abs(loss) < self.size * self.spacing else math.inf
+        nearly = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
+        return multiple if nearly else loss * _OUTWARD
+
+    def shift(self, loss: float, *, weight: float = 1.0) -> Shift:
+        """Where a loss moves the points to: the same expectation as the loss itself, for what is linear between."""
+        if abs(loss) > (self.size - 1) * self.spacing:
+            return Shift(-self.size if loss > 0 else self.size + 1, weight, 0.0)
+        whole = math.floor(-loss / self.spacing)
+        whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)  # the quotient was rounded
+        beyond, before = -loss - whole * self.spacing, (whole + 1) * self.spacing + loss
+        scale = weight / math.expm1(self.spacing)
+        return Shift(whole, scale * math.exp(beyond) * math.expm1(before), scale * math.expm1(beyond))
+
+    def moved(self, padded: Array, pad: int, shift: Shift) -> Array:
+        """The weighted values where a shift leads, `[size]`; 1 where that is left of all points."""
+        if shift.whole <= -self.size:
+            return np.full(self.size, shift.lower)
+        start = pad + shift.whole
+        here = padded[start : start + self.size]
+        if shift.upper == 0:
+            return here if shift.lower == 1 else shift.lower * here
+        return np.asarray(shift.lower * here + shift.upper * padded[start + 1 : start + 1 + self.size])
+
+    def at(self, values: Array, x: float) -> float:
+        """The bound at any x."""
+        position = x / self.spacing - self.first
+        if position >= self.size - 1:
+            return float(values[-1])
+        index = max(math.floor(position), 0)
+        share = math.expm1(x - (self.first + index) * self.spacing) / math.expm1(self.spacing)
+        return float(values[index] + min(max(share, 0.0), 1.0) * (values[index + 1] - values[index]))
+
+
+@dataclass(frozen=True)
+class MirroredGrid(LossGrid):
+    """Points 0, spacing, 2 * spacing, … of functions V(-x) = 1 - exp(-x) + exp(-x) V(x): `first` is 0."""
+
+    def padded(self, values: Array, pad: int) -> Array:
+        """The mirror image at `pad` more points on the left, and the bound on the right, `[pad + size + pad]`."""
+        away = self.spacing * np.arange(pad, 0, -1)
+        near = np.concatenate([values[1 : pad + 1], np.full(max(pad + 1 - self.size, 0), values[-1])])[::-1]
+        return np.concatenate([-np.expm1(-away) + np.exp(-away) * near, values, np.full(pad, values[-1])])
+
+
+def rounded_spacing(spacing: float) -> float:
+    """A spacing with few digits, never smaller."""
+    fraction, exponent = math.frexp(spacing)
+    return math.ldexp(math.ceil(math.ldexp(fraction, _DIGITS)), exponent - _DIGITS)
+
+
+_ULPS = 2.0**-50
+"""Relative rounding error of `log_expit`, four times over."""
+_FARTHEST = 9.0  # standard deviations
+FARTHEST = 39.0
+"""Standard deviations beyond which a normal has no mass in double precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The pair that dominates a run of neighboring pairs of an event, and the two halves of the run.
+
+    Attributes:
+        up: the largest loss of the first outcome.
+        down: the smallest loss of the second outcome.
+        halves: empty for a single pair.
+        variance: the largest second moment of the loss among the pairs: a measure, not a bound.
+    """
+
+    up: float
+    down: float
+    halves: tuple[Box, ...]
+    variance: float
+
+    @classmethod
+    def pair(cls, up: float, down: float) -> Box:
+        """The box of a single pair."""
+        first, second = probabilities(up, down)
+        return cls(up, down, (), first * up * up + second * down * down)
+
+
+@dataclass(frozen=True)
+class Span:
+    """All pairs (t, t - length) with 0 <= t <= length: log-likelihood ratios that span at most `length`.
+
+    Attributes:
+        length: > 0.
+    """
+
+    length: float
+
+    @property
+    def variance(self) -> float:
+        """Of the pair in the middle, about the largest."""
+        return self.length * self.length / 4
+
+
+@dataclass(frozen=True)
+class ShiftedMaximum:
+    """The single pair M + shift and M, the largest of `count` standard normals; one normal is a Gaussian release.
+
+    Attributes:
+        count: how many normals, >= 1.
+        shift: > 0.
+    """
+
+    count: int
+    shift: float
+
+    @property
+    def variance(self) -> float:
+        """The second moment of the loss where it is positive, under both distributions: a measure, not a bound."""
+        x = np.linspace(-_FARTHEST, self.shift + _FARTHEST, 1001)
+        mass = np.diff(self.first(x)[0] + self.second(x)[0])
+        return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
+
+    def loss(self, x: Array) -> Array:
+        """Log density(M + shift) - log density(M) at x, rising."""
+        slope = x * self.shift - self.shift * self.shift / 2
+        return np.asarray(slope + (self.count - 1) * (log_ndtr(x - self.shift) - log_ndtr(x)))
+
+    def loss_rounding(self, x: Array) -> Array:
+        """A bound on the rounding error of `loss`."""
+        terms = np.abs(x) * self.shift + self.shift * self.shift / 2
+        return np.asarray(_ULPS * (terms - (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))))
+
+    @property
+    def farthest(self) -> float:
+        """Beyond it, on either side, there is no mass in double precision."""
+        return self.shift + FARTHEST
+
+    def first(self, x: Array) -> tuple[Array, Array]:
+        """P(M + shift <= x) and P(M + shift > x), each to its last digits."""
+        return self.second(x - self.shift)
+
+    def second(self, x: Array) -> tuple[Array, Array]:
+        """P(M <= x) and P(M > x), each to its last digits."""
+        log_below = self.count * log_ndtr(x)
+        return np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below))
+
+
+@dataclass(frozen=True)
+class SampledPair:
+    """The single pair of two mixtures of N(0, 1) with N(up, 1), and with N(down, 1): a Gaussian release of a sample.
+
+    Attributes:
+        sampling_prob: of the second part of both mixtures, in (0, 1).
+        up: >= 0.
+        down: <= 0, below up.
+    """
+
+    sampling_prob: float
+    up: float
+    down: float
+
+    @property
+    def exchanged(self) -> SampledPair:
+        """The pair whose losses are those of the same two distributions exchanged; itself where up = -down."""
+        return SampledPair(self.sampling_prob, -self.down, -self.up)
+
+    @property
+    def variance(self) -> float:
+        """The second moment of the loss: a measure, not a bound."""
+        x = np.linspace(self.down - _FARTHEST, self.up + _FARTHEST, 2001)
+        return float(np.sum(np.diff(self.first(x)[0]) * self.loss(x[1:]) ** 2))
+
+    def loss(self, x: Array) -> Array:
+        """Log of the ratio of the two densities at x, rising."""
+        first, second = (log_mixture_ratio(x, shift, self.sampling_prob) for shift in (self.up, self.down))
+        return np.asarray(first - second)
+
+    def loss_rounding(self, x: Array) -> Array:
+        """A bound on the rounding error of `loss`: that of its two exponents, and of what is made of them."""
+        return np.asarray(_ULPS * sum(2 * np.abs(shift * x) + shift * shift for shift in (self.up, self.down)))
+
+    @property
+    def farthest(self) -> float:
+        """See `ShiftedMaximum.farthest`."""
+        return max(self.up, -self.down) + FARTHEST
+
+    def first(self, x: Array) -> tuple[Array, Array]:
+        """The first distribution's masses up to x and above x, each to its last digits."""
+        return self._tails(x, self.up)
+
+    def second(self, x: Array) -> tuple[Array, Array]:
+        """The same of the second one."""
+        return self._tails(x, self.down)
+
+    def _tails(self, x: Array, shift: float) -> tuple[Array, Array]:
+        below, above = mixture(x, -shift, self.sampling_prob), mixture(-x, shift, self.sampling_prob)
+        return below, above
+
+
+DominatingPairs = Box | Span | ShiftedMaximum | SampledPair | Winner
+
+
+def probabilities(up: float, down: float) -> tuple[float, float]:
+    """Of the first and the second outcome, under the distribution that the losses favor; both to their last digits."""
+    scale = math.expm1(down - up)
+    return math.expm1(down) / scale, math.exp(down) * math.expm1(-up) / scale
+
+
+_LOCATION = 1e-9  # relative to the spacing: how well the ends of an interval are known at best
+_BISECTIONS = 80
+_OF_MASSES = 2.0**-44
+_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
+
+
+def discretized_loss(pair: ShiftedMaximum | SampledPair, grid: LossGrid, *, missing: float) -> tuple[int, Array, float]:
+    """The masses of a pair's loss at consecutive multiples of the spacing.
+
+    A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the point x on where
+    P(M + shift > x) = P(M <= x), together with its mirror image, the same losses with their signs and the two
+    distributions exchanged (docs/proofs/exact_composition.md).
+
+    Args:
+        pair: its two distributions.
+        grid: losses larger than it is wide count as missing.
+        missing: how much may be left out; it counts as an infinite loss.
+
+    Returns:
+        The first multiple, the masses there and at the following ones, and the mass beyond them all.
+    """
+    x, multiples = _edges(pair, grid, missing)
+    location = _LOCATION + pair.loss_rounding(x) / grid.spacing  # [C + 1]
+    blur = np.maximum(location[:-1], location[1:])
+    mass, rounding = _interval_masses(*pair.first(x))  # [C] under the distribution that the losses favor
+    other, other_rounding = _interval_masses(*pair.second(x))  # [C] under its neighbor
+    last = int(np.abs(multiples).max())
+    made, middle = np.zeros(2 * last + 3), last + 1
+    losses = multiples.astype(np.float64) * grid.spacing
+    images = [(losses[:-1], (mass, other), (rounding, other_rounding))]
+    if isinstance(pair, ShiftedMaximum):
+        images.append((-losses[1:], (other, mass), (other_rounding, rounding)))
+    for low, masses, roundings in images:
+        at = middle + np.round(low / grid.spacing).astype(np.int64)
+        for farther, moved in enumerate(_split_masses(low, masses, roundings, blur, -math.expm1(-grid.spacing))):
+            np.add.at(made, at + farther, moved)
+    (below, _), (above, last_above) = (tails.tolist() for tails in pair.first(x[[0, -1]]))
+    if isinstance(pair, SampledPair):
+        made[middle + int(multiples[0]) + 1] += below * (1 + _OF_MASSES)
+        return -middle, made, last_above * (1 + _OF_MASSES)
+    other_above, other_last_above = pair.second(x[[0, -1]])[1].tolist()
+    made[middle - int(multiples[-1])] += other_last_above
+    unmatched = abs(1 - above - other_above)
+    return -middle, made, (last_above + unmatched) * (1 + _OF_MASSES)
+
+
+def _split_masses(
+    low: Array, masses: tuple[Array, Array], roundings: tuple[Array, Array], blur: Array, scale: float
+) -> tuple[Array, Array, Array]:
+    """The mass of each interval, `[C]`, that goes to its lower end, to its upper end and one point farther.
+
+    The first two are such that both distributions keep their masses: no smaller for whatever is convex in exp(-loss).
+    What rounding and the search for the ends may have moved goes one point farther, where V is larger.
+    """
+    ratio = np.exp(low)
+    upper = np.clip((masses[0] - ratio * masses[1]) / scale, 0.0, masses[0])
+    moved = (roundings[0] + ratio * roundings[1]) / scale + (masses[0] + roundings[0]) * blur
+    return masses[0] - upper, upper, 2 * moved
+
+
+def _edges(pair: ShiftedMaximum | SampledPair, grid: LossGrid, missing: float) -> tuple[Array, NDArray[np.int64]]:
+    """Where the loss is a multiple of the spacing, up to a tail of `missing`; and these multiples."""
+    most = min(grid.size, int(_LARGEST_LOSS / grid.spacing))
+
+    def begins(x: Array) -> NDArray[np.bool_]:
+        if isinstance(pair, SampledPair):
+            return np.asarray(pair.loss(x) > -most * grid.spacing)
+        return np.asarray(pair.second(x)[0] > pair.first(x)[1])
+
+    farthest = np.full(2, pair.farthest)
+    ends = _bisected(
+        lambda x: np.where([True, False], begins(x), pair.first(x)[1] < missing), low=-farthest, high=farthest
+    )
+    low, high = np.clip(pair.loss(ends) / grid.spacing, -most, most).tolist()
+    multiples = np.arange(math.floor(low), max(math.ceil(high), math.floor(low) + 1) + 1)
+    x = _bisected(
+        lambda x: pair.loss(x) > multiples * grid.spacing,
+        low=np.full(len(multiples), ends[0]),
+        high=np.full(len(multiples), farthest[0]),
+    )
+    x[0] = ends[0]
+    return x, multiples
+
+
+def _bisected(above: Callable[[Array], NDArray[np.bool_]], *, low: Array, high: Array) -> Array:
+    """Where a rising condition begins to hold."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        holds = above(middle)
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    return np.asarray(high)
+
+
+def _interval_masses(below: Array, above: Array) -> tuple[Array, Array]:
+    """Differences of a distribution function from the side where it is small, and their rounding errors."""
+    left = below[1:] < above[:-1]
+    mass = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
+    return np.asarray(np.maximum(mass, 0.0)), _OF_MASSES * np.where(left, below[1:], above[:-1])
+
+
+Shifts = tuple[Shift, ...]
+
+_TOGETHER = 16
+_POINTS_AT_ONCE = 4096
+
+
+class WeightedSums:
+    """The sums of `LossGrid.moved` over some tuples of shifts."""
+
+    def __init__(self, grid: LossGrid, pad: int, sums: Sequence[Shifts]) -> None:
+        self._size = grid.size
+        inside = [shift for shifts in sums for shift in shifts if shift.whole > -grid.size]
+        wholes = sorted({whole for shift in inside for whole in (shift.whole, shift.whole + 1)})
+        place = {whole: number for number, whole in enumerate(wholes)}
+        self._starts = np.array(wholes, dtype=np.int64) + pad
+        self._weights = np.zeros((len(sums), len(wholes)))
+        self._beyond = np.zeros((len(sums), 1))  # left of all points the values are 1
+        for row, shifts in enumerate(sums):
+            for shift in shifts:
+                if shift.whole <= -grid.size:
+                    self._beyond[row] += shift.lower
+                else:
+                    self._weights[row, place[shift.whole]] += shift.lower
+                    self._weights[row, place[shift.whole + 1]] += shift.upper
+
+    def largest(self, moved: Array) -> Array:
+        """The largest of them, `[size]`, of padded values as they are moved, `[2 pad + 1, size]`."""
+        best = np.empty(self._size)
+        for first in range(0, self._size, _POINTS_AT_ONCE):
+            some = moved[self._starts, first : first + _POINTS_AT_ONCE]
+            (self._weights @ some + self._beyond).max(axis=0, out=best[first : first + _POINTS_AT_ONCE])
+        return best
+
+
+def batched(sums: Sequence[Shifts]) -> Iterator[Sequence[Shifts]]:
+    """At most 16 at a time; neighbors in a cover share most of their rows."""
+    for first in range(0, len(sums), _TOGETHER):
+        yield sums[first : first + _TOGETHER]
+
+
+CompositionStep = Callable[[Array], Array]
+
+_ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
+_SLACK = 3e-5  # relative, per step: a box is accepted whose value is this little above the best pair's
+_USES_OF_A_COVER = 12
+_MOST_PIECES = 64
+_BENT = 1e-9  # relative, of the nearest value: more than rounding can take from a bend
+_LEAST = 1e-300
+
+
+def composition_step(pairs: DominatingPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
+    """The step of one event's pairs on a grid; an absolute error of `negligible`, upwards, is allowed for speed."""
+    match pairs:
+        case Box():
+            return _PairsStep(grid, pairs, negligible)
+        case Span():
+            return _SpanStep(grid, pairs.length)
+        case Winner():
+            return _WinnerStep(grid, pairs, negligible)
+        case ShiftedMaximum():
+            return FixedPairStep(grid, *discretized_loss(pairs, grid, missing=negligible))
+    raise TypeError(type(pairs).__name__)
+
+
+class _PairsStep:
+    """The largest over all pairs below a box, or little more.
+
+    Boxes are split only where their bound exceeds what pairs attain. The boxes that were not split cover all pairs. The
+    values of the next steps hardly differ, so those steps take the maximum over the same cover. At first the values
+    differ most from one step to the next, so few steps share a cover.
+    """
+
+    def __init__(self, grid: LossGrid, root: Box, slack: float) -> None:
+        self._grid, self._root, self._slack = grid, root, slack
+        self._pad = grid.padding(max(root.up, -root.down))
+        self._shifts: dict[Box, tuple[Shift, Shift]] = {}
+        self._cover: list[Box] = []
+        self._together: list[WeightedSums] = []
+        self._splits = self._uses_left = 0
+
+    def __call__(self, values: Array) -> Array:
+        padded = self._grid.padded(values, self._pad)
+        best = np.zeros_like(values)
+        if self._uses_left > 0:
+            moved = sliding_window_view(padded, self._grid.size)
+            for some in self._together:
+                np.maximum(best, some.largest(moved), out=best)
+            self._uses_left -= 1
+        else:
+            best = self._split(padded)
+            self._splits += 1
+            self._uses_left = min(2 ** (self._splits // 2), _USES_OF_A_COVER)
+        return np.minimum(best * (1 + _ROUNDING), 1.0)
+
+    def _split(self, padded: Array) -> Array:
+        """The maximum by splitting boxes from the root; renews the cover."""
+        known = {box: self._expect(padded, box) for box in self._cover if not box.halves}
+        attained: Array = np.max([np.zeros(self._grid.size), *known.values()], axis=0)
+        best, cover, pending = attained.copy(), [], [self._root]
+        enough = attained * (1 + _SLACK) + self._slack
+        while pending:
+            box = pending.pop()
+            bound: Array = known[box] if box in known else self._expect(padded, box)
+            if box.halves and (bound > enough).any():
+                pending.extend(box.halves)
+                continue
+            if not box.halves:
+                enough = np.maximum(attained, bound, out=attained) * (1 + _SLACK) + self._slack
+            np.maximum(best, bound, out=best)
+            cover.append(box)
+        self._cover = cover
+        moves = [self._shifts[box] for box in cover]
+        self._together = [WeightedSums(self._grid, self._pad, some) for some in batched(moves)]
+        return best
+
+    def _expect(self, padded: Array, box: Box) -> Array:
+        """P(up) V(x - up) + P(down) V(x - down)."""
+        if box not in self._shifts:
+            self._shifts[box] = _shifts(self._grid, box.up, box.down)
+        first, second = self._shifts[box]
+        return self._grid.moved(padded, self._pad, first) + self._grid.moved(padded, self._pad, second)
+
+
+class _SpanStep:
+    """The largest over all pairs (t, t - length), piece by piece.
+
+    On a piece of t let V(x - t) and V(x - t + length) lie below their chords in exp(-t). Then the expectation is
+    A + B s - C / s in s = exp(t), which is at most its chord plus D * share * (1 - share), where `share` runs from 0
+    to 1 along the piece.
+    """
+
+    def __init__(self, grid: LossGrid, length: float) -> None:
+        self._grid = grid
+        length = grid.outward(length)
+        ends = _pieces(grid, length)
+        pairs = [(grid.outward(t), grid.outward(t - length)) for t in ends]
+        self._pad = grid.padding(max(up - down for up, down in pairs))
+        self._moves = [(grid.shift(up), grid.shift(down), *probabilities(up, down)) for up, down in pairs]
+        widths = [after - before for before, after in pairwise(ends)]
+        self._factors = [(-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths]
+
+    def __call__(self, values: Array) -> Array:
+        padded = self._grid.padded(values, self._pad)
+        best = values
+        before: tuple[Array, Array, Array] | None = None
+        for number, (up, down, p, q) in enumerate(self._moves):
+            first, second = self._grid.moved(padded, self._pad, up), self._grid.moved(padded, self._pad, down)
+            here = (first, second, p * first + q * second)
+            if before is not None:
+                best = np.maximum(best, _piece(before, here, *self._factors[number - 1]))
+            before = here
+        return np.minimum(best * (1 + _ROUNDING), 1.0)
+
+
+def _piece(low: tuple[Array, Array, Array], high: tuple[Array, Array, Array], near: float, far: float) -> Array:
+    """The largest of chord + D * share * (1 - share); D is rounded up by more than its terms can be wrong."""
+    rise = np.abs(high[2] - low[2])
+    bend = near * (high[0] * (1 + _BENT) - low[0]) - far * (high[1] - low[1])
+    bend = np.maximum(np.maximum(bend, rise), _LEAST)
+    return np.asarray((low[2] + high[2]) / 2 + (rise * (rise / bend) + bend) / 4)
+
+
+def _pieces(grid: LossGrid, length: float) -> list[float]:
+    """The ends of pieces of [0, length], at multiples of the spacing from either end."""
+    count = max(math.ceil(length / grid.spacing - 0.5), 1)
+    stride = max(1, math.ceil(count / _MOST_PIECES))
+    whole = [k * grid.spacing for k in range(0, count, stride)]
+    if count * grid.spacing == length:
+        return [*whole, length]
+    return sorted({*whole, *(length - t for t in whole), length})
+
+
+class FixedPairStep:
+    """The expectation over one pair, its losses multiples of the spacing: `first` times it, and so on."""
+
+    def __init__(self, grid: LossGrid, first: int, masses: Array, missing: float) -> None:
+        self._grid, self._masses, self._missing = grid, masses, missing
+        last = first + len(self._masses) - 1
+        self._pad = max(abs(first), abs(last)) + 1
+        self._start = self._pad - last
+        self._rounding = _ROUNDING + len(self._masses) * 2.0**-52
+
+    def __call__(self, values: Array) -> Array:
+        """The new V on the grid's points."""
+        padded = self._grid.padded(values, self._pad)
+        reached = padded[self._start : self._start + self._grid.size + len(self._masses) - 1]
+        total = np.convolve(reached, self._masses, mode="valid") + self._missing
+        return np.minimum(total * (1 + self._rounding), 1.0)
+
+
+def _shifts(grid: LossGrid, up: float, down: float) -> tuple[Shift, Shift]:
+    """The shifts of both outcomes, weighted by their probabilities."""
+    up, down = grid.outward(up), grid.outward(down)
+    first, second = probabilities(up, down)
+    return grid.shift(up, weight=first), grid.shift(down, weight=second)
+
+
+Places = list[int]
+
+_SLACK_OF_A_WINNER = 1e-4  # relative, per step: a pair above many is accepted whose value is this little above a law's
+_NARROW = 1.5  # a bank's kernels are at most this much longer than its shortest
+
+
+class _WinnerStep:
+    """The largest over all laws of a winner, or little more.
+
+    As for boxes of bits, a pair is replaced by those that it stands for only where its value exceeds what laws attain,
+    and the pairs that were not replaced serve several steps.
+    """
+
+    def __init__(self, grid: LossGrid, tree: Winner, negligible: float) -> None:
+        self._grid, self._tree, self._slack = grid, tree, negligible
+        self._kernels = [[_Kernel(grid, pair) for pair in level] for level in tree.levels]
+        self._pad = 1 + max(max(-kernel.first, kernel.last) for level in self._kernels for kernel in level)
+        self._cover: list[_Bank] = []
+        self._laws: list[_Bank] = []
+        self._splits = self._uses_left = 0
+
+    def __call__(self, values: Array) -> Array:
+        padded = self._grid.padded(values, self._pad)
+        if self._uses_left > 0:
+            self._uses_left -= 1
+            best = self._largest(self._cover, padded)
+        else:
+            best = self._split(padded)
+            self._splits += 1
+            self._uses_left = min(2 ** (self._splits // 2), _USES_OF_A_COVER)
+        return np.minimum(best * (1 + _ROUNDING + 2 * self._pad * 2.0**-52), 1.0)
+
+    def _split(self, padded: Array) -> Array:
+        """The largest from the root of the tree down; renews the cover."""
+        attained = self._largest(self._laws, padded)
+        best, kept, places = attained, list[_Kernel](), list(range(len(self._kernels[0])))
+        for level, kernels in enumerate(self._kernels):
+            some = [kernels[place] for place in places]
+            if level == len(self._kernels) - 1:
+                self._laws = _banks(some)
+                best = np.maximum(best, self._largest(self._laws, padded))
+                break
+            opened: Places = []
+            for kernel, place in zip(some, places, strict=True):
+                bound = kernel.expectation(padded, self._pad, self._grid.size)
+                if (bound > attained * (1 + _SLACK_OF_A_WINNER) + self._slack).any():
+                    opened += self._tree.children[level][place]
+                else:
+                    best = np.maximum(best, bound)
+                    kept.append(kernel)
+            places = opened
+        self._cover = [*_banks(kept), *self._laws]
+        return best
+
+    def _largest(self, banks: list[_Bank], padded: Array) -> Array:
+        best = np.zeros(self._grid.size)
+        for bank in banks:
+            np.maximum(best, bank.expectations(padded, self._pad, self._grid.size).max(axis=1), out=best)
+        return best
+
+
+class _Kernel:
+    """The weights of V at consecutive points whose sum is the expectation over one pair."""
+
+    def __init__(self, grid: LossGrid, pair: Pair) -> None:
+        losses = np.array([grid.outward(loss) for loss in pair.losses.tolist()])
+        shifts = [
+            grid.shift(loss, weight=mass)
+            for loss, mass in zip(losses.tolist(), (pair.masses * (1 + pair.excess)).tolist(), strict=True)
+        ]
+        far = [shift for shift in shifts if shift.whole <= -grid.size]
+        near = [shift for shift in shifts if shift.whole > -grid.size]
+        self.first, self.last = min(shift.whole for shift in near), max(shift.whole for shift in near) + 1
+        self.weights = np.zeros(self.last - self.first + 1)
+        for shift in near:
+            self.weights[shift.whole - self.first] += shift.lower
+            self.weights[shift.whole - self.first + 1] += shift.upper
+        self.missing = pair.missing + sum(shift.lower for shift in far)
+
+    def expectation(self, padded: Array, pad: int, size: int) -> Array:
+        """`[size]`."""
+        reached = padded[pad + self.first : pad + self.last + size]
+        return np.asarray(np.convolve(reached, self.weights[::-1], mode="valid") + self.missing)
+
+
+class _Bank:
+    """Kernels of about the same length, side by side."""
+
+    def __init__(self, kernels: list[_Kernel]) -> None:
+        self._first, last = min(k.first for k in kernels), max(k.last for k in kernels)
+        self._weights = np.zeros((last - self._first + 1, len(kernels)))
+        for column, kernel in enumerate(kernels):
+            start = kernel.first - self._first
+            self._weights[start : start + len(kernel.weights), column] = kernel.weights
+        self._missing = np.array([kernel.missing for kernel in kernels])
+
+    def expectations(self, padded: Array, pad: int, size: int) -> Array:
+        """`[size, kernels]`."""
+        start, length = pad + self._first, len(self._weights)
+        windows = sliding_window_view(padded[start : start + size + length - 1], length)
+        return np.asarray(np.ascontiguousarray(windows) @ self._weights + self._missing)
+
+
+def _banks(kernels: list[_Kernel]) -> list[_Bank]:
+    made: list[list[_Kernel]] = []
+    for kernel in sorted(kernels, key=lambda kernel: len(kernel.weights)):
+        if not made or len(kernel.weights) > _NARROW * len(made[-1][0].weights):
+            made.append([])
+        made[-1].append(kernel)
+    return [_Bank(some) for some in made]

@@ -1,1 +1,0 @@
-"""Optimal adaptive composition: dominating pairs, one step on a grid of losses, the exact accountant."""

@@ -1,0 +1,540 @@
+"""Privacy filters: caps that hold even if prices are chosen after seeing earlier releases."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pate.accounting.accountant import Accountant
+from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons, zcdp_to_epsilon
+from pate.accounting.events import (
+    Event,
+    GaussianEvent,
+    LeafEvent,
+    NoOpEvent,
+    WinnerEvent,
+    by_accesses,
+    count_leaves,
+    failure_probability,
+    leaves,
+)
+from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.renyi import pure_epsilon
+from pate.accounting.special import log_expit
+from pate.accounting.zcdp import zcdp_rho
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_non_negative,
+    require_positive,
+    require_probability,
+    rounded_up,
+)
+
+__all__ = [
+    "FilterRule",
+    "GaussianFilter",
+    "GaussianOrRenyi",
+    "PrivacyFilter",
+    "RenyiFilter",
+    "Spent",
+    "ZCdpFilter",
+    "default_filter",
+]
+
+_FEW_FAILURES, _MANY_FAILURES = 0.01, 0.5  # shares of delta that are set apart for failures
+_MOST_TIMES = 2**60
+_STEPS = 200
+_DECIMAL = 2.0**-51
+"""Ten times the float .1 are more than 1.0 by 2^-54, though the numbers that were meant are equal. A cap, and a share
+of failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md)."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a filter has counted.
+
+    Attributes:
+        amount: in the filter's unit, rounded up.
+        failure_prob: the sum of the failure probabilities, exact.
+        pure: the sum of the epsilons of pure DP, exact; infinity where an event is not pure.
+    """
+
+    amount: float = 0.0
+    failure_prob: Fraction = Fraction(0)
+    pure: Fraction | float = Fraction(0)
+
+    def plus(self, price: Spent, count: int = 1) -> Spent:
+        """With `count` more of a price."""
+        return Spent(
+            _sum_above(self.amount, _product_above(price.amount, count)),
+            self.failure_prob + price.failure_prob * count,
+            self.pure + price.pure * count,
+        )
+
+
+@dataclass(frozen=True)
+class FilterRule(ABC):
+    """Enforces a cap: a filter, or a rule that chooses one at the first event, before anything was released.
+
+    Args:
+        max_epsilon: the cap, > 0.
+        target_delta: in (0, 1).
+        max_failure_prob: the part of `target_delta` that failure probabilities may use up; prices are converted at
+            what it leaves. None lets the first event decide: half of delta, or what that event needs, where it can
+            fail, and a hundredth where it cannot.
+    """
+
+    max_epsilon: float
+    target_delta: float
+    max_failure_prob: float | None = None
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        require_positive("max_epsilon", self.max_epsilon)
+        require_probability("target_delta", self.target_delta)
+        if self.max_failure_prob is not None:
+            require_non_negative("max_failure_prob", self.max_failure_prob)
+            rule = f"less than target_delta={self.target_delta}"
+            require(self.max_failure_prob < self.target_delta, "max_failure_prob", self.max_failure_prob, rule)
+
+    def for_cap(self, max_epsilon: float) -> Self:
+        """The same rule for another cap; what was chosen for the cap is chosen anew."""
+        return replace(self, max_epsilon=max_epsilon)
+
+    @abstractmethod
+    def fixed_by(self, first: Event) -> PrivacyFilter:
+        """The filter of a data set of which this is the first event; that event knows of no release."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its name and parameters, without cap and delta."""
+        beside = [field.name for field in fields(self) if field.name not in ("max_epsilon", "target_delta")]
+        return {"name": self.name} | {name: getattr(self, name) for name in beside}
+
+    def _failures_allowed(self, first: Event) -> float:
+        if self.max_failure_prob is not None:
+            return self.max_failure_prob
+        failure = failure_probability(first)
+        if failure == 0:
+            return _FEW_FAILURES * self.target_delta
+        return min(max(_MANY_FAILURES * self.target_delta, failure), math.nextafter(self.target_delta, 0))
+
+
+@dataclass(frozen=True)
+class PrivacyFilter(FilterRule):
+    """Adds up prices in one unit, and refuses an event that would take their sum above the cap.
+
+    Formal guarantees, for the adjacency that the events were made for:
+        * Everything released together is (max_epsilon, target_delta)-DP, where each event may be chosen after seeing
+          all that was released before, as long as only admitted events are.
+        * Events whose epsilons of pure DP add up to the cap at most are admitted too: the whole sequence has to be
+          within the one bound or within the other.
+        * Cap, delta, unit and the share of failures are fixed before the first release.
+
+    Source: docs/proofs/filters.md.
+    """
+
+    @property
+    @abstractmethod
+    def unit(self) -> str:
+        """What amounts are counted in, in words."""
+
+    @abstractmethod
+    def amount(self, event: Event) -> float:
+        """The price of an event in the filter's unit; failure probabilities apart.
+
+        Raises:
+            InvalidValue: an event that has no such price.
+        """
+
+    @abstractmethod
+    def epsilon(self, amount: float) -> float:
+        """What an amount is worth at the delta that allowed failures leave; it never falls as the amount rises."""
+
+    @property
+    def failures_allowed(self) -> float:
+        """The share of delta that failures may use up, as a number."""
+        return _FEW_FAILURES * self.target_delta if self.max_failure_prob is None else self.max_failure_prob
+
+    @property
+    def conversion_delta(self) -> float:
+        """The delta at which amounts are converted."""
+        return self.target_delta - self.failures_allowed - self._slack * (1 + self.max_epsilon)
+
+    @property
+    def _slack(self) -> float:
+        """By which part the cap and the share of failures may be passed; 0 where delta is too small to pay for it."""
+        left = self.target_delta - self.failures_allowed
+        return _DECIMAL if _DECIMAL * (1 + self.max_epsilon) < left / 1000 else 0.0
+
+    @cached_property
+    def budget(self) -> float:
+        """The largest amount that the cap allows, rounded down."""
+        low, high = 0.0, 1.0
+        while self.epsilon(high) <= self.max_epsilon and high < 1e300:
+            low, high = high, 2 * high
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if self.epsilon(middle) <= self.max_epsilon else (low, middle)
+        return low
+
+    def fixed_by(self, first: Event) -> Self:
+        """Itself, with the share of failures that the first event asks for."""
+        return replace(self, max_failure_prob=self._failures_allowed(first))
+
+    def price(self, event: Event) -> Spent:
+        """What an event adds.
+
+        Raises:
+            InvalidValue: an event that has no price in the filter's unit.
+        """
+        return Spent(self.amount(event), Fraction(failure_probability(event)), _pure(event))
+
+    def epsilon_of(self, spent: Spent) -> float:
+        """What was spent, as an epsilon at the delta that allowed failures leave."""
+        return min(float(spent.pure), self.epsilon(spent.amount))
+
+    def allows_failures(self, spent: Spent) -> bool:
+        """Whether the failures are within their share of delta."""
+        return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
+
+    def admits(self, spent: Spent, event: Event, count: int = 1) -> bool:
+        """Whether the event, `count` times, fits beside what was spent."""
+        return self._holds(spent.plus(self.price(event), count))
+
+    def affords(self, spent: Spent, event: Event) -> float:
+        """How many times the event fits beside what was spent; infinity where it costs nothing."""
+        price = self.price(event)
+        if not self._holds(spent.plus(price)):
+            return 0
+        if price == Spent():
+            return math.inf
+        fits, fails = 1, 2
+        while self._holds(spent.plus(price, fails)):
+            fits, fails = fails, 2 * fails
+            if fails > _MOST_TIMES:
+                return math.inf
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            fits, fails = (middle, fails) if self._holds(spent.plus(price, middle)) else (fits, middle)
+        return fits
+
+    def _holds(self, spent: Spent) -> bool:
+        """Whether all that was spent is within one bound: never a part within the one and a part within the other."""
+        if not self.allows_failures(spent):
+            return False
+        pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
+        return pure or self.epsilon(spent.amount) <= self.max_epsilon
+
+
+def _pure(event: Event) -> Fraction | float:
+    """The sum of the epsilons of an event's parts; infinity where a part has none."""
+    try:
+        found = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
+    except InvalidValue:
+        return math.inf
+    if any(math.isinf(epsilon) for epsilon, _ in found):
+        return math.inf
+    return sum((Fraction(epsilon) * times for epsilon, times in found), start=Fraction(0))
+
+
+def _sum_above(one: float, other: float) -> float:
+    """A float that is not below the sum; exact where one of them is 0."""
+    return one + other if 0.0 in (one, other) else math.nextafter(one + other, math.inf)
+
+
+def _product_above(number: float, count: int) -> float:
+    return number * count if number == 0 or count == 1 else math.nextafter(number * count, math.inf)
+
+
+_REFINED = 2001
+
+
+@dataclass(frozen=True)
+class RenyiFilter(PrivacyFilter):
+    """Adds Renyi divergences at one order; the default filter.
+
+    Formal guarantees, for the adjacency that the events were made for:
+        * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
+
+    Args:
+        max_epsilon: the cap, > 0.
+        target_delta: in (0, 1).
+        max_failure_prob: see `FilterRule`.
+        order: > 1; None for the order at which the most Gaussian releases fit.
+
+    Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
+
+    >>> from pate.accounting import GaussianEvent
+    >>> from pate.accounting.filters import Spent
+    >>> made = RenyiFilter(4.0, 1e-6)
+    >>> made.order, made.affords(Spent(), GaussianEvent(30.0))
+    (7.171, 559)
+    """
+
+    order: float | None = None
+
+    name: ClassVar[str] = "renyi"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order is None:
+            object.__setattr__(self, "order", best_order(self.max_epsilon, self.target_delta))
+        require(1 < self._order < math.inf, "order", self.order, "a finite number > 1")
+        least = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
+        require(
+            least < self.max_epsilon, "order", self.order, f"an order at which max_epsilon is above {rounded_up(least)}"
+        )
+
+    def for_cap(self, max_epsilon: float) -> Self:
+        """See `FilterRule.for_cap`; an order that is not the default for this cap is kept."""
+        return replace(self, max_epsilon=max_epsilon, order=order_kept(self.order, self.max_epsilon, self.target_delta))
+
+    @property
+    def unit(self) -> str:
+        """Renyi divergence at the filter's order."""
+        return f"Renyi divergence at order {self._order:g}"
+
+    def amount(self, event: Event) -> float:
+        """The event's divergence at the order."""
+        return float(rdp_curve(count_leaves(event), self._orders)[0])
+
+    def epsilon(self, amount: float) -> float:
+        """The conversion of Canonne, Kamath & Steinke (2020) at the order."""
+        if amount == 0:
+            return 0.0
+        return float(rdp_to_epsilons(self._orders, np.array([amount]), target_delta=self.conversion_delta)[0])
+
+    @property
+    def _order(self) -> float:
+        return float(self.order or 0.0)
+
+    @property
+    def _orders(self) -> np.ndarray:
+        return np.array([self._order])
+
+
+@lru_cache(maxsize=64)
+def best_order(max_epsilon: float, target_delta: float) -> float:
+    """The order at which a cap leaves the most room for Gaussian releases, to four digits."""
+
+    def best(orders: np.ndarray) -> int:
+        return int(np.argmax((max_epsilon - conversion_penalty(orders, target_delta=target_delta)) / orders))
+
+    place = best(DEFAULT_ORDERS)
+    low, high = DEFAULT_ORDERS[max(place - 1, 0)], DEFAULT_ORDERS[min(place + 1, len(DEFAULT_ORDERS) - 1)]
+    near = 1 + np.geomspace(low - 1, high - 1, _REFINED)
+    return 1 + float(f"{near[best(near)] - 1:.4g}")
+
+
+def order_kept(order: float | None, max_epsilon: float, target_delta: float) -> float | None:
+    """None for the order that a cap has by default, so that another cap has its own."""
+    return None if order == best_order(max_epsilon, target_delta) else order
+
+
+@dataclass(frozen=True)
+class ZCdpFilter(PrivacyFilter):
+    """Adds the rho of every event. It needs no order, because a bound on rho holds at all orders.
+
+    Formal guarantees, for the adjacency that the events were made for:
+        * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
+
+    Args:
+        max_epsilon: the cap, > 0.
+        target_delta: in (0, 1).
+        max_failure_prob: see `FilterRule`.
+
+    Source: Rogers et al. 2016; Whitehouse et al. 2023; docs/proofs/filters.md.
+    """
+
+    name: ClassVar[str] = "zcdp"
+
+    @property
+    def unit(self) -> str:
+        """Rho."""
+        return "rho of zCDP"
+
+    def fixed_by(self, first: Event) -> Self:
+        """See `PrivacyFilter.fixed_by`."""
+        return super().fixed_by(by_accesses(first))
+
+    def price(self, event: Event) -> Spent:
+        """What an event adds; a session is counted by its accesses, as it has no rho that hits limit."""
+        return super().price(by_accesses(event))
+
+    def amount(self, event: Event) -> float:
+        """The event's rho."""
+        spent = count_leaves(event).values()
+        return math.fsum(
+            times * zcdp_rho(leaf) for leaves, counts in spent for leaf, times in zip(leaves, counts, strict=True)
+        )
+
+    def epsilon(self, amount: float) -> float:
+        """The best conversion over all real orders."""
+        return math.inf if math.isinf(amount) else zcdp_to_epsilon(amount, target_delta=self.conversion_delta)
+
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class GaussianFilter(PrivacyFilter):
+    """Adds 1 / noise_multiplier**2 of Gaussian events, and of pure ones what their epsilon is worth; refuses others.
+
+    Formal guarantees, for the adjacency that the events were made for:
+        * Everything admitted is (max_epsilon, target_delta)-DP together, whatever was chosen on the way.
+        * Without failures it admits whatever one Gaussian release under the cap could pay: nothing is lost.
+
+    Args:
+        max_epsilon: the cap, > 0.
+        target_delta: in (0, 1).
+        max_failure_prob: see `FilterRule`; None for none at all, as a Gaussian cannot fail.
+
+    Source: Smith & Thakurta 2022; docs/proofs/filters.md.
+
+    >>> from pate.accounting.filters import Spent
+    >>> GaussianFilter(4.0, 1e-6).affords(Spent(), GaussianEvent(30.0))
+    631
+    """
+
+    max_failure_prob: float | None = 0.0
+
+    name: ClassVar[str] = "gaussian"
+
+    @property
+    def unit(self) -> str:
+        """Mu squared."""
+        return "mu squared of Gaussian DP"
+
+    def amount(self, event: Event) -> float:
+        """The sum of mu squared over an event's parts.
+
+        Raises:
+            InvalidValue: a part that is neither Gaussian nor pure DP.
+        """
+        spent = count_leaves(by_accesses(event))
+        return math.fsum(
+            times * _mu_squared(leaf)
+            for kind, (found, counts) in spent.items()
+            for leaf, times in zip(found, counts, strict=True)
+            if times and kind is not NoOpEvent
+        )
+
+    def epsilon(self, amount: float) -> float:
+        """The exact epsilon of one Gaussian release of that mu, rounded up."""
+        if math.isinf(amount):
+            return math.inf
+        return gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta) * (1 + _ROUNDING)
+
+
+def _mu_squared(leaf: LeafEvent) -> float:
+    """1 / noise_multiplier**2 of a Gaussian.
+
+    A release of pure epsilon is mu-Gaussian DP with `Phi(mu / 2) = e^epsilon / (1 + e^epsilon)`: its trade-off is at
+    least randomized response's, two straight lines that meet where both errors are 1 / (1 + e^epsilon). The curve of
+    that Gaussian goes through the same three points and is convex, so it lies below (Dong, Roth & Su 2022).
+    """
+    if isinstance(leaf, (GaussianEvent, WinnerEvent)):
+        moved = leaf.num_moving if isinstance(leaf, WinnerEvent) else 1
+        return math.inf if leaf.noise_multiplier == 0 else moved / leaf.noise_multiplier / leaf.noise_multiplier
+    try:
+        epsilon = pure_epsilon(leaf)
+    except InvalidValue as error:
+        rule = "Gaussian or pure DP, which this ledger's filter counts; filter=RenyiFilter counts others too"
+        raise InvalidValue(f"event={type(leaf).__name__}: expected {rule}") from error
+    if math.isinf(epsilon):
+        return math.inf
+    from scipy.special import erfinv, ndtri_exp  # loads slowly, and few filters count pure releases
+
+    small = epsilon < 1  # where a probability near 1/2 has lost its digits
+    mu = 2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 2)) if small else -2 * ndtri_exp(log_expit(-epsilon))
+    return float(mu * mu * (1 + _ROUNDING))
+
+
+@dataclass(frozen=True)
+class GaussianOrRenyi(FilterRule):
+    """The Gaussian filter if a data set's first event has Gaussian parts only, and otherwise the Renyi filter.
+
+    Args:
+        max_epsilon: the cap, > 0.
+        target_delta: in (0, 1).
+        max_failure_prob: of the Renyi filter; see `FilterRule`.
+        order: of the Renyi filter; None for its default.
+    """
+
+    order: float | None = None
+
+    name: ClassVar[str] = "gaussian_or_renyi"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        made = RenyiFilter(self.max_epsilon, self.target_delta, self.max_failure_prob, self.order)
+        object.__setattr__(self, "order", made.order)
+
+    def for_cap(self, max_epsilon: float) -> Self:
+        """See `RenyiFilter.for_cap`."""
+        return replace(self, max_epsilon=max_epsilon, order=order_kept(self.order, self.max_epsilon, self.target_delta))
+
+    def fixed_by(self, first: Event) -> PrivacyFilter:
+        """The filter that the kinds of the first event decide for."""
+        if count_leaves(first).keys() <= {GaussianEvent, NoOpEvent}:
+            allowed = 0.0 if failure_probability(first) == 0 else None
+            allowed = allowed if self.max_failure_prob is None else self.max_failure_prob
+            return GaussianFilter(self.max_epsilon, self.target_delta, allowed).fixed_by(first)
+        return RenyiFilter(self.max_epsilon, self.target_delta, self.max_failure_prob, self.order).fixed_by(first)
+
+
+FilterMaker = Callable[[float, float], FilterRule]
+"""Makes a filter for (max_epsilon, target_delta): a class such as `RenyiFilter`, or a partial of one."""
+
+FILTERS: dict[str, type[FilterRule]] = {
+    made.name: made for made in (RenyiFilter, ZCdpFilter, GaussianFilter, GaussianOrRenyi)
+}
+_OF_ACCOUNTANT: dict[str, type[FilterRule]] = {
+    "zcdp": ZCdpFilter,
+    "exact": GaussianOrRenyi,
+    "pld": GaussianOrRenyi,
+    "auto": GaussianOrRenyi,
+}
+
+
+def default_filter(accountant: Accountant) -> FilterMaker:
+    """The filter whose cap costs the least compared with an accountant's totals.
+
+    Args:
+        accountant: zCDP has its own filter; exact, PLD and auto have the Gaussian filter where the first
+            event of a data set is Gaussian; whatever else counts by Renyi's.
+    """
+    return _OF_ACCOUNTANT.get(accountant.name, RenyiFilter)
+
+
+def filter_from_json(data: Mapping[str, Any], *, max_epsilon: float, target_delta: float) -> FilterRule:
+    """The filter that `FilterRule.to_json` wrote.
+
+    Args:
+        data: what it returned, or the same read from JSON.
+        max_epsilon: the cap.
+        target_delta: in (0, 1).
+
+    Raises:
+        InvalidValue: a name that does not exist, or parameters that make no filter.
+    """
+    values = dict(data)
+    kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
+    try:
+        return kind(max_epsilon, target_delta, **values)
+    except TypeError as error:
+        raise InvalidValue(
+            f"filter={kind.name}: expected parameters of this version, found {', '.join(values)}"
+        ) from error

@@ -1,1 +1,0 @@
-"""Composition of privacy-loss distributions through Google's dp-accounting."""

@@ -1,0 +1,757 @@
+"""Target charging: pay for the outcomes that matter, not for every call.
+
+A target is a set of outcomes that has at least probability q whenever the data is accessed. A set is a q-target of an
+epsilon-DP call if, for every pair of neighbors, the call's two distributions are p C + (1 - p) B_b with B_0 and B_1
+within e^epsilon of each other and B_b(target) >= q (Cohen & Lyu 2023). A payment per hit covers 1 / q accesses on
+average. Calls are free until they hit their target, and a session ends after a number of hits. Its price is known
+before its first call (docs/proofs/target_charging.md).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
+from pate.accounting.rdp import RdpAccountant
+from pate.accounting.special import betaincc
+from pate.files.atomic import write_text
+from pate.files.strict_json import to_json_line
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_kind,
+    require_non_negative,
+    require_positive,
+    require_probability,
+)
+
+__all__ = [
+    "QTarget",
+    "SessionPrice",
+    "TargetCharging",
+    "best_session_price",
+    "between_thresholds",
+    "boundary",
+    "boundary_distribution",
+    "common_target",
+    "exact_hit_prob",
+    "min_accesses",
+    "not_prior",
+    "overrun_probability",
+    "revise",
+    "run_twice",
+    "tight_boundary",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class QTarget:
+    """The price of a call in a session, and how likely an access hits its target.
+
+    Attributes:
+        epsilon: pure DP of one access to the data, > 0.
+        hit_prob: q, the least probability of the target given an access, in (0, 1).
+    """
+
+    epsilon: float
+    hit_prob: float
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        require_probability("hit_prob", self.hit_prob)
+
+    def covers(self, other: QTarget) -> bool:
+        """Whether every call of the other target is also one of this target: smaller epsilon, larger hit_prob."""
+        return other.epsilon <= self.epsilon and other.hit_prob >= self.hit_prob
+
+
+def not_prior(epsilon: float) -> QTarget:
+    """Every outcome but one chosen in advance, of an epsilon-DP call: q = 1 / (e^epsilon + 1), tight.
+
+    The prior may be anything that is known before the call: a constant, the last release, a student's prediction. Also
+    the target of a conditional release (publish the outcome if it is in a set, else a refusal).
+
+    Args:
+        epsilon: of the call, > 0.
+    """
+    return QTarget(epsilon, _logistic(-require_positive("epsilon", epsilon)))
+
+
+def revise(epsilon: float) -> QTarget:
+    """One more look at a stored outcome of an epsilon-DP call, released if it lies in a set not asked before.
+
+    Charged as a not-prior call of 2 epsilon; one stored outcome gives at most one hit in its whole life.
+
+    Args:
+        epsilon: of the call whose outcome is stored, > 0.
+    """
+    return not_prior(2 * require_positive("epsilon", epsilon))
+
+
+def boundary(epsilon: float) -> QTarget:
+    """The boundary outcome of a wrapped epsilon-DP call (`boundary_distribution`); an access is t = 4/3 epsilon DP.
+
+    q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls. The published figures use it;
+    `tight_boundary` is proved as well and costs less.
+
+    Args:
+        epsilon: of the call that is wrapped, > 0.
+    """
+    wrapped = 4 * require_positive("epsilon", epsilon) / 3
+    hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
+    return QTarget(wrapped, hit_prob)
+
+
+def tight_boundary(epsilon: float) -> QTarget:
+    """The boundary outcome with the smallest epsilon of an access and the largest q that hold, both attained.
+
+    t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), below 4/3 epsilon, and
+    q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls.
+
+    Args:
+        epsilon: of the call that is wrapped, > 0.
+    """
+    lost = -math.expm1(-require_positive("epsilon", epsilon))  # 1 - e^-epsilon; lost_wrapped is 1 - e^-t
+    wrapped = epsilon - math.log1p(-lost / 3)
+    lost_wrapped = -math.expm1(-wrapped)
+    hit_prob = math.exp(-epsilon) * lost_wrapped / (3 * lost + lost_wrapped - 2 * lost * lost_wrapped)
+    return QTarget(wrapped, hit_prob)
+
+
+def between_thresholds(epsilon: float, *, width: float) -> QTarget:
+    """A value of sensitivity 1 with Laplace noise of scale 1 / epsilon falls between two thresholds `width` apart.
+
+    Outcomes below, between and above; q = (1 - e^(-width epsilon)) / (e^epsilon + 1), tight. The same q holds for
+    whole numbers with discrete Laplace noise and whole thresholds; for a sensitivity of s, divide the width by s.
+
+    Args:
+        epsilon: of one noisy value, > 0.
+        width: distance of the thresholds, in units of the value, > 0.
+    """
+    scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
+    return QTarget(epsilon, -math.expm1(-scaled_width) * _logistic(-epsilon))
+
+
+def run_twice(epsilon: float) -> QTarget:
+    """Two runs of the same epsilon-DP call, both released, differ; an access is 2 epsilon DP.
+
+    q is the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2, which
+    rises to 1/2 as epsilon falls; proved, and both are attained.
+
+    Args:
+        epsilon: of one of the two runs, > 0.
+    """
+    shrink = math.exp(-require_positive("epsilon", epsilon))
+    rare = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
+    return QTarget(2 * epsilon, min(rare, 2 * shrink / (1 + shrink) ** 2))
+
+
+def common_target(targets: Iterable[QTarget]) -> QTarget:
+    """The cheapest target that covers all of them: the largest epsilon and the smallest hit_prob.
+
+    Args:
+        targets: those of all calls that the session may make.
+
+    Raises:
+        InvalidValue: no targets.
+    """
+    listed = list(targets)
+    if not listed:
+        raise InvalidValue("targets=[]: expected at least one target")
+    for target in listed:
+        require_kind("targets", target, QTarget, "QTargets")
+    return QTarget(max(target.epsilon for target in listed), min(target.hit_prob for target in listed))
+
+
+def _logistic(x: float) -> float:
+    """1 / (1 + e^-x) for x < 0."""
+    return math.exp(x) / (1 + math.exp(x))
+
+
+Array = NDArray[np.float64]
+
+_SUM_TOLERANCE = 1e-9
+
+
+def exact_hit_prob(first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float) -> float:
+    """The largest q for which a set is a q-target of one pair of neighboring distributions; 1 where they are equal.
+
+    The common part C may take c(y) = (e^epsilon min - max) / (e^epsilon - 1) off the target and nothing on it: more
+    would break the epsilon of the rest, less would make the target rarer in it.
+
+    Args:
+        first: `[Y]` the distribution on one data set.
+        second: `[Y]` the distribution on a neighbor, within e^epsilon of the first.
+        in_target: bool `[Y]`.
+        epsilon: > 0.
+
+    Raises:
+        InvalidValue: distributions that do not sum to 1, shapes that differ, or distributions farther apart than
+            epsilon.
+    """
+    distributions = np.stack([_require_distribution("first", first), _require_distribution("second", second)])
+    target = np.asarray(in_target, dtype=bool)
+    require(target.shape == distributions.shape[1:], "in_target.shape", target.shape, f"{distributions.shape[1:]}")
+    low, high = distributions.min(axis=0), distributions.max(axis=0)
+    growth = np.exp(require_positive("epsilon", epsilon))
+    near = bool(np.all(high <= growth * low * (1 + _SUM_TOLERANCE)))
+    require(near, "epsilon", epsilon, "at least the largest log-ratio of the two distributions")
+    common = np.maximum(growth * low - high, 0) / (growth - 1)
+    accessed = 1 - common[~target].sum()
+    if accessed <= 0:
+        return 1.0
+    return float(min(1.0, distributions[:, target].sum(axis=1).min() / accessed))
+
+
+def boundary_distribution(probabilities: ArrayLike) -> Array:
+    """The distribution of a call in the boundary wrapper: `[..., Y + 1]`, the boundary outcome last, at most 1/3.
+
+    The wrapper knows the distribution of the call. With pi = min(1 - largest probability, 1/2) it answers "boundary"
+    with probability pi / (1 + pi) and otherwise runs the call. Pi is the sum of the other probabilities: no digits
+    cancel.
+
+    Args:
+        probabilities: `[..., Y]` the distribution of the call on the data.
+
+    Raises:
+        InvalidValue: probabilities that are negative or do not sum to 1.
+    """
+    distribution = require_array("probabilities", probabilities).astype(np.float64)
+    _require_sums("probabilities", distribution)
+    others = distribution.copy()
+    np.put_along_axis(others, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    rest = np.minimum(others.sum(axis=-1, keepdims=True), 0.5)
+    return np.asarray(np.concatenate([distribution, rest], axis=-1) / (1 + rest))
+
+
+def _require_distribution(name: str, values: Any) -> Array:
+    distribution: Array = require_array(name, values).astype(np.float64)
+    require(distribution.ndim == 1, f"{name}.shape", distribution.shape, "[num_outcomes]")
+    _require_sums(name, distribution)
+    return distribution
+
+
+def _require_sums(name: str, distributions: Array) -> None:
+    require(
+        distributions.ndim > 0 and distributions.shape[-1] > 0,
+        f"{name}.shape",
+        distributions.shape,
+        "at least one outcome",
+    )
+    proper = (distributions >= 0).all(axis=-1) & (np.abs(distributions.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
+    found = f"{int((~proper).sum())} of {proper.size} distributions"  # their number only: they come from the data
+    require(bool(proper.all()), name, found, "probabilities that sum to 1")
+
+
+_MOST_ACCESSES = 2**53
+
+
+def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
+    """The largest probability that a session of `target_hits` hits accesses the data more than `num_accesses` times.
+
+    P[Bin(num_accesses, hit_prob) < target_hits], exact, in place of a Chernoff bound.
+
+    Args:
+        num_accesses: n, >= 0.
+        target_hits: tau, >= 1.
+        hit_prob: q, in (0, 1).
+
+    Source:
+        Cohen & Lyu (2023), Theorem B.4.
+    """
+    n = require_count("num_accesses", num_accesses, minimum=0)
+    hits = require_count("target_hits", target_hits)
+    require_probability("hit_prob", hit_prob)
+    # As an incomplete beta function: scipy's bdtr is wrong beyond 2**31 accesses.
+    return 1.0 if n < hits else float(betaincc(hits, n - hits + 1, hit_prob))
+
+
+def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
+    """The smallest number of accesses that is exceeded with probability at most `overrun_prob`.
+
+    Args:
+        target_hits: hits after which the session halts, >= 1.
+        hit_prob: q of the target.
+        overrun_prob: the delta that this takes, in (0, 1).
+
+    Raises:
+        InvalidValue: a `hit_prob` so small that more than 2**53 accesses would have to be paid.
+    """
+    require_probability("overrun_prob", overrun_prob)
+
+    def suffices(num_accesses: int) -> bool:
+        return overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob) <= overrun_prob
+
+    low, high = require_count("target_hits", target_hits) - 1, 2 * target_hits
+    while not suffices(high):
+        low, high = high, 2 * high
+        require(high <= _MOST_ACCESSES, "hit_prob", hit_prob, f"one that needs at most {_MOST_ACCESSES} accesses")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+_OVERRUN_SHARE = 1e-3  # of delta: accesses beyond those that are played
+_MOST_WORK = 600_000  # accesses**2 * hits: a price comes in less than a second
+_LARGEST_EPSILON = 30.0  # of an access
+_CLOSE = 1e-4  # of the epsilon that is known to suffice
+_ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
+
+
+def best_play_epsilon(target: QTarget, *, target_hits: int, target_delta: float, at_most: float) -> float:
+    """The epsilon of a session, from the play that gives away the most of all; infinity where that takes too long.
+
+    Every access may be of any q-target call, chosen by what came before. What is returned is above the best play's
+    epsilon by at most 1e-4 of `at_most`, and by what an overrun of a thousandth of delta costs.
+
+    Args:
+        target: of every call.
+        target_hits: tau, >= 1.
+        target_delta: of the session, in (0, 1).
+        at_most: an epsilon that is known to suffice.
+    """
+    overrun = _OVERRUN_SHARE * target_delta
+    accesses = min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=overrun)
+    if accesses * accesses * target_hits > _MOST_WORK or target.epsilon > _LARGEST_EPSILON:
+        return math.inf
+    left = target_delta - overrun_probability(accesses, target_hits=target_hits, hit_prob=target.hit_prob)
+    low, high = 0.0, at_most
+    while high - low > _CLOSE * at_most:
+        middle = (low + high) / 2
+        delta = best_play_delta(target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle)
+        low, high = (low, middle) if delta <= left else (middle, high)
+    return high
+
+
+def best_play_delta(target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float) -> float:
+    """The largest hockey stick of any play of so many accesses at most, rounded up.
+
+    Losses are multiples of the target's epsilon: every call is a mixture of outcomes with ratios e^epsilon and
+    e^-epsilon, and the probabilities of a hit on both neighbors lie in a polygon whose corners are tried.
+
+    Args:
+        target: of every call.
+        target_hits: tau, >= 1.
+        num_accesses: n, >= 0.
+        target_epsilon: >= 0.
+
+    Raises:
+        InvalidValue: an access of more than epsilon 30, whose losses double precision cannot hold.
+    """
+    rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
+    require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
+    losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
+    beyond = losses - target_epsilon + _ROUNDING * (np.abs(losses) + target_epsilon)  # rounded up
+    stick = -np.expm1(-np.maximum(beyond, 0.0))  # [2 n + 3]
+    values = np.tile(stick, (target_hits + 1, 1))  # by hits that are left
+    moves = _moves(target)
+    for _ in range(num_accesses):
+        best = values[1:, 1:-1].copy()
+        up, down = values[:, 2:], values[:, :-2]
+        for hit_up, hit_down, missed_up, missed_down in moves:
+            value = hit_up * up[:-1]
+            value += hit_down * down[:-1]
+            value += missed_up * up[1:]
+            value += missed_down * down[1:]
+            np.maximum(best, value, out=best)
+        values[1:, 1:-1] = best
+    return float(values[target_hits, num_accesses + 1]) * (1 + num_accesses * _ROUNDING)
+
+
+def _moves(target: QTarget) -> list[tuple[float, float, float, float]]:
+    """The calls at the corners: the probabilities, on the first neighbor, of a hit and of a miss with either loss."""
+    rise, least = math.expm1(target.epsilon), target.hit_prob
+    rare = 1 / (rise + 2)
+    most = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))  # by which a hit can be likelier
+    corners = [(1.0, 0.0), (least, 0.0), (least, most), (least + most, -most)]
+    if least < rare:
+        corners += [(rare, rise * rare), ((rise + 1) * rare, -rise * rare)]
+    found = (_split(*hit, target.epsilon) + _split(1 - hit[0], -hit[1], target.epsilon) for hit in corners)
+    return list(dict.fromkeys(found))
+
+
+def _split(first: float, more: float, epsilon: float) -> tuple[float, float]:
+    """Outcomes of ratios e^epsilon and e^-epsilon in place of one: their probabilities on the first neighbor, >= 0.
+
+    Args:
+        first: the probability of the one outcome on the first neighbor.
+        more: by how much it is larger on the other one.
+        epsilon: > 0.
+    """
+    rise, both = math.expm1(epsilon), math.expm1(2 * epsilon)
+    up, down = (rise + 1) * (rise * first - more), rise * first + (rise + 1) * more
+    return max(up, 0.0) / both, max(down, 0.0) / both
+
+
+_FEWEST_SPLITS, _MOST_SPLITS = 8, 64
+_WORK = 400_000  # accesses composed over all splits together: a price comes in less than a fifth of a second
+_MOST_COMPOSED = 50_000  # accesses whose optimal composition is computed
+_SMALLEST_SHARE, _LARGEST_SHARE = 1e-3, 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPrice:
+    """What a whole session costs, at most.
+
+    Attributes:
+        epsilon: at `delta`.
+        delta: of the whole session.
+        num_accesses: how many accesses an accountant has to compose for it.
+        overrun_prob: the probability of more accesses than that, for one counter; a part of `delta`.
+    """
+
+    epsilon: float
+    delta: float
+    num_accesses: int
+    overrun_prob: float
+
+    @property
+    def event(self) -> Event:
+        """The price as an event: epsilon-DP, except with probability delta.
+
+        Every (epsilon, delta)-DP release is of this kind (Kairouz, Oh & Viswanath 2015, Theorem 3.1). Composed with
+        other events, `TargetCharging.event` is mostly cheaper, as it lists the accesses one by one.
+        """
+        return ApproximateEvent(PureDpEvent(self.epsilon), self.delta)
+
+
+def best_session_price(
+    target: QTarget,
+    *,
+    target_hits: int,
+    target_delta: float,
+    num_counters: int = 1,
+    failure_prob: float = 0.0,
+    by_play: bool = True,
+) -> SessionPrice:
+    """The smallest epsilon over up to 64 splits of delta, by optimal composition of pure DP; or that of the best play.
+
+    Every split gives a valid bound; an overrun takes between a thousandth of delta and nearly all of it.
+    Optimal composition is never above the Renyi bound, which is used for more than 50,000 accesses only.
+    The best play is within a relative 1e-3 of the truth for q-target calls (docs/proofs/target_charging.md). It is
+    found where hits are few, below some dozens.
+
+    Args:
+        target: of every call, or one that covers all of them.
+        target_hits: tau, hits after which the session halts, >= 1.
+        target_delta: of the whole session.
+        num_counters: how many targets are counted apart; the session ends with the one hit least, and delta is shared
+            equally among them.
+        failure_prob: the sum of the deltas of the calls, >= 0.
+        by_play: whether the best play is looked for. False where accesses are composed in any case.
+
+    Raises:
+        InvalidValue: the deltas of the calls leave nothing of `target_delta`.
+    """
+    require_kind("target", target, QTarget, "a QTarget")
+    hits = require_count("target_hits", target_hits)
+    left = require_probability("target_delta", target_delta) / require_count("num_counters", num_counters)
+    left -= require_non_negative("failure_prob", failure_prob)
+    if left <= 0:
+        raise InvalidValue(f"failure_prob={failure_prob}: expected less than target_delta / num_counters")
+    epsilon, num_accesses, overrun = _best_split(target, hits, left)
+    if by_play:
+        epsilon = min(epsilon, best_play_epsilon(target, target_hits=hits, target_delta=left, at_most=epsilon))
+    return SessionPrice(epsilon, target_delta, num_accesses, overrun)
+
+
+def _best_split(target: QTarget, target_hits: int, target_delta: float) -> tuple[float, int, float]:
+    """The least epsilon over splits of delta, with how many accesses it composes and the probability of more."""
+    few, many = (
+        min_accesses(target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=share * target_delta)
+        for share in (_LARGEST_SHARE, _SMALLEST_SHARE)
+    )
+    found = []
+    splits = min(max(_WORK // many, _FEWEST_SPLITS), _MOST_SPLITS)
+    for num_accesses in np.unique(np.linspace(few, many, splits).astype(np.int64)).tolist():
+        overrun = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=target.hit_prob)
+        epsilon = _composed(target.epsilon, count=num_accesses, target_delta=target_delta - overrun)
+        found.append((epsilon, num_accesses, overrun))
+    return min(found)
+
+
+def _composed(epsilon: float, *, count: int, target_delta: float) -> float:
+    """Epsilon of `count` accesses: optimal, or by Renyi divergence where the optimum takes too long."""
+    if count <= _MOST_COMPOSED:
+        return pure_dp_composition_epsilon(epsilon, count=count, target_delta=target_delta)
+    return min(count * epsilon, RdpAccountant().compose(PureDpEvent(epsilon), count).get_epsilon(target_delta))
+
+
+class HeldBudget:
+    """What counts down as it answers: a copy of it would answer from the same budget once more.
+
+    Copies and pickles are refused, and so is a process that was forked with it. Threads take turns.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuses `copy.copy`, `copy.deepcopy` and `pickle`."""
+        rule = "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again"
+        raise InvalidValue(f"session={type(self).__name__}: expected {rule}; ask the one there is")
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """A turn of one thread, from looking at what is left to having counted; its owner may take it again.
+
+        Raises:
+            InvalidValue: this process was forked from the one that holds the budget.
+        """
+        self._require_own_process()  # before the lock, which another thread of the parent may have held at the fork
+        with self._lock:
+            yield
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            rule = f"{self._process}, which holds this {type(self).__name__}; a fork would spend the same budget again"
+            raise InvalidValue(f"process={os.getpid()}: expected {rule}")
+
+
+_BITS = frozenset((bool, np.bool_))
+
+
+class TargetCharging(HeldBudget):
+    """Counts hits, refuses calls after the last hit, and states its price before the first call.
+
+    The whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are epsilon-DP. That
+    holds whatever calls are chosen on the way, and however early the session ends. It needs two things: every call is a
+    q-target call with an epsilon and a q no worse than the session's, and its caller obeys `require_open`.
+
+    Edge cases: threads may share a session; what is charged after its last hit raises, and an outcome whose charge
+    raised must not be released. It refuses to be copied or pickled, and to be charged in a forked process. A `state`
+    is a copy too: of the sessions that resume from one, only one may go on.
+
+    Args:
+        epsilon: pure DP of one access, > 0; the largest of all calls.
+        target_hits: tau, >= 1; with several counters, of each.
+        hit_prob: q, in (0, 1); the smallest of all calls.
+        target_delta: of the whole session.
+        num_counters: how many targets are counted apart, each a q-target of every call. The session halts when all of
+            them reached `target_hits`: the one hit least is paid for.
+        failure_prob: the most that the deltas of the calls may sum to.
+
+    Attributes:
+        target: the epsilon and q that every call has to keep.
+        price: of the whole session.
+        hits: `[num_counters]` so far.
+        num_calls: charged so far.
+
+    >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)
+    >>> [session.charge(hit) for hit in (False, True, False, True)]
+    [False, False, False, True]
+    >>> round(session.price.epsilon, 2), session.hits, session.num_calls
+    (2.03, [2], 4)
+
+    Source:
+        Cohen & Lyu (2023), Theorem B.4 and its version for several targets.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        target_hits: int,
+        *,
+        hit_prob: float,
+        target_delta: float,
+        num_counters: int = 1,
+        failure_prob: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.target = QTarget(epsilon, hit_prob)
+        self.price: SessionPrice = best_session_price(
+            self.target,
+            target_hits=target_hits,
+            target_delta=target_delta,
+            num_counters=num_counters,
+            failure_prob=failure_prob,
+        )
+        self.target_hits = target_hits
+        self.target_delta = target_delta
+        self.failure_prob = failure_prob
+        self.hits = [0] * num_counters
+        self.num_calls = 0
+        self._spent_failure_prob = 0.0
+
+    @classmethod
+    def of_targets(cls, targets: Iterable[QTarget], target_hits: int, *, target_delta: float, **options: Any) -> Self:
+        """A session for calls of several targets: the largest epsilon and the smallest q."""
+        common = common_target(targets)
+        return cls(common.epsilon, target_hits, hit_prob=common.hit_prob, target_delta=target_delta, **options)
+
+    @property
+    def halted(self) -> bool:
+        """Whether no further call is allowed: every counter has reached `target_hits`."""
+        return min(self.hits) >= self.target_hits
+
+    @property
+    def remaining_hits(self) -> int:
+        """How many hits the least-hit counter still has."""
+        return max(0, self.target_hits - min(self.hits))
+
+    @property
+    def event(self) -> Event:
+        """The whole session for an accountant: the composed accesses, failing where they overrun.
+
+        It uses the split of delta that is best for `price`. Under another accountant, or composed with other events,
+        its epsilon is valid, though not always the smallest. With k counters it is the cheaper, in zCDP, of two events:
+        the accesses up to k times `target_hits` hits, and `price.event`; `price` itself is mostly below both.
+        """
+        count, overrun = self.price.num_accesses, self.price.overrun_prob
+        if len(self.hits) > 1:
+            hits, overrun = len(self.hits) * self.target_hits, len(self.hits) * overrun
+            count = min_accesses(target_hits=hits, hit_prob=self.target.hit_prob, overrun_prob=overrun)
+            if count * self.target.epsilon**2 > self.price.epsilon**2:
+                return self.price.event
+            overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
+        accesses = SelfComposedEvent(PureDpEvent(self.target.epsilon), count)
+        return ApproximateEvent(accesses, overrun + self.failure_prob)
+
+    def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
+        """Raises unless a call with this target and delta may be made now; call it before the call is made.
+
+        Raises:
+            InvalidValue: the session has halted, the target is worse than the session's, the deltas are used up, or
+                this is another process than the session's.
+        """
+        self._require_own_process()
+        if self.halted:
+            raise InvalidValue(f"hits={min(self.hits)}: expected fewer than target_hits={self.target_hits} for a call")
+        if target is not None and not self.target.covers(target):
+            raise InvalidValue(
+                f"target={target}: expected no larger epsilon and no smaller hit_prob than {self.target}"
+            )
+        if failure_prob != 0.0:
+            require(failure_prob > 0, "failure_prob", failure_prob, "a number >= 0")
+            total = self._spent_failure_prob + failure_prob
+            require(total <= self.failure_prob, "failure_prob", total, f"at most {self.failure_prob} over all calls")
+
+    def charge(
+        self,
+        outcome_in_target: bool | list[bool] | tuple[bool, ...],
+        *,
+        target: QTarget | None = None,
+        failure_prob: float = 0.0,
+    ) -> bool:
+        """Counts one call and returns whether the session halted with it.
+
+        Args:
+            outcome_in_target: whether the call's outcome was in its target; with several counters, one each.
+            target: of this call; None for the session's.
+            failure_prob: the delta of this call.
+
+        Raises:
+            InvalidValue: as `require_open`, or another number of outcomes than counters; then nothing was counted.
+        """
+        outcomes = outcome_in_target if isinstance(outcome_in_target, (list, tuple)) else (outcome_in_target,)
+        with self._turn():
+            self.require_open(target, failure_prob=failure_prob)
+            if len(outcomes) != len(self.hits) or not _BITS.issuperset(map(type, outcomes)):
+                raise InvalidValue(f"outcome_in_target={list(outcomes)}: expected {len(self.hits)} of True or False")
+            self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, outcomes, strict=True)]
+            self.num_calls += 1
+            self._spent_failure_prob += failure_prob
+            return self.halted
+
+    def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
+        """Counts calls drawn at once, in their order, and returns how many of them were made before the session halted.
+
+        The outcomes of the calls after that are to be thrown away: they were never paid.
+
+        Args:
+            outcomes_in_target: bool `[Q]`, or `[Q, num_counters]` with several counters.
+            target: of each call; None for the session's.
+
+        Raises:
+            InvalidValue: as `require_open`, or an array of another kind or shape; then nothing was counted.
+        """
+        outcomes = np.asarray(outcomes_in_target)
+        with self._turn():
+            self.require_open(target)
+            require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
+            shape, counters = outcomes.shape, len(self.hits)
+            rule = "[Q], or [Q, num_counters] with several counters"
+            expected = (shape[:1] or (0,)) + ((counters,) if counters > 1 else ())
+            require(shape == expected, "outcomes_in_target.shape", shape, rule)
+            if len(outcomes) == 0:
+                return 0
+            totals = np.array(self.hits) + np.cumsum(outcomes.reshape(-1, counters), axis=0)
+            halting = np.flatnonzero(totals.min(axis=1) >= self.target_hits)
+            made = int(halting[0]) + 1 if halting.size else len(outcomes)
+            self.hits = totals[made - 1].tolist()
+            self.num_calls += made
+            return made
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Parameters and counts as plain values for JSON, from which `resume` continues."""
+        with self._turn():
+            return {
+                "target_charging": 1,
+                "parameters": self._parameters,
+                "hits": list(self.hits),
+                "num_calls": self.num_calls,
+                "spent_failure_prob": self._spent_failure_prob,
+            }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continues from the state of a session with equal parameters.
+
+        Raises:
+            InvalidValue: this session has been charged, the state is of a session with other parameters, or its
+                counts are impossible; the session is then unchanged.
+        """
+        parameters = state.get("parameters")
+        require(parameters == self._parameters, "parameters", parameters, f"{self._parameters}, as of this session")
+        hits, calls = state.get("hits"), require_count("num_calls", state.get("num_calls", -1), minimum=0)
+        counters = len(self.hits)
+        require(isinstance(hits, list) and len(hits) == counters, "hits", hits, f"{counters} counts")
+        counts = [require_count("hits", count, minimum=0) for count in hits or []]
+        possible = max(counts) <= calls and min(counts) <= self.target_hits
+        require(possible, "hits", counts, f"at most num_calls={calls}, and one at most {self.target_hits}")
+        spent = require_non_negative("spent_failure_prob", state.get("spent_failure_prob", -1.0))
+        require(spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}")
+        with self._turn():
+            require(self.num_calls == 0, "num_calls", self.num_calls, "0: only a session without calls can resume")
+            self.hits, self.num_calls, self._spent_failure_prob = counts, calls, spent
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the state to a file, which is whole at any moment; to be done before an outcome is released."""
+        write_text(Path(path), to_json_line(self.state) + "\n")
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Continues from a file that `save` wrote; raises as `resume`, or where the file is no such state."""
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise InvalidValue(f"path={path}: expected the state of a session as JSON") from error
+        known = isinstance(state, dict) and state.get("target_charging") == 1
+        require(known, "path", path, "the state of a session as JSON")
+        self.resume(state)
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "epsilon": float(self.target.epsilon),
+            "hit_prob": float(self.target.hit_prob),
+            "target_hits": int(self.target_hits),
+            "target_delta": float(self.target_delta),
+            "num_counters": len(self.hits),
+            "failure_prob": float(self.failure_prob),
+        }

@@ -1,0 +1,545 @@
+"""The price of a noisy maximum that releases the winner alone, where one or two counts move (docs/proofs/winner.md).
+
+The file begins with the law of a winner, pairs of distributions that dominate it, and bounds on how its law bends. A
+cover of the plane of places has a pair above each part. From these follow the Renyi curve, and the tree of pairs for
+optimal composition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.special import gauss_legendre, log_ndtr, ndtr
+
+Array = NDArray[np.float64]
+
+_MANY_NODES, _FEW_NODES = 64, 16  # nodes
+_FARTHEST_PLACE = 9.0
+
+
+def density(z: Array) -> Array:
+    """Of a standard normal."""
+    return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
+
+
+def first_wins(a: Array, b: Array) -> Array:
+    """P(X > max(0, Y)), `[N]`, by quadrature; wrong by about 1e-15."""
+    low, high = np.maximum(0.0, a - _FARTHEST_PLACE), np.maximum(a + _FARTHEST_PLACE, _FARTHEST_PLACE)
+    half = (high - low) / 2
+    nodes, weights = gauss_legendre(_MANY_NODES)
+    x = half[:, None] * nodes + (high + low)[:, None] / 2
+    return np.asarray(half * ((density(x - a[:, None]) * ndtr(x - b[:, None])) @ weights))
+
+
+def moved_mass(z: Array, shift: float) -> Array:
+    """Φ(z) - Φ(z - shift), to its last digits however small the shift: `[N]`."""
+    nodes, weights = gauss_legendre(_FEW_NODES)
+    steps = shift * (1 + nodes) / 2
+    return np.asarray(shift / 2 * (density(z[:, None] - steps) @ weights))
+
+
+def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
+    """The points of the pair's test curve that can matter: for four sets S of outcomes, Q(S) and P(S) - Q(S), `[4, N]`.
+
+    The sets are: the first count; the first count or the rest; the rest; either count.
+    """
+    nodes, weights = gauss_legendre(_FEW_NODES)
+    steps = shift * (1 + nodes) / 2
+    falls = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
+    rises = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
+    either = ndtr((a + b) / math.sqrt(2)) * moved_mass((a - b) / math.sqrt(2), math.sqrt(2) * shift)
+    first = shift / 2 * (falls @ weights) + either
+    rest = shift / 2 * ((rises - falls) @ weights)
+    q_first, q_rest = first_wins(a - shift, b + shift), ndtr(-a + shift) * ndtr(-b - shift)
+    masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])
+    return masses, np.stack([first, first + rest, rest, -rest])
+
+
+FARTHEST = 8.3
+"""Standard deviations: what lies beyond has a mass of 5e-17 and counts as missing, or by a closed form."""
+_LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
+_TANGENTS = np.array([-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, FARTHEST])
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Outcomes with their masses under Q and P = Q (1 + excess).
+
+    Attributes:
+        masses: `[K]` under Q.
+        excess: `[K]` P / Q - 1.
+        missing: mass of P on an infinite loss.
+    """
+
+    masses: Array
+    excess: Array
+    missing: float = 0.0
+
+    @property
+    def second_moment(self) -> float:
+        """Of P / Q - 1 under Q: a measure, not a bound."""
+        return float(self.masses @ (self.excess * self.excess))
+
+    def curve(self) -> tuple[Array, Array]:
+        """The corners of its test curve: masses under Q and heights, `[K + 1]` each."""
+        order = np.argsort(-self.excess)
+        masses, excess = self.masses[order], self.excess[order]
+        q = np.append(np.append(0.0, np.minimum(np.cumsum(masses[:-1]), 1.0)), 1.0)
+        return q, self.missing + np.append(0.0, np.cumsum(masses * excess))
+
+    @property
+    def losses(self) -> Array:
+        """log(P / Q), `[K]`."""
+        with np.errstate(divide="ignore"):  # -inf where an outcome has become impossible
+            return np.log1p(self.excess)
+
+    def beside(self, other: Pair, *, share: float) -> Pair:
+        """The experiment that is the other one with probability `share`, and says so."""
+        return Pair(
+            np.concatenate([(1 - share) * self.masses, share * other.masses]),
+            np.concatenate([self.excess, other.excess]),
+            (1 - share) * self.missing + share * other.missing,
+        )
+
+    def times(self, other: Pair) -> Pair:
+        """Both experiments, independent of each other."""
+        masses = np.outer(self.masses, other.masses).ravel()
+        excess = (self.excess[:, None] + other.excess + np.outer(self.excess, other.excess)).ravel()
+        return Pair(masses, excess, self.missing + other.missing)
+
+
+def polygon(q: Array, height: Array, *, shift: float) -> Pair:
+    """The least pair with a curve above these points `[N]`, cut off where no test of N(shift, 1) and N(0, 1) gets."""
+    x, y = _upper_hull(np.concatenate([[0.0, 1.0], q]), np.concatenate([[0.0, 0.0], height]))
+    width = np.diff(x)
+    tangent_q, tangent_height, tangent_slope = _curve(_TANGENTS, shift)
+    slopes = np.concatenate([np.diff(y) / width, tangent_slope])
+    offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate([x[:-1], tangent_q])
+    needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])  # fewer lines are higher ones
+    return _below(slopes[needed], offsets[needed])
+
+
+def common_pair(pairs: list[Pair]) -> Pair:
+    """The least pair above several."""
+    if len(pairs) == 1:
+        return pairs[0]
+    curves = [pair.curve() for pair in pairs]
+    x, y = _upper_hull(np.concatenate([q for q, _ in curves]), np.concatenate([height for _, height in curves]))
+    width = np.diff(x)
+    return Pair(width, np.maximum(np.diff(y) / width, _LEAST_EXCESS), float(y[0]))
+
+
+def gaussian_pair(shift: float, edges: Array) -> Pair:
+    """N(shift, 1) and N(0, 1), the mass of each cell of the noise moved to its two ends: `edges` rise."""
+    return _cells(edges, shift)
+
+
+def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
+    """max(Z, threshold) of Z under P = N(0, 1) and Q = N(-shift, 1), or N(shift, 1) where it rises: few outcomes.
+
+    Where it `falls` from P to Q, what is above the threshold speaks for P.
+    """
+    if falls:
+        edges = np.append(threshold + shift + np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0]), FARTHEST + shift)
+        below = float(ndtr(threshold + shift)), float(moved_mass(np.array([threshold + shift]), shift)[0])
+        above = _cells(edges, shift)
+    else:
+        edges = np.append(-FARTHEST, -threshold + shift - np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])[::-1])
+        below = float(ndtr(threshold - shift)), -float(moved_mass(np.array([threshold]), shift)[0])
+        above = _cells(edges, shift)
+    q, moved = below
+    return Pair(np.append(above.masses, q), np.append(above.excess, -moved / q), above.missing)
+
+
+def _cells(edges: Array, shift: float) -> Pair:
+    """Cells of N(shift, 1) against N(0, 1); what is above the last edge, where that is far out, is missing."""
+    q, height, slopes = _curve(edges, shift)  # q falls, slopes rise
+    width, rise = ndtr(edges[1:]) - ndtr(edges[:-1]), height[:-1] - height[1:]
+    upper = np.clip((rise - slopes[:-1] * width) / (slopes[1:] - slopes[:-1]), 0.0, width)
+    masses = np.zeros(len(edges))
+    masses[1:] += upper
+    masses[:-1] += width - upper
+    far_below, far_above = edges[0] <= -FARTHEST, edges[-1] >= FARTHEST
+    if far_below:
+        masses[0] += ndtr(edges[0])
+    return Pair(masses, slopes, float(q[-1] + height[-1]) if far_above else 0.0)
+
+
+def _curve(z: Array, shift: float) -> tuple[Array, Array, Array]:
+    """The test "above z" of N(shift, 1) against N(0, 1): mass under Q, height, and slope there."""
+    return np.asarray(ndtr(-z)), moved_mass(z, shift), np.asarray(np.expm1(z * shift - shift * shift / 2))
+
+
+def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
+    """The corners of the least concave function above points, x strictly rising."""
+    order = np.lexsort((-y, x))
+    kept: list[tuple[float, float]] = []
+    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
+        if kept and point[0] == kept[-1][0]:
+            continue
+        while len(kept) > 1 and _turns_up(kept[-2], kept[-1], point):
+            kept.pop()
+        kept.append(point)
+    corners = np.array(kept)
+    return corners[:, 0], corners[:, 1]
+
+
+def _turns_up(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
+    return (second[1] - first[1]) * (third[0] - first[0]) <= (third[1] - first[1]) * (second[0] - first[0])
+
+
+def _below(slopes: Array, offsets: Array) -> Pair:
+    """The pair whose curve is the least of these lines on [0, 1]."""
+    here, corners, pieces = 0.0, [0.0], []
+    line = min(range(len(slopes)), key=lambda i: (offsets[i], slopes[i]))
+    missing = max(float(offsets[line]), 0.0)
+    while True:
+        pieces.append(line)
+        lower = np.flatnonzero(slopes < slopes[line])
+        crossings = (offsets[lower] - offsets[line]) / (slopes[line] - slopes[lower])
+        if lower.size == 0 or crossings.min() >= 1:
+            break
+        nearest = crossings.min()
+        here = max(here, float(nearest))
+        corners.append(here)
+        ties = lower[crossings <= nearest]
+        line = int(ties[np.argmin(slopes[ties])])
+    masses = np.diff(np.array([*corners, 1.0]))
+    kept = masses > 0
+    return Pair(masses[kept], slopes[pieces][kept], missing)
+
+
+Range = tuple[Array, Array]
+
+
+def bend_of_mass(own: Range, other: Range, difference: Range, total: Range) -> Array:
+    """Of P(X > max(0, Y)): the sum of both second derivatives' absolute values, `own` the place of X.
+
+    The derivative in the place of X is φ(a) Φ(-b) + φ(d) Φ(t) / √2, in that of Y it is -φ(d) Φ(t) / √2, with
+    d = (a - b) / √2 and t = (a + b) / √2.
+    """
+    crossed = (_slope(difference) * ndtr(total[1]) + _density(difference) * _density(total)) / 2
+    return np.asarray(_slope(own) * ndtr(-other[0]) + 2 * crossed)
+
+
+def bend_of_change(own: Range, other: Range, difference: Range, total: Range) -> Array:
+    """Of the derivative of P(X > max(0, Y)) as a falls and b rises, downwards: the sum of both second derivatives.
+
+    The derivative is φ(a) Φ(-b) + √2 φ(d) Φ(t); its second derivatives are, in a, φ''(a) Φ(-b) and, in b,
+    φ(a) b φ(b), and of the other term (φ'' Φ ± 2 φ' φ + φ φ') / √2.
+    """
+    bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * _density(total)
+    crossed = (bulge + _density(difference) * _rise(total)) / 2**0.5
+    alone = _bulge(own) * ndtr(-other[0]) + _density(own) * _rise((-other[1], -other[0]))
+    return np.asarray(alone + 2 * crossed)
+
+
+def bend_of_rest(own: Range, other: Range) -> Array:
+    """Of the derivative of P(X < 0 and Y < 0), -φ(a) Φ(-b) + Φ(-a) φ(b), as a falls and b rises, downwards.
+
+    With both places exchanged it is minus that derivative.
+    """
+    falling = _dip(own) * ndtr(-other[0]) + _density(own) * _rise(other)
+    rising = _rise((-own[1], -own[0])) * _density(other) + ndtr(-own[0]) * _bulge(other)
+    return np.asarray(falling + rising)
+
+
+def _nearest(places: Range) -> Array:
+    """The place nearest to 0."""
+    return np.asarray(np.clip(0.0, places[0], places[1]), dtype=np.float64)
+
+
+def _density(places: Range) -> Array:
+    """The largest φ."""
+    return np.asarray(density(_nearest(places)))
+
+
+def _slope(places: Range) -> Array:
+    """The largest |φ'| = |x| φ(x), which rises up to 1 and then falls."""
+    ends = np.maximum(*(_of_size(np.abs(x)) for x in places))
+    top = _holds(places, 1.0) | _holds(places, -1.0)
+    return np.maximum(ends, np.where(top, _of_size(np.ones(1)), 0.0))
+
+
+def _rise(places: Range) -> Array:
+    """The largest x φ(x), at least 0."""
+    ends = np.maximum(*(x * density(x) for x in places))
+    return np.maximum(ends, np.where(_holds(places, 1.0), _of_size(np.ones(1)), 0.0))
+
+
+def _bulge(places: Range) -> Array:
+    """The largest -φ''(x) = (1 - x²) φ(x), at least 0: at the place nearest to 0 where that is within 1."""
+    x = _nearest(places)
+    return np.maximum((1 - x * x) * density(x), 0.0)
+
+
+def _dip(places: Range) -> Array:
+    """The largest φ''(x) = (x² - 1) φ(x), at least 0; it is largest at ±√3."""
+    ends = np.maximum(*((x * x - 1) * density(x) for x in places))
+    top = _holds(places, 3**0.5) | _holds(places, -(3**0.5))
+    return np.maximum(np.maximum(ends, 0.0), np.where(top, 2 * density(np.sqrt([3.0])), 0.0))
+
+
+def _of_size(x: Array) -> Array:
+    return np.asarray(x * density(x))
+
+
+def _holds(places: Range, x: float) -> NDArray[np.bool_]:
+    return np.asarray((places[0] <= x) & (x <= places[1]))
+
+
+SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 0.25, 1e7
+"""With less noise, or more, the counts themselves are priced."""
+LOWEST = -1.8
+"""Of a place: below it its count is censored."""
+HIGHEST_SUM = 2.8
+"""Of both places: above it one bit is released, but for a share."""
+FAR_BIT = 2.4
+"""Where the threshold of a bit is farther off than this, the censored statistic is released."""
+
+_HALF = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
+_THRESHOLDS = np.append(-_HALF[:0:-1], _HALF)
+_SMALL = 1e-3  # a shift so small that the squares for it are good for all
+_TARGET = 1.3  # of a corner's cost; no law's second moment over shift**2 exceeds 1.2800
+_SKEW = 0.1  # what large losses count extra
+_STEEPEST = 4.0  # slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
+_WIDEST, _NARROWEST = 0.64, 0.16
+_CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+_OF_CORNERS = 1e-13
+_BEND_OF_NORMAL, _BEND_OF_DENSITY = 0.2420, 0.3990  # the largest first and second derivative of the normal density
+
+
+@lru_cache(maxsize=64)
+def bits(shift: float) -> tuple[Pair, ...]:
+    """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -FAR_BIT..FAR_BIT.
+
+    Between two thresholds the curve's point lies within the bend from the chord.
+    """
+    steps = np.diff(_THRESHOLDS)
+    width = np.maximum(np.append(steps, 0), np.append(0, steps))
+    q, height = ndtr(_THRESHOLDS - shift), moved_mass(_THRESHOLDS, shift)
+    slack = width**2 / 8 * _BEND_OF_NORMAL + _OF_CORNERS
+    above = height + (width**2 / 8 * _BEND_OF_DENSITY + _OF_CORNERS) * shift
+    return tuple(_polygons(q[None], above[None], slack, shift))
+
+
+@lru_cache(maxsize=64)
+def squares(shift: float) -> tuple[Pair, ...]:
+    """Pairs above the laws at all places between the regions that are dominated otherwise."""
+    lowest, width = _squares()
+    places, corner_of = np.unique(_corners(lowest, width).reshape(-1, 2).round(6), axis=0, return_inverse=True)
+    slack = np.zeros((5, len(places)))
+    for side, of_square in zip(slack, _slacks(lowest, width, shift), strict=True):
+        np.maximum.at(side, corner_of.ravel(), np.repeat(of_square, 4))
+    q, height = vertices(places[:, 0], places[:, 1], shift)
+    return tuple(_polygons(q, height + slack[1:], slack[0], 2**0.5 * shift))
+
+
+@lru_cache(maxsize=1)
+def _squares() -> tuple[Array, Array]:
+    """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions.
+
+    Squares are halved where a law at a corner is worse than the target; which ones are is of no matter for validity.
+    """
+    starts = LOWEST + _WIDEST * np.arange(round((HIGHEST_SUM - 2 * LOWEST) / _WIDEST))
+    lowest = np.stack([*map(np.ravel, np.meshgrid(starts, starts))], axis=1)
+    done, width = list[tuple[Array, Array]](), _WIDEST
+    while len(lowest):
+        lowest = lowest[lowest.sum(axis=1) < HIGHEST_SUM - 1e-9]
+        good = (_costs(lowest, width) <= _TARGET).all(axis=1) | (width < 1.5 * _NARROWEST)
+        done.append((lowest[good], np.full(int(good.sum()), width)))
+        width /= 2
+        lowest = (lowest[~good][:, None] + width * _CORNERS).reshape(-1, 2)
+    return np.concatenate([places for places, _ in done]), np.concatenate([widths for _, widths in done])
+
+
+def _corners(lowest: Array, width: Array) -> Array:
+    """`[S, 4, 2]`."""
+    return np.asarray(lowest[:, None] + width[:, None, None] * _CORNERS)
+
+
+def _costs(lowest: Array, width: float) -> Array:
+    """About the second moments of the pairs at corners, over shift**2, large losses counted extra: `[S, 4]`."""
+    widths = np.full(len(lowest), width)
+    slack = np.repeat(_slacks(lowest, widths, _SMALL), 4, axis=1)
+    corners = _corners(lowest, widths).reshape(-1, 2)
+    q, height = vertices(corners[:, 0], corners[:, 1], _SMALL)
+    above = (height + slack[1:]) / _SMALL
+    masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
+    rises = np.stack([above[0], above[1] - above[0], -above[1]])
+    masses = np.maximum(masses, np.abs(rises) / _STEEPEST)
+    costs = (rises**2 / masses * np.maximum(1 + _SKEW * rises / masses, 1)).sum(axis=0)
+    return np.asarray(costs.reshape(-1, 4))
+
+
+def _slacks(lowest: Array, width: Array, shift: float) -> Array:
+    """How far the curve's points may lie from those between the corners of a square, `[5, S]`.
+
+    Sideways, and upwards for each of the four sets of `vertices`. Bounds on second derivatives
+    over the square and over all places that the counts move through.
+    """
+    (a0, b0), (a1, b1) = lowest.T, lowest.T + width
+    a, b = (a0 - shift, a1), (b0, b1 + shift)
+    difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
+    total = (a0 + b0) / 2**0.5, (a1 + b1) / 2**0.5
+    share = width**2 / 8
+    sideways = share * np.maximum(bend_of_mass(a, b, difference, total), bend_of_mass(b, a, difference, total))
+    first, second = (bend_of_change(x, y, difference, total) for x, y in ((a, b), (b, a)))
+    upwards = share * shift * np.stack([first, second, bend_of_rest(a, b), bend_of_rest(b, a)]) + _OF_CORNERS * shift
+    return np.concatenate([sideways[None] + _OF_CORNERS, upwards])
+
+
+def _polygons(q: Array, height: Array, slack: Array, shift: float) -> list[Pair]:
+    """The pairs above points `[S, N]` that may lie `slack` `[N]` to either side."""
+    left, right = (q - slack).clip(0, 1), (q + slack).clip(0, 1)
+    points = zip(left.T, right.T, height.T, strict=True)
+    return [polygon(np.append(x, y), np.append(z, z), shift=shift) for x, y, z in points]
+
+
+_ROUNDING = 2.0**-50
+_UP = 1 + 1e-12
+
+
+def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array:
+    """An upper bound for the Renyi curve of a winner, never above that of all counts: `[A]`.
+
+    Args:
+        noise_multiplier: noise std / the most by which a count moves.
+        num_moving: 1 where one count moves, 2 where one falls and another rises.
+        orders: `[A]` > 1.
+    """
+    if noise_multiplier == 0:
+        return np.full_like(orders, np.inf)
+    shift = 1 / noise_multiplier
+    counts = orders * (num_moving * shift * shift / 2)
+    if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
+        return counts
+    with np.errstate(over="ignore", invalid="ignore"):
+        excess = _bit_excess(shift, orders) if num_moving == 1 else _two_moving(shift, orders)
+        curve = np.log1p(excess) * _UP / (orders - 1)
+    return np.where(np.isfinite(curve), np.minimum(curve, counts), counts)
+
+
+def _two_moving(shift: float, orders: Array) -> Array:
+    wide = math.sqrt(2) * shift
+    rare = math.exp(log_ndtr(-HIGHEST_SUM / math.sqrt(2))) * _UP
+    high = (1 - rare) * _bit_excess(wide, orders) + rare * np.expm1(_log_moment(orders, wide))
+    low = np.expm1(_log_censored(orders, shift, -LOWEST) + _log_moment(orders, shift))
+    return np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
+
+
+def _bit_excess(shift: float, orders: Array) -> Array:
+    """E[(P/Q)^a] - 1 of the worst bit of N(shift, 1) and N(0, 1), `[A]`."""
+    far = np.expm1(_log_censored(orders, shift, FAR_BIT))
+    return np.maximum(far, _excess(bits(shift), orders, shift))
+
+
+def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:
+    """The largest E[(P/Q)^a] - 1 among pairs, and what their missing mass may add: `[A]`."""
+    worst = np.zeros_like(orders)
+    far = np.exp(orders * (orders - 1) * (shift * shift / 2) + log_ndtr(orders * shift - FARTHEST))
+    for pair in pairs:
+        losses = pair.losses
+        grown = orders[:, None] * losses
+        terms = np.expm1(grown) - orders[:, None] * pair.excess
+        rounding = _ROUNDING * (np.abs(np.expm1(grown)) + np.abs(grown))
+        total = (terms + rounding) @ pair.masses + orders * max(float(pair.masses @ pair.excess) + pair.missing, 0.0)
+        np.maximum(worst, total + far if pair.missing > 0 else total, out=worst)
+    return worst
+
+
+def _log_moment(orders: Array, shift: float) -> Array:
+    """Log E[(P/Q)^a] of N(shift, 1) and N(0, 1), `[A]`."""
+    return orders * (orders - 1) * (shift * shift / 2) * _UP
+
+
+def _log_censored(orders: Array, shift: float, threshold: float) -> Array:
+    """The same of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger of both: `[A]`."""
+    moved = (orders - 1) * shift
+    sides = [
+        np.logaddexp(
+            orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift),
+            _log_moment(orders, shift) + log_ndtr(sign * moved - threshold),
+        )
+        for sign in (1, -1)
+    ]
+    rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - shift))
+    return np.asarray(np.maximum(np.maximum(*sides), 0.0) + rounding)
+
+
+_STEPS = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, FARTHEST])
+_EDGES = np.append(-_STEPS[:0:-1], _STEPS)
+_FEW_PAIRS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Winner:
+    """All laws of a winner: levels of pairs, each above those that it covers one level further down.
+
+    Attributes:
+        levels: coarse to fine.
+        children: for each level but the last, the places one level down of each pair's own.
+    """
+
+    levels: tuple[tuple[Pair, ...], ...]
+    children: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def variance(self) -> float:
+        """The largest second moment of the finest pairs: a measure, not a bound."""
+        return max(pair.second_moment for pair in self.levels[-1])
+
+
+@lru_cache(maxsize=16)
+def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
+    """The tree for a noise multiplier > 0 and one or two counts that move."""
+    shift = 1 / noise_multiplier
+    if num_moving == 1:
+        return _tree([*_bit_pairs(shift)])
+    wide = math.sqrt(2) * shift
+    rare, everything = 0.5 * math.erfc(HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _UP, gaussian_pair(wide, _EDGES)
+    high = [pair.beside(everything, share=rare) for pair in _bit_pairs(wide)]
+    one = gaussian_pair(shift, _EDGES)
+    low = [censored_pair(shift, -LOWEST, falls=falls).times(one) for falls in (True, False)]
+    return _tree([*high, *low, *squares(shift)])
+
+
+def _bit_pairs(shift: float) -> list[Pair]:
+    far = [censored_pair(shift, FAR_BIT, falls=falls) for falls in (True, False)]
+    return [*bits(shift), *far]
+
+
+def _tree(pairs: list[Pair]) -> Winner:
+    """Halves pairs by what speaks clearly for either side, again and again; upwards, a pair above four."""
+    scale = max(pair.second_moment for pair in pairs) ** 0.5 / 4
+    order = _near_first(
+        np.array([[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs])
+    )
+    levels, children = [tuple(pairs[i] for i in order)], list[tuple[tuple[int, ...], ...]]()
+    while len(levels[0]) > _FEW_PAIRS:
+        below = levels[0]
+        runs = [tuple(range(start, min(start + 4, len(below)))) for start in range(0, len(below), 4)]
+        levels.insert(0, tuple(common_pair([below[i] for i in run]) for run in runs))
+        children.insert(0, tuple(runs))
+    return Winner(tuple(levels), tuple(children))
+
+
+def _near_first(points: Array) -> list[int]:
+    """An order `[N]` of points `[N, 2]` in which runs of 4, 16, … are near each other."""
+    pending, order = [np.arange(len(points))], list[int]()
+    while pending:
+        some = pending.pop()
+        if len(some) <= 2:
+            order += some.tolist()
+            continue
+        spread = np.ptp(points[some], axis=0)
+        rank = some[np.argsort(points[some, int(spread.argmax())], kind="stable")]
+        half = 2 ** (math.ceil(math.log2(len(some))) - 1)
+        pending += [rank[half:], rank[:half]]
+    return order
