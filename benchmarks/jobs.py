@@ -28,7 +28,7 @@ from pate.accounting.exact.profile import composed
 from pate.accounting.joint_law.accountant import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
-from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.mechanisms.top_k import TopKMechanism
 
 NUM_TEACHERS = 800
 NUM_LABELS = 40

@@ -4,10 +4,9 @@ from pate.files.lazy_names import lazy_names
 from pate.verification.neighbors import Neighbors, all_histograms, neighbors
 
 with lazy_names(globals()):
-    from pate.verification.claim import Claim
-    from pate.verification.composition import compose
-    from pate.verification.densities import verify_densities
+    from pate.verification.claim import Claim, PriceRefuted, Verdict, WorstPair
     from pate.verification.divergences import (
+        compose,
         hockey_stick,
         largest_delta,
         largest_log_ratio,
@@ -16,10 +15,8 @@ with lazy_names(globals()):
         renyi,
         trimmed,
     )
-    from pate.verification.exact import verify, verify_distributions
-    from pate.verification.samples import SampleVerdict, verify_samples
     from pate.verification.tightness import LowerBound, lower_bound
-    from pate.verification.verdict import PriceRefuted, Verdict, WorstPair
+    from pate.verification.verifier import SampleVerdict, verify, verify_densities, verify_distributions, verify_samples
 
 __all__ = [
     "Claim",

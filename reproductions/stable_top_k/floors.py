@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
-from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
+from pate.mechanisms.noise.laws import gaussian_argmax
 from pate.verification import compose, largest_delta
-from pate.verification.exact import distribution_table
+from pate.verification.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,
     NUM_QUERIES,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent
 from pate.accounting.charged_draw import charge_draw
 from pate.aggregators.release_context import ReleaseContext
-from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments

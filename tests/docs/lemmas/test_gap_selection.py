@@ -14,7 +14,7 @@ from pate.accounting import Adjacency
 from pate.accounting.pld.opposite_maxima import opposite_maxima
 from pate.accounting.renyi import bounded_range_rdp, opposed_maxima_rdp, pure_dp_rdp
 from pate.mechanisms import GapSelection
-from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
+from pate.mechanisms.noise.laws import gaussian_argmax
 
 Array = np.ndarray
 

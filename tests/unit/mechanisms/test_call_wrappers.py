@@ -18,7 +18,7 @@ from pate.mechanisms import (
     RunTwice,
     StabilityTest,
 )
-from pate.mechanisms.target_charging.boundary_wrapper import pure_epsilon
+from pate.mechanisms.call_wrappers import pure_epsilon
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from pate.verification.session_law import session_epsilon
+from pate.verification.tightness import session_epsilon
 
 FIRST, SECOND = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.mechanisms.noise import discrete_gaussian
-from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
-from pate.mechanisms.noise.noise_shares import NoiseShares
+from pate.mechanisms.noise import whole_numbers
+from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.noise.whole_numbers import DiscreteGaussian, NoiseShares
 from pate.validation import InvalidValue
 
 
@@ -22,7 +21,7 @@ def test_the_mass_of_small_numbers_worked_out_by_hand() -> None:
 @pytest.mark.parametrize("variance", [1, 9, 40])
 def test_every_decision_in_floats_is_the_exact_one(variance: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = DiscreteGaussian(variance).sample((60,), np.random.default_rng(0))
-    monkeypatch.setattr(discrete_gaussian, "_MARGIN", 2.0)  # which decides nothing in floats
+    monkeypatch.setattr(whole_numbers, "_TABLE_MARGIN", 2.0)  # which decides nothing in floats
     np.testing.assert_array_equal(DiscreteGaussian(variance).sample((60,), np.random.default_rng(0)), expected)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pate.mechanisms import DiscreteLaplace
-from pate.mechanisms.noise.discrete_laplace import exponential_coins
+from pate.mechanisms.noise.whole_numbers import exponential_coins
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 

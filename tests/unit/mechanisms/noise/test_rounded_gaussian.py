@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.mechanisms.noise import rounded_gaussian
-from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, words
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise import whole_numbers
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, words
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue
 
 
@@ -27,7 +27,7 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
 def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a margin that decides nothing, the same bits give the same numbers."""
     expected = RoundedGaussian(9.0).sample((40,), np.random.default_rng(0))
-    monkeypatch.setattr(rounded_gaussian, "_MARGIN", 2.0)
+    monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
     calls = 0
     exactly = RoundedGaussian._exactly
 
@@ -42,10 +42,10 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
-    boundary = rounded_gaussian._EXP_TABLE[2]
-    _, decided = rounded_gaussian._geometric(np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64))
+    boundary = whole_numbers._EXP_TABLE[2]
+    _, decided = whole_numbers._geometric_words(np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64))
     assert decided.tolist() == [False, True, False]
-    assert rounded_gaussian._geometric(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [0.0]
+    assert whole_numbers._geometric_words(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [0.0]
     half = LazyBitsUniform(int(boundary), np.random.default_rng(0))
     target = Fraction(int(boundary), 2**64) + Fraction(1, 2**66)
     assert half.below(lambda digits: (target, target)) in (True, False)
@@ -53,9 +53,9 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
 
 
 def test_the_table_holds_powers_of_e() -> None:
-    values = rounded_gaussian._EXP_TABLE.astype(np.float64) / 2.0**64
+    values = whole_numbers._EXP_TABLE.astype(np.float64) / 2.0**64
     np.testing.assert_allclose(values[:20], np.exp(-np.arange(1.0, 21.0)), rtol=1e-9)
-    assert math.floor(math.exp(-44) * 2.0**64) == int(rounded_gaussian._EXP_TABLE[-1]) == 1
+    assert math.floor(math.exp(-44) * 2.0**64) == int(whole_numbers._EXP_TABLE[-1]) == 1
 
 
 @pytest.mark.parametrize("std", [0.0, -1.0, math.nan, math.inf, 2.0**45])

@@ -11,7 +11,7 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, OpposedMaximaEvent, PureDpEvent
 from pate.mechanisms import GapSelection
-from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
+from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.validation import InvalidValue
 
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)

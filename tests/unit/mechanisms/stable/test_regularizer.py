@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pate.mechanisms import FixedKRegularizer, GapSelection
-from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
-from pate.mechanisms.stable.regularizer import checked_regularizer, exactly_addable, offsets_of
+from pate.mechanisms.gap_selection import SELECTION_NOISES, checked_regularizer, exactly_addable, offsets_of
 from pate.validation import InvalidValue
 
 CANDIDATES = np.arange(1, 4)

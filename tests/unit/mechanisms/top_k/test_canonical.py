@@ -12,9 +12,9 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import CanonicalTopK
-from pate.mechanisms.noise.order_distributions import ordered_distribution
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.top_k.canonical_classes import CanonicalClasses
+from pate.mechanisms.canonical import CanonicalClasses
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import ordered_distribution
 from pate.validation import InvalidValue
 
 

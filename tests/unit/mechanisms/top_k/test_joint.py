@@ -12,9 +12,9 @@ import pytest
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
-from pate.mechanisms.noise.order_distributions import ordered_distribution
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.top_k.joint_classes import JointClasses, count_by_loss
+from pate.mechanisms.joint import JointClasses, count_by_loss
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import ordered_distribution
 from pate.validation import InvalidValue
 
 Sequence = tuple[int, ...]

@@ -7,9 +7,9 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent
 from pate.mechanisms import LipschitzTopK, OneShotTopK, PeelingTopK, PermuteAndFlipTopK
-from pate.mechanisms.noise.drawn_noise import draw_largest
-from pate.mechanisms.noise.order_distributions import ordered_distribution
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import ordered_distribution
+from pate.mechanisms.noise.noisy_order import draw_largest
 from pate.validation import InvalidValue
 
 

@@ -23,8 +23,8 @@ from pate.mechanisms import (
     PermuteAndFlipTopK,
     TopStableTopK,
 )
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.top_k.top_k import TopKMechanism, bounded_range_of
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.top_k import TopKMechanism, bounded_range_of
 from pate.validation import InvalidValue
 
 PURE: list[tuple[type[Any], dict[str, Any]]] = [

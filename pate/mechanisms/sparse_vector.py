@@ -1,19 +1,74 @@
-"""Sparse vector with individual charging: an item pays only for released sums that it was part of, then drops out."""
+"""Noisy counts of which only those that come out are paid for: sparse vector with individual charging, and a sweep."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency
-from pate.accounting.target_charging import QTarget, not_prior
+from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.target_charging import QTarget, min_accesses, not_prior, revise
 from pate.accounting.target_charging.held_budget import HeldBudget
-from pate.mechanisms.noise.noisy_counts import NoisyCounts
-from pate.mechanisms.threshold.above_threshold import ReleasedValues, require_threshold
-from pate.validation import InvalidValue, require, require_count, require_generator, require_kind
+from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
+from pate.mechanisms.thresholds import ReleasedValues, require_threshold
+from pate.mechanisms.top_k import LARGEST_COUNT, TopK
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_kind,
+    require_positive,
+    require_probability,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyCounts(ABC):
+    """Counts that one change moves by at most 1, with discrete Laplace noise; each that comes out is a hit.
+
+    Attributes:
+        epsilon: pure DP of one noisy count, > 0; not of the release.
+        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
+        adjacency: what one change means.
+    """
+
+    epsilon: float
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("epsilon", self.epsilon)
+        require_probability("failure_prob", self.failure_prob)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        _ = self.noise
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The noise on each count."""
+        return DiscreteLaplace.at_most(float(self.epsilon))
+
+    @property
+    @abstractmethod
+    def target(self) -> QTarget:
+        """The price of a question for the person it is about."""
+
+    @property
+    @abstractmethod
+    def target_hits(self) -> int:
+        """The most hits that one change is part of."""
+
+    @property
+    def event(self) -> Event:
+        """The price of everything that is released, however many questions."""
+        target = self.target
+        count = min_accesses(target_hits=self.target_hits, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
+        return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
+
 
 Bits = NDArray[np.bool_]
 
@@ -130,3 +185,72 @@ def _require_bits(bits: Any, *, rank: int) -> Bits:
     shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
     require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])
     return array
+
+
+@dataclass(frozen=True)
+class ScoredTopK(TopK):
+    """A top-k outcome with its noisy counts.
+
+    Attributes:
+        indices: int64 `[k]` or `[Q, k]`, in falling order of their scores.
+        answered: bool `[]` or `[Q]`, True.
+        scores: int64 `[k]` or `[Q, k]`, counts with noise.
+    """
+
+    scores: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepTopK(NoisyCounts):
+    """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
+
+    The threshold sweeps from the top down. At each threshold every count not yet released is asked whether its noisy
+    value equals it; the k-th yes ends the sweep. So the price depends on the k hits, and neither on the number of
+    counts nor on that of questions.
+
+    Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`); k hits are n accesses except with
+    probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.
+
+    Attributes:
+        k: how many indices, >= 1.
+        epsilon: pure DP of one noisy count, > 0; not of the release.
+        failure_prob: of more than n accesses, in (0, 1); n follows from it.
+        adjacency: what one change means.
+
+    Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
+
+    >>> sweep = SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9)
+    >>> outcome = sweep(np.array([90, 10, 50]), rng=np.random.default_rng(0))
+    >>> outcome.indices, outcome.scores
+    (array([0, 2]), array([89, 49]))
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("k", self.k)
+
+    @property
+    def target(self) -> QTarget:
+        """What a question costs in a session: several sweeps in one session are k hits each."""
+        return revise(float(self.noise.rate))
+
+    @property
+    def target_hits(self) -> int:
+        """The counts that come out of one histogram: `event` is its price."""
+        return self.k
+
+    def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
+        """Draws for one histogram `[d]` or each of a batch `[Q, d]`.
+
+        Raises:
+            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
+        """
+        require_generator(rng)
+        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT).astype(np.int64)
+        require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
+        noisy = checked + self.noise.sample(checked.shape, rng)
+        indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
+        answered = np.ones(checked.shape[:-1], dtype=bool)
+        return ScoredTopK(indices, answered, np.take_along_axis(noisy, indices, axis=-1))
