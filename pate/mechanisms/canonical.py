@@ -249,7 +249,6 @@ class CanonicalTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
-        """One bounded range, or epsilon-DP."""
         price = bounded_range_of(self.epsilon, self.rho)
         return BoundedRangeEvent(price) if self.noise == "gumbel" else PureDpEvent(price)
 

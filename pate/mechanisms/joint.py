@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from pate.mechanisms.noise.laws import largest_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
 from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.ranking import falling_order, stable_sort
-from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of, sequences
+from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
 from pate.validation import require, require_positive, rounded_up
 
 _LOG_NEGLIGIBLE = 62.0
@@ -260,7 +260,6 @@ class JointMechanism(TopKMechanism):
         return Fraction(self.weight) * loss
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         places = self.k * counts.shape[1]
         rows = _PLACES_AT_ONCE // places if places <= _FEW_PLACES else 1
         blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
@@ -272,7 +271,7 @@ class JointMechanism(TopKMechanism):
 
     def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
         """All sequences and their losses, from the definition."""
-        outcomes = list(sequences(len(counts), self.k))
+        outcomes = list(permutations(range(len(counts)), self.k))
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
@@ -310,12 +309,10 @@ class JointTopK(JointMechanism):
 
     @property
     def weight(self) -> float:
-        """By what a loss is multiplied."""
         return bounded_range_of(self.epsilon, self.rho) / self.range_of_losses
 
     @property
     def event(self) -> Event:
-        """One bounded range."""
         return BoundedRangeEvent(bounded_range_of(self.epsilon, self.rho))
 
     def classes_of(self, falling: Counts) -> JointClasses:
@@ -353,7 +350,6 @@ class JointTopK(JointMechanism):
         return exponential_weights([self.exponent(loss) for loss in losses.tolist()], sizes)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples."""
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
 
@@ -392,12 +388,10 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     @property
     def weight(self) -> float:
-        """By what a loss is multiplied."""
         return self.epsilon / self.range_of_losses
 
     @property
     def event(self) -> Event:
-        """Pure DP, outside the failure where there is one."""
         pure = PureDpEvent(self.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
 

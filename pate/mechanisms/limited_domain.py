@@ -6,21 +6,46 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gauss_legendre
 from pate.mechanisms.noise.kinds import UNIT_NOISES
-from pate.mechanisms.noise.laws import gumbel_argmax
+from pate.mechanisms.noise.laws import gumbel_argmax, panels
 from pate.mechanisms.noise.noisy_order import Scaled, Values, are_above, draw_noise, largest_noisy
 from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k import Array, Counts, Distribution, DomainTopK
-from pate.validation import require
+from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism
+from pate.validation import require, require_count, require_positive, require_probability
 
 _UP = 1 + 2.0**-50
 """Rounding must not bring the bottom closer than the proof has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainTopK(TopKMechanism):
+    """A top-k mechanism that looks at the best counts alone.
+
+    Attributes:
+        domain_size: how many of them, >= k.
+        epsilon: pure DP outside the failure, of the whole release, > 0.
+        failure_prob: in (0, 1).
+    """
+
+    domain_size: int
+    epsilon: float
+    failure_prob: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("domain_size", self.domain_size, minimum=self.k)
+        require_positive("epsilon", self.epsilon)
+        require_probability("failure_prob", self.failure_prob)
+
+    @property
+    def event(self) -> Event:
+        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +58,6 @@ class LimitedDomainTopK(DomainTopK):
     Formal guarantee: epsilon-DP except with probability `failure_prob`, under the adjacency given: the bottom lies
     w + log(domain_size / failure_prob) * scale above the best count outside, with w = 2 (replace-one) or 1 (add/remove)
     and scale k w / epsilon.
-
-    Attributes:
-        domain_size: how many of the best indices may be released, >= k.
-        epsilon: pure DP outside the failure, of the whole release, > 0.
-        failure_prob: in (0, 1).
 
     Source: Durfee & Rogers 2019, whose w = 1 is for add/remove; docs/proofs/top_k.md.
 
@@ -105,7 +125,6 @@ class LimitedDomainTopK(DomainTopK):
         return np.concatenate([order[:, : self.domain_size], bottom], axis=1), numbers
 
 
-_NODES = 16
 _PANEL, _TAIL = 0.5, 42.0
 
 
@@ -114,17 +133,13 @@ class TopStableTopK(DomainTopK):
     """Releases the set of the j best for the first j in k..domain_size whose gap exceeds a noisy threshold, or nothing.
 
     A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
-    `domain_size` places, j of them filled, in the order of the indices; the rest hold -1.
+    `domain_size` places, j of them filled, in the order of the indices; the rest hold -1. There are more counts than
+    that.
 
     Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. Let w = 2 (replace-one) or 1 (add/remove).
     From the gap after rank j we subtract w, but not below 0, and add Laplace noise of scale 4 w / epsilon. We compare
     the result with a threshold plus Laplace noise of scale 2 w / epsilon. A gap of at most w passes with a probability
     of at most failure_prob divided by the number of ranks.
-
-    Attributes:
-        domain_size: the last rank whose gap is looked at, >= k, below the number of counts.
-        epsilon: pure DP outside the failure, > 0.
-        failure_prob: in (0, 1).
 
     Source: after Carvalho et al. 2020; docs/proofs/top_k.md.
 
@@ -166,9 +181,11 @@ class TopStableTopK(DomainTopK):
         return np.where(released < counts.shape[1], released, -1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over tuples as they are released."""
         order, excess = self._excess(counts[None])
-        points, weights = _nodes(excess[0] - self.threshold, self.threshold_scale, self.gap_scale)
+        kinks, reach = excess[0] - self.threshold, _TAIL * self.threshold_scale
+        corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
+        grid, half = panels(corners, _PANEL * min(self.threshold_scale, self.gap_scale))  # of the threshold's noise
+        points, weights = grid.ravel(), (half * gauss_legendre(grid.shape[1])[1]).ravel()
         laplace = UNIT_NOISES["laplace"]
         fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)  # [ranks, G]
         weights = weights * laplace.density(points / self.threshold_scale) / self.threshold_scale
@@ -191,15 +208,3 @@ class TopStableTopK(DomainTopK):
         ranks = slice(self.k - 1, self.domain_size)
         gaps = falling[:, :-1][:, ranks] - falling[:, 1:][:, ranks]
         return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)
-
-
-def _nodes(kinks: Array, threshold_scale: float, gap_scale: float) -> tuple[Array, Array]:
-    """Nodes and weights for the noise of the threshold, in panels that end where a factor is not smooth."""
-    reach = _TAIL * threshold_scale
-    corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
-    counts = [max(1, int(np.ceil((b - a) / (_PANEL * min(threshold_scale, gap_scale))))) for a, b in pairwise(corners)]
-    edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
-    low = np.concatenate([edge[:-1] for edge in edges])[:, None]
-    half = np.concatenate([np.diff(edge) for edge in edges])[:, None] / 2
-    nodes, weights = gauss_legendre(_NODES)
-    return (low + half * (1 + nodes)).ravel(), (half * weights).ravel()

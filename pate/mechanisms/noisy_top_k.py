@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
-from pate.mechanisms.noise.kinds import UNIT_NOISES, UnitNoise
+from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.laws import ordered_distribution
 from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
-from pate.mechanisms.top_k import Counts, Distribution, TopKMechanism, utilities_of
+from pate.mechanisms.top_k import Counts, Distribution, PureTopK, TopKMechanism, utilities_of
 from pate.validation import require, require_choice, require_count, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
-class LipschitzTopK(TopKMechanism):
+class LipschitzTopK(PureTopK):
     """Adds noise to every count once and releases the k largest, in their noisy order.
 
     Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove); its zCDP
@@ -27,7 +27,6 @@ class LipschitzTopK(TopKMechanism):
 
     Attributes:
         noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
-        epsilon: pure DP of the whole release, > 0.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
 
@@ -37,29 +36,15 @@ class LipschitzTopK(TopKMechanism):
     """
 
     noise: str = "exponential"
-    epsilon: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_choice("noise", self.noise, tuple(UNIT_NOISES))
-        require_positive("epsilon", self.epsilon)
-
-    @property
-    def noise_scale(self) -> float:
-        """The noise's scale in counts."""
-        return self.k * self.adjacency.gap_sensitivity / self.epsilon
-
-    @property
-    def event(self) -> Event:
-        """Pure DP."""
-        return PureDpEvent(self.epsilon)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise(self.noise, counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples."""
         return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
 
 
@@ -119,12 +104,10 @@ class LaplaceTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
-        """Pure DP, outside the failure where there is one."""
         pure = PureDpEvent(self.epsilon)
         return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         values = Values.scaled(counts, self.noise_scale(num_counts=counts.shape[1]))
         indices = largest_noisy(values, draw_noise("laplace", counts.shape, rng), self.k)
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
@@ -141,30 +124,18 @@ class LaplaceTopK(TopKMechanism):
         return sets
 
 
-_UNIFORM = UnitNoise(
-    density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
-    cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
-    quantile=lambda log_q: 2 * np.exp(-np.exp(log_q)) - 1,
-    low=-1.0,
-    high=1.0,
-    kinks=(-1.0, 1.0),
-    panel=np.inf,
-)
 _NODES = 10
 _PANELS = 6
 _TAIL = 1e-16
 
 
 @dataclass(frozen=True, kw_only=True)
-class GammaTopK(TopKMechanism):
+class GammaTopK(PureTopK):
     """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
 
-    Formal guarantee: epsilon-DP. The noise has a density proportional to exp(-epsilon |x| 2 / w), with |x| the largest
-    entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of noisy counts,
-    and up to such a shift every count moves by at most w / 2.
-
-    Attributes:
-        epsilon: pure DP of the whole release, > 0, whatever k is.
+    Formal guarantee: epsilon-DP, whatever k is. The noise has a density proportional to exp(-epsilon |x| 2 / w), with
+    |x| the largest entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of
+    noisy counts, and up to such a shift every count moves by at most w / 2.
 
     Source: Steinke & Ullman 2017, Section 4.1; docs/proofs/top_k.md.
 
@@ -173,24 +144,12 @@ class GammaTopK(TopKMechanism):
     array([0, 2])
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("epsilon", self.epsilon)
-
     @property
     def noise_scale(self) -> float:
         """The scale of the Gamma distribution in counts; its shape is the number of counts plus 1."""
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
-    @property
-    def event(self) -> Event:
-        """Pure DP."""
-        return PureDpEvent(self.epsilon)
-
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
         noise = draw_noise("uniform", counts.shape, rng).times(radius)
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
@@ -210,7 +169,7 @@ class GammaTopK(TopKMechanism):
             half = (high - low) / 2
             for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
-                for outcome, p in ordered_distribution(values / r, self.k, _UNIFORM).items():
+                for outcome, p in ordered_distribution(values / r, self.k, KINDS["uniform"]).items():
                     distribution[outcome] = distribution.get(outcome, 0.0) + float(weight * density) * p
         total = sum(distribution.values())
         return {outcome: p / total for outcome, p in distribution.items()}

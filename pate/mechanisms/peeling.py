@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, final
 
 import numpy as np
@@ -20,7 +21,6 @@ from pate.mechanisms.top_k import (
     Distribution,
     TopKMechanism,
     bounded_range_of,
-    sequences,
     utilities_of,
 )
 from pate.validation import require, require_generator, require_histogram, require_positive
@@ -49,15 +49,12 @@ class GumbelTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
-        """The price: k picks of a bounded range."""
         return SelfComposedEvent(BoundedRangeEvent(bounded_range_of(self.epsilon, self.rho, rounds=self.k)), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
         return largest_noisy(Values.scaled(counts, self.noise_scale), draw_noise("gumbel", counts.shape, rng), self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples."""
         return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
 
 
@@ -91,7 +88,7 @@ def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[A
             for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True):
                 longer[*prefix, i] = probability * float(p)
         distribution = longer
-    return {outcome: distribution[outcome] for outcome in sequences(len(utilities), k)}
+    return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}
 
 
 @final
@@ -108,7 +105,6 @@ class OneShotTopK(GumbelTopK):
 
     Source: Durfee & Rogers 2019; docs/proofs/top_k.md.
 
-    >>> import numpy as np
     >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
     >>> outcome.indices
     array([0, 2])

@@ -17,14 +17,20 @@ from pate.mechanisms.noise.laws import exponential_argmax
 from pate.mechanisms.noise.uniforms import Bounds, LazyUniforms, exp_bounds
 from pate.mechanisms.peeling import peel_distribution
 from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k import Counts, Distribution, TopKMechanism, utilities_of
-from pate.validation import require_positive
+from pate.mechanisms.top_k import Counts, Distribution, PureTopK, utilities_of
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 
 _FEW_OPERATIONS = 2.0**-46  # far above the rounding error of a quotient, an exp, and of u itself
 _LEAST = -700.0  # numbers below the normal ones are slow
+_LONG = 2**15  # counts; below it all rows are drawn at once
+_FAR = 40.0  # noise scales; one uniform number says that no coin farther on shows True
+_LEVELS = 16
+_LOG_2_UP = math.log(2) * (1 + 2.0**-50)
+_ANDS = 6  # of whole arrays; what is left then is drawn one by one
+_FEW = 512
+_MOST = 2.0**61
 
 
 def toss(chances: Array, uniforms: LazyUniforms, exact: Callable[..., Callable[[int], Bounds]]) -> Bits:
@@ -89,18 +95,7 @@ def _first_weights(numbers: NDArray[np.int64], scale: float) -> Weights:
     return weights
 
 
-Numbers = NDArray[np.int64]
-Places = NDArray[np.int64]
-
-_LEVELS = 16
-_LOG_2_UP = math.log(2) * (1 + 2.0**-50)
-_ANDS = 6  # of whole arrays; what is left then is drawn one by one
-_FEW = 512
-_MOST = 2.0**61
-_FAR_OUT = 40.0  # scales; one uniform number says that no coin farther on shows True
-
-
-def lucky_place(numbers: Numbers, first: int, alive: NDArray[np.bool_], scale: float, rng: np.random.Generator) -> int:
+def lucky_place(numbers: Counts, first: int, alive: NDArray[np.bool_], scale: float, rng: np.random.Generator) -> int:
     """One of the living places whose coin shows True, each as likely.
 
     Args:
@@ -115,22 +110,22 @@ def lucky_place(numbers: Numbers, first: int, alive: NDArray[np.bool_], scale: f
     expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
     if expected * expected > len(numbers):
         return _first_in_random_order(numbers, first, alive, scale, expected, rng)
-    far = toss_rare_exponential(numbers[None, ends[-1] :], scale, math.exp(-_FAR_OUT), rng, base=base)[0]
+    far = toss_rare_exponential(numbers[None, ends[-1] :], scale, math.exp(-_FAR), rng, base=base)[0]
     shown = [_shown(numbers, base, level, ends, scale, rng) for level in range(_LEVELS + 1)]
     places = np.concatenate([*shown, ends[-1] + np.flatnonzero(far)])
     places = places[alive[places]]
     return int(places[rng.integers(0, len(places))])
 
 
-def _ends(numbers: Numbers, first: int, scale: float) -> Places:
+def _ends(numbers: Counts, first: int, scale: float) -> Counts:
     """Where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j."""
     steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
-    least = [int(numbers[first]) + math.ceil(min(step, _MOST)) for step in (*steps, _FAR_OUT * scale)]
+    least = [int(numbers[first]) + math.ceil(min(step, _MOST)) for step in (*steps, _FAR * scale)]
     return np.maximum(np.searchsorted(numbers, least), first)
 
 
 def _first_in_random_order(
-    numbers: Numbers, first: int, alive: NDArray[np.bool_], scale: float, expected: float, rng: np.random.Generator
+    numbers: Counts, first: int, alive: NDArray[np.bool_], scale: float, expected: float, rng: np.random.Generator
 ) -> int:
     """Living coins in a random order, each once; as much of the order as is needed."""
     size, tossed = math.ceil(4 * len(numbers) / expected) + 8, np.zeros(0, dtype=np.int64)
@@ -144,7 +139,7 @@ def _first_in_random_order(
         tossed = np.concatenate([tossed, drawn])
 
 
-def _shown(numbers: Numbers, base: int, level: int, ends: Places, scale: float, rng: np.random.Generator) -> Places:
+def _shown(numbers: Counts, base: int, level: int, ends: Counts, scale: float, rng: np.random.Generator) -> Counts:
     """The places of a level whose coins show True."""
     places = ends[level] + thinned(int(ends[level + 1] - ends[level]), level, rng)
     deficits, divisor = numbers[places] - base, Fraction(scale)
@@ -163,7 +158,7 @@ def _shown(numbers: Numbers, base: int, level: int, ends: Places, scale: float, 
     return np.asarray(places[toss(chances, LazyUniforms.draw(chances.shape, rng), exact) | (deficits == 0)])
 
 
-def thinned(count: int, level: int, rng: np.random.Generator) -> Places:
+def thinned(count: int, level: int, rng: np.random.Generator) -> Counts:
     """Those of `count` places that are left if each is with probability 2**-level, exactly: rising."""
     if level == 0:
         return np.arange(count)
@@ -180,21 +175,14 @@ def thinned(count: int, level: int, rng: np.random.Generator) -> Places:
     return np.asarray(places[rng.integers(0, 2 ** (level - first), size=len(places)) == 0] if level > first else places)
 
 
-_LONG = 2**15  # counts; below it all rows are drawn at once
-_FAR = 40.0  # noise scales; one uniform number says that no count further behind is lifted
-
-
 @dataclass(frozen=True, kw_only=True)
-class PermuteAndFlipTopK(TopKMechanism):
+class PermuteAndFlipTopK(PureTopK):
     """Picks an index by permute-and-flip on the counts, removes it, and repeats k times; released in this order.
 
     It is drawn by coins: noise of any kind on the counts is not needed, and no digits of a float decide.
 
     Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
     (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for it.
-
-    Attributes:
-        epsilon: pure DP of the whole release, > 0.
 
     Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/top_k.md.
 
@@ -203,20 +191,8 @@ class PermuteAndFlipTopK(TopKMechanism):
     {0: 0.797, 1: 0.181, 2: 0.022}
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("epsilon", self.epsilon)
-
-    @property
-    def noise_scale(self) -> float:
-        """The noise's mean in counts."""
-        return self.k * self.adjacency.gap_sensitivity / self.epsilon
-
     @property
     def event(self) -> Event:
-        """The price: k picks of pure DP."""
         return SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -254,5 +230,4 @@ class PermuteAndFlipTopK(TopKMechanism):
         return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`, over ordered tuples."""
         return peel_distribution(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -194,14 +194,14 @@ class StabilityTest:
         cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
-        return _noisy_test(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
+        return cls._noisy(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
 
     @classmethod
     def laplace(
         cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> StabilityTest:
         """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
-        return _noisy_test(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
+        return cls._noisy(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
 
     @classmethod
     def from_table(
@@ -210,15 +210,34 @@ class StabilityTest:
         """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
         return _table_test(table, require_teachers_by_count(num_teachers), Adjacency.parse(adjacency))
 
+    @staticmethod
+    def _noisy(
+        probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+    ) -> StabilityTest:
+        return _noisy_test(
+            probs_of,
+            require_positive("test_std", test_std),
+            require_probability("failure_prob", failure_prob),
+            require_teachers_by_count(num_teachers),
+            Adjacency.parse(adjacency),
+        )
+
     @property
     def num_teachers(self) -> int:
         """T, the largest gap."""
         return len(self.pass_probs) - 1
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """The price of one test."""
-        return _test_event(self)
+        with np.errstate(divide="ignore"):
+            logits = np.log(self._probs) - np.log1p(-self._probs)
+        bit = OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity)
+        return ApproximateEvent(bit, self.failure_prob)
+
+    @cached_property
+    def _probs(self) -> Array:
+        return np.array(self.pass_probs)
 
     def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Whether each gap passes: gaps `[Q]` or `[]`, in 0..num_teachers; the same shape of bits."""
@@ -229,46 +248,19 @@ class StabilityTest:
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
         """The exact probability of passing, elementwise."""
-        return np.asarray(_as_array(self)[gaps])
+        return np.asarray(self._probs[gaps])
 
     def gap_to_pass(self, probability: float) -> int | None:
         """The smallest gap that passes with at least this probability; None where no gap of T teachers does."""
-        enough = np.flatnonzero(_as_array(self) >= probability)
+        enough = np.flatnonzero(self._probs >= probability)
         return int(enough[0]) if enough.size else None
 
 
 @lru_cache(maxsize=64)
-def _as_array(test: StabilityTest) -> Array:
-    return np.array(test.pass_probs)
-
-
-@lru_cache(maxsize=64)
-def _test_event(test: StabilityTest) -> Event:
-    probs = _as_array(test)
-    with np.errstate(divide="ignore"):
-        logits = np.log(probs) - np.log1p(-probs)
-    bit = OneBitEvent(tuple(logits.tolist()), test.adjacency.gap_sensitivity)
-    return ApproximateEvent(bit, test.failure_prob)
-
-
 def _noisy_test(
     probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
 ) -> StabilityTest:
-    return _cached_test(
-        probs_of,
-        require_positive("test_std", test_std),
-        require_probability("failure_prob", failure_prob),
-        require_teachers_by_count(num_teachers),
-        Adjacency.parse(adjacency),
-    )
-
-
-@lru_cache(maxsize=64)
-def _cached_test(
-    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
-) -> StabilityTest:
-    excess = _excess_gaps(num_teachers, adjacency)
-    return _test_of(probs_of(excess, test_std, failure_prob), failure_prob, adjacency)
+    return _test_of(probs_of(_excess_gaps(num_teachers, adjacency), test_std, failure_prob), failure_prob, adjacency)
 
 
 def _gaussian_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
@@ -370,10 +362,11 @@ class CertifiedTable:
         """T, the largest gap."""
         return len(self.numerators) - 1
 
-    @property
+    @cached_property
     def test(self) -> StabilityTest:
         """The test with exactly these probabilities."""
-        return _exact_test_of(self.numerators, self.failure_prob, self.adjacency)
+        probs = tuple(numerator / _DENOMINATOR for numerator in self.numerators)
+        return StabilityTest(pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency)
 
     @property
     def digest(self) -> str:
@@ -457,9 +450,3 @@ def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
             share, ratio = Decimal(other) / _DENOMINATOR, Decimal(mine) / other
             total += share * (a * ratio.ln()).exp()
     return total.ln()
-
-
-@lru_cache(maxsize=64)
-def _exact_test_of(numerators: tuple[int, ...], failure_prob: float, adjacency: Adjacency) -> StabilityTest:
-    probs = tuple(numerator / _DENOMINATOR for numerator in numerators)
-    return StabilityTest(pass_probs=probs, failure_prob=failure_prob, adjacency=adjacency)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Adjacency, ApproximateEvent, Event, PureDpEvent
+from pate.accounting import Adjacency, Event, PureDpEvent
 from pate.validation import (
     require,
     require_count,
     require_generator,
     require_histogram,
     require_positive,
-    require_probability,
 )
 
 Array = NDArray[np.float64]
@@ -108,34 +105,27 @@ class TopKMechanism(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DomainTopK(TopKMechanism):
-    """A top-k mechanism that looks at the best counts alone.
+class PureTopK(TopKMechanism):
+    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon: w = 2 (replace-one) or 1 (add/remove).
 
     Attributes:
-        domain_size: how many of them, >= k.
-        epsilon: pure DP outside the failure, of the whole release, > 0.
-        failure_prob: in (0, 1).
+        epsilon: pure DP of the whole release, > 0.
     """
 
-    domain_size: int
     epsilon: float
-    failure_prob: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_count("domain_size", self.domain_size, minimum=self.k)
         require_positive("epsilon", self.epsilon)
-        require_probability("failure_prob", self.failure_prob)
+
+    @property
+    def noise_scale(self) -> float:
+        """The noise's scale in counts."""
+        return self.k * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
     def event(self) -> Event:
-        """Pure DP outside the failure."""
-        return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
-
-
-def sequences(num_indices: int, length: int) -> Iterator[tuple[int, ...]]:
-    """All ordered choices of `length` distinct indices."""
-    return permutations(range(num_indices), length)
+        return PureDpEvent(self.epsilon)
 
 
 def utilities_of(counts: Counts, noise_scale: float) -> Array:

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
 from pate.mechanisms.noise.laws import gaussian_argmax
-from pate.verification import compose, largest_delta
+from pate.verification.divergences import compose, largest_delta
 from pate.verification.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from pate.accounting import Event
 from pate.accounting.rdp import count_leaves, rdp_curve
-from pate.verification import Claim, largest_delta, largest_log_ratio, largest_range, verify_distributions
-from pate.verification import largest_renyi as _largest_renyi
+from pate.verification import Claim, verify_distributions
 from pate.verification.claim import DELTAS, EPSILONS
 from pate.verification.claim import ORDERS as _ORDERS
-from pate.verification.divergences import RELATIVE_SLACK, SLACK
+from pate.verification.divergences import RELATIVE_SLACK, SLACK, largest_delta, largest_log_ratio, largest_range
+from pate.verification.divergences import largest_renyi as _largest_renyi
 
 __all__ = [
     "DELTAS",

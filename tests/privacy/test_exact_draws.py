@@ -47,7 +47,7 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise import categorical, noisy_order
 from pate.mechanisms.noise.categorical import boundary_weights, index_of, softmax_weights
-from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms
 
 ONES = 2**64 - 1
@@ -300,7 +300,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 
 def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
-    for kind in noisy_order.QUANTILES:
+    for kind in KINDS:
         noise = noisy_order.draw_noise(kind, (1, 40), np.random.default_rng(1))
         for place in range(40):
             low, high = noise.exact(0, place).bounds()

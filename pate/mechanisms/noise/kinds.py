@@ -10,23 +10,29 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.special import expit, ndtri, ndtri_exp
+from pate.accounting.special import expit, ndtr, ndtri, ndtri_exp
 from pate.mechanisms.noise.uniforms import Bounds, log_bounds, normal_bounds
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
 _SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
+_HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class UnitNoise:
+class NoiseKind:
     """One kind of noise, at scale 1.
+
+    Where m is the smaller of u and 1 - u, the derivative of the quantile function is at most 2 / m. So an error of u
+    matters only far out in the tails.
 
     Attributes:
         density: elementwise.
         cdf: elementwise.
-        quantile: from log q, where exp(-q) is the probability below the value.
+        quantile: of floats u in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes.
+        quantile_of_log: from log q, where exp(-q) is the probability below the value.
+        within: the quantile of one fraction in (0, 1), between fractions at most 3 * 10**-digits apart.
         low: the probability below it is lost in double precision.
         high: the probability above it is lost in double precision.
         kinks: where the density is not smooth.
@@ -36,6 +42,8 @@ class UnitNoise:
     density: Curve
     cdf: Curve
     quantile: Curve
+    quantile_of_log: Curve
+    within: Callable[[Fraction, int], Bounds]
     low: float
     high: float = 42.0
     kinks: tuple[float, ...] = (0.0,)
@@ -48,14 +56,13 @@ def _log_above(log_q: Array) -> Array:
         return np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
 
 
-def _laplace_of_log(log_q: Array) -> Array:
-    q = np.exp(log_q)
-    return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - _log_above(log_q))
-
-
 def _positive(curve: Curve) -> Curve:
     """The curve for x >= 0, and 0 below."""
     return lambda x: np.where(x >= 0, curve(np.maximum(x, 0.0)), 0.0)
+
+
+def _negative(bounds: Bounds) -> Bounds:
+    return -bounds[1], -bounds[0]
 
 
 def _gumbel_cdf(x: Array) -> Array:
@@ -67,55 +74,15 @@ def _gumbel_density(x: Array) -> Array:
     return np.asarray(np.exp(exponent - np.exp(exponent)))
 
 
+def _gumbel_within(u: Fraction, digits: int) -> Bounds:
+    more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
+    low, high = log_bounds(u, more)
+    return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
+
+
 def _laplace_cdf(x: Array) -> Array:
     tail = 0.5 * np.exp(-np.abs(x))
     return np.where(x < 0, tail, 1 - tail)
-
-
-UNIT_NOISES = {
-    "exponential": UnitNoise(
-        density=_positive(lambda x: np.exp(-x)),
-        cdf=_positive(lambda x: -np.expm1(-x)),
-        quantile=lambda log_q: -_log_above(log_q),
-        low=0.0,
-    ),
-    "gumbel": UnitNoise(density=_gumbel_density, cdf=_gumbel_cdf, quantile=np.negative, low=-7.0),
-    "half_logistic": UnitNoise(
-        density=_positive(lambda x: 2 * expit(x) * expit(-x)),
-        cdf=_positive(lambda x: np.tanh(x / 2)),
-        quantile=lambda log_q: np.log1p(np.exp(-np.exp(log_q))) - _log_above(log_q),
-        low=0.0,
-    ),
-    "laplace": UnitNoise(
-        density=lambda x: 0.5 * np.exp(-np.abs(x)), cdf=_laplace_cdf, quantile=_laplace_of_log, low=-42.0
-    ),
-    "logistic": UnitNoise(
-        density=lambda x: np.asarray(expit(x) * expit(-x)),
-        cdf=lambda x: np.asarray(expit(x)),
-        quantile=lambda log_q: -np.exp(log_q) - _log_above(log_q),
-        low=-42.0,
-    ),
-}
-"""The kinds of noise by name; the hazard rate of each is at most 1."""
-
-
-_HALF = Fraction(1, 2)
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """The quantile function of one kind of noise at scale 1; rising.
-
-    Where m is the smaller of u and 1 - u, its derivative is at most 2 / m. So an error of u matters only far out in
-    the tails.
-
-    Attributes:
-        of: elementwise, for floats in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes.
-        within: of one fraction in (0, 1), between fractions at most 3 * 10**-digits apart.
-    """
-
-    of: Callable[[Array], Array]
-    within: Callable[[Fraction, int], Bounds]
 
 
 def _laplace_quantile(u: Array) -> Array:
@@ -123,16 +90,22 @@ def _laplace_quantile(u: Array) -> Array:
     return np.asarray(np.where(u < 0.5, -size, size))
 
 
-def _gumbel_within(u: Fraction, digits: int) -> Bounds:
-    more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
-    low, high = log_bounds(u, more)
-    return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
+def _laplace_of_log(log_q: Array) -> Array:
+    q = np.exp(log_q)
+    return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - _log_above(log_q))
 
 
 def _laplace_within(u: Fraction, digits: int) -> Bounds:
     if u <= _HALF:
         return log_bounds(2 * u, digits)
     return _negative(log_bounds(2 * (1 - u), digits))
+
+
+def _normal_of_log(log_q: Array) -> Array:
+    with np.errstate(divide="ignore", over="ignore"):
+        log_below = -np.exp(log_q)
+        log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(log_below)))
+        return np.asarray(np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above)))
 
 
 def _normal_within(u: Fraction, digits: int) -> Bounds:
@@ -161,23 +134,70 @@ def _quotient(number: Fraction, log_divisor: float) -> Fraction:
     return sign * Fraction(math.exp(log_size - power * math.log(2))) * Fraction(2) ** power
 
 
-def _negative(bounds: Bounds) -> Bounds:
-    return -bounds[1], -bounds[0]
-
-
-QUANTILES = {
-    "exponential": Quantile(
-        of=lambda u: -np.log1p(-u),
+UNIT_NOISES = {
+    "exponential": NoiseKind(
+        density=_positive(lambda x: np.exp(-x)),
+        cdf=_positive(lambda x: -np.expm1(-x)),
+        quantile=lambda u: -np.log1p(-u),
+        quantile_of_log=lambda log_q: -_log_above(log_q),
         within=lambda u, digits: _negative(log_bounds(1 - u, digits)),
+        low=0.0,
     ),
-    "gaussian": Quantile(of=lambda u: np.asarray(ndtri(u)), within=_normal_within),
-    "gumbel": Quantile(of=lambda u: -np.log(-np.log(u)), within=_gumbel_within),
-    "half_logistic": Quantile(
-        of=lambda u: np.log((1 + u) / (1 - u)),
+    "gumbel": NoiseKind(
+        density=_gumbel_density,
+        cdf=_gumbel_cdf,
+        quantile=lambda u: -np.log(-np.log(u)),
+        quantile_of_log=np.negative,
+        within=_gumbel_within,
+        low=-7.0,
+    ),
+    "half_logistic": NoiseKind(
+        density=_positive(lambda x: 2 * expit(x) * expit(-x)),
+        cdf=_positive(lambda x: np.tanh(x / 2)),
+        quantile=lambda u: np.log((1 + u) / (1 - u)),
+        quantile_of_log=lambda log_q: np.log1p(np.exp(-np.exp(log_q))) - _log_above(log_q),
         within=lambda u, digits: log_bounds((1 + u) / (1 - u), digits),
+        low=0.0,
     ),
-    "laplace": Quantile(of=_laplace_quantile, within=_laplace_within),
-    "uniform": Quantile(of=lambda u: 2 * u - 1, within=lambda u, digits: (2 * u - 1, 2 * u - 1)),
-    "logistic": Quantile(of=lambda u: np.log(u / (1 - u)), within=lambda u, digits: log_bounds(u / (1 - u), digits)),
+    "laplace": NoiseKind(
+        density=lambda x: 0.5 * np.exp(-np.abs(x)),
+        cdf=_laplace_cdf,
+        quantile=_laplace_quantile,
+        quantile_of_log=_laplace_of_log,
+        within=_laplace_within,
+        low=-42.0,
+    ),
+    "logistic": NoiseKind(
+        density=lambda x: np.asarray(expit(x) * expit(-x)),
+        cdf=lambda x: np.asarray(expit(x)),
+        quantile=lambda u: np.log(u / (1 - u)),
+        quantile_of_log=lambda log_q: -np.exp(log_q) - _log_above(log_q),
+        within=lambda u, digits: log_bounds(u / (1 - u), digits),
+        low=-42.0,
+    ),
 }
-"""The kinds of noise by name."""
+"""Kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)."""
+
+KINDS = UNIT_NOISES | {
+    "gaussian": NoiseKind(
+        density=lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
+        cdf=lambda x: np.asarray(ndtr(x)),
+        quantile=lambda u: np.asarray(ndtri(u)),
+        quantile_of_log=_normal_of_log,
+        within=_normal_within,
+        low=-9.5,
+        high=9.5,
+    ),
+    "uniform": NoiseKind(
+        density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
+        cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
+        quantile=lambda u: 2 * u - 1,
+        quantile_of_log=lambda log_q: 2 * np.exp(-np.exp(log_q)) - 1,
+        within=lambda u, digits: (2 * u - 1, 2 * u - 1),
+        low=-1.0,
+        high=1.0,
+        kinks=(-1.0, 1.0),
+        panel=np.inf,
+    ),
+}
+"""All kinds of noise by name."""

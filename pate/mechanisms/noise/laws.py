@@ -1,4 +1,4 @@
-"""The exact distributions of the largest and of the order of noisy values."""
+"""The exact distributions of the largest and of the order of noisy values, by quadrature where there is no formula."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting.special import gauss_legendre, log_ndtr, softmax
-from pate.mechanisms.noise.kinds import UnitNoise
+from pate.mechanisms.noise.kinds import KINDS, NoiseKind
 from pate.validation import require
 
 Array = NDArray[np.float64]
@@ -19,6 +19,8 @@ Curve = Callable[[Array], Array]
 _ARGMAX_NODES = 64
 _PANELS_PER_SCALE = 2
 _TAIL = 42.0
+_NODES = 16
+_MOST_PANELS = 10_000
 
 
 def gumbel_argmax(values: Array) -> Array:
@@ -29,7 +31,7 @@ def gumbel_argmax(values: Array) -> Array:
 def exponential_argmax(values: Array) -> Array:
     """Exponential noise of mean 1 (permute-and-flip): p_i = w_i times the integral of prod_{j != i} (1 - w_j z) dz."""
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
-    nodes, node_weights = _panels_of(0.0, 1.0, 8)
+    nodes, node_weights = _equal_panels(0.0, 1.0, 8)
     factors = 1 - weights[..., None] * nodes  # [..., n, G]
     others = np.stack([np.delete(factors, i, axis=-2).prod(axis=-2) for i in range(weights.shape[-1])], axis=-2)
     return np.asarray(weights * (others @ node_weights))
@@ -37,15 +39,16 @@ def exponential_argmax(values: Array) -> Array:
 
 def gaussian_argmax(values: Array) -> Array:
     """Standard normal noise, by quadrature over the winning value."""
-    return _argmax_by_quadrature(values, lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi), log_ndtr, 9.5)
+    return _argmax_by_quadrature(values, KINDS["gaussian"].density, log_ndtr, 9.5)
 
 
 def laplace_argmax(values: Array) -> Array:
     """Laplace noise of scale 1, by quadrature over the winning value, with panels that end at the kinks."""
-    return _argmax_by_quadrature(values, lambda x: 0.5 * np.exp(-np.abs(x)), _log_laplace_cdf, _TAIL)
+    return _argmax_by_quadrature(values, KINDS["laplace"].density, _log_laplace_cdf, _TAIL)
 
 
 def _argmax_by_quadrature(values: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
+    """p_i is the integral of density(x - v_i) prod_{j != i} cdf(x - v_j) dx."""
     flat = values.reshape(-1, values.shape[-1])
     distributions = np.stack([_one_distribution(row, density, log_cdf, tail) for row in flat])
     return np.asarray(distributions.reshape(values.shape))
@@ -54,7 +57,7 @@ def _argmax_by_quadrature(values: Array, density: Curve, log_cdf: Curve, tail: f
 def _one_distribution(row: Array, density: Curve, log_cdf: Curve, tail: float) -> Array:
     edges = np.unique(np.concatenate([row, [row.max() - tail, row.max() + tail]]))
     edges = edges[edges >= row.max() - tail]  # a winner below that has no probability worth a digit
-    pieces = [_panels_of(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE)))) for a, b in pairwise(edges)]
+    pieces = [_equal_panels(a, b, max(1, int(np.ceil((b - a) * _PANELS_PER_SCALE)))) for a, b in pairwise(edges)]
     nodes = np.concatenate([piece[0] for piece in pieces])
     weights = np.concatenate([piece[1] for piece in pieces])
     logs = log_cdf(nodes - row[:, None])  # [n, G]
@@ -63,7 +66,7 @@ def _one_distribution(row: Array, density: Curve, log_cdf: Curve, tail: float) -
     return np.asarray(distribution / distribution.sum())
 
 
-def _panels_of(low: float, high: float, count: int) -> tuple[Array, Array]:
+def _equal_panels(low: float, high: float, count: int) -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on equal panels of an interval."""
     edges = np.linspace(low, high, count + 1)
     half = np.diff(edges) / 2
@@ -77,11 +80,7 @@ def _log_laplace_cdf(x: Array) -> Array:
     return np.where(x < 0, np.log(0.5) + np.minimum(x, 0), np.log1p(-tail))
 
 
-_ORDER_NODES = 16
-_MOST_PANELS = 10_000
-
-
-def ordered_distribution(values: Array, k: int, noise: UnitNoise) -> dict[tuple[int, ...], float]:
+def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[int, ...], float]:
     """The distribution of the k largest of `values + noise`, in falling order: for values `[d]`."""
     points, half = _grid(values, noise)
     density, cdf = noise.density(points - values[:, None, None]), noise.cdf(points - values[:, None, None])
@@ -101,7 +100,7 @@ def ordered_distribution(values: Array, k: int, noise: UnitNoise) -> dict[tuple[
     return distribution
 
 
-def largest_distribution(values: Array, sizes: Array, noise: UnitNoise) -> Array:
+def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array:
     """The distribution of the class of the largest; class c has `sizes[c]` members of value `values[c]`: `[n]`."""
     points, half = _grid(values, noise)
     shifted = points - values[:, None, None]
@@ -112,32 +111,32 @@ def largest_distribution(values: Array, sizes: Array, noise: UnitNoise) -> Array
     return np.array([_total(integrand, half) for integrand in winners * others])
 
 
-def _grid(values: Array, noise: UnitNoise) -> tuple[Array, Array]:
-    """Points `[P, 16]` and half widths `[P, 1]` of panels that end at every value."""
+def panels(corners: Array, width: float) -> tuple[Array, Array]:
+    """Points `[P, 16]` and half widths `[P, 1]` of panels, at most that wide, that end at all corners."""
+    counts = [max(1, int(np.ceil((b - a) / width))) for a, b in pairwise(corners)]
+    edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
+    low = np.concatenate([edge[:-1] for edge in edges])[:, None]
+    half = (np.concatenate([edge[1:] for edge in edges])[:, None] - low) / 2
+    return low + half * (1 + gauss_legendre(_NODES)[0]), half
+
+
+def _grid(values: Array, noise: NoiseKind) -> tuple[Array, Array]:
+    """Panels that end at the kinks of every value's density."""
     spread = float(values.max() - values.min())
     widest = _MOST_PANELS * noise.panel
     require(spread <= widest, "spread", spread, f"values at most {widest:g} noise scales apart, to be integrated")
     kinks = (values[:, None] + np.array(noise.kinks)).ravel()
-    corners = np.unique([*kinks, values.min() + noise.low, values.max() + noise.high])
-    counts = [max(1, int(np.ceil((b - a) / noise.panel))) for a, b in pairwise(corners)]
-    edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
-    low = np.concatenate([edge[:-1] for edge in edges])[:, None]
-    high = np.concatenate([edge[1:] for edge in edges])[:, None]
-    half = (high - low) / 2
-    nodes, _ = gauss_legendre(_ORDER_NODES)
-    return low + half * (1 + nodes), half
+    return panels(np.unique([*kinks, values.min() + noise.low, values.max() + noise.high]), noise.panel)
 
 
 def _total(integrand: Array, half: Array) -> float:
-    _, weights = gauss_legendre(_ORDER_NODES)
-    return float(((integrand @ weights) * half[:, 0]).sum())
+    return float(((integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]).sum())
 
 
 def _integral_above(integrand: Array, half: Array) -> Array:
     """The integral from each point to the end of the grid: `[P, 16]`."""
-    _, weights = gauss_legendre(_ORDER_NODES)
-    panels = np.asarray(integrand @ weights) * half[:, 0]
-    later = np.append(np.cumsum(panels[::-1])[::-1][1:], 0.0)
+    of_panels = np.asarray(integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]
+    later = np.append(np.cumsum(of_panels[::-1])[::-1][1:], 0.0)
     return np.asarray(half * (integrand @ _weights_to_the_end().T) + later[:, None])
 
 
@@ -146,8 +145,8 @@ def _weights_to_the_end() -> Array:
     """`[a, b]` weight of node b in the integral from node a to 1 of the interpolating polynomial."""
     from numpy.polynomial import legendre  # loads slowly
 
-    nodes, _ = gauss_legendre(_ORDER_NODES)
-    coefficients = np.linalg.inv(legendre.legvander(nodes, _ORDER_NODES - 1))
+    nodes, _ = gauss_legendre(_NODES)
+    coefficients = np.linalg.inv(legendre.legvander(nodes, _NODES - 1))
     primitive = legendre.legint(coefficients)
     end, before = np.asarray(legendre.legval([1.0], primitive)), np.asarray(legendre.legval(nodes, primitive))
     return np.asarray((end - before).T)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -57,13 +57,7 @@ class DiscreteLaplace:
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         """Independent draws of that shape."""
         require_generator(rng)
-        noise = np.empty(math.prod(shape), dtype=np.int64)
-        missing = np.arange(len(noise))
-        while missing.size:
-            drawn, accepted = self._candidates(missing.size, rng)
-            noise[missing[accepted]] = drawn[accepted]
-            missing = missing[~accepted]
-        return noise.reshape(shape)
+        return _by_rejection(shape, lambda count: self._candidates(count, rng))
 
     def mass(self, values: ArrayLike) -> Array:
         """P(z = value), elementwise."""
@@ -84,6 +78,17 @@ class DiscreteLaplace:
         magnitude = (fine + steps * _unit_geometric(count, rng)) // per_unit
         negative = rng.integers(0, 2, size=count) == 1
         return np.where(negative, -magnitude, magnitude), kept & ~(negative & (magnitude == 0))
+
+
+def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, NDArray[np.bool_]]]) -> Integers:
+    """As many candidates as are missing, until all that were kept are as many as are asked for."""
+    noise = np.empty(math.prod(shape), dtype=np.int64)
+    missing = np.arange(len(noise))
+    while missing.size:
+        drawn, kept = candidates(missing.size)
+        noise[missing[kept]] = drawn[kept]
+        missing = missing[~kept]
+    return noise.reshape(shape)
 
 
 def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -152,18 +157,10 @@ class RoundedGaussian:
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         """Independent draws of that shape."""
         require_generator(rng)
-        noise = np.empty(math.prod(shape), dtype=np.int64)
-        missing = np.arange(len(noise))
-        while missing.size:
-            bits = words(rng, (4, missing.size))
-            magnitude, kept = self._candidates(bits, rng)
-            negative = (bits[3] & np.uint64(1)) == 1
-            noise[missing[kept]] = np.where(negative, -magnitude, magnitude)[kept]
-            missing = missing[~kept]
-        return noise.reshape(shape)
+        return _by_rejection(shape, lambda count: self._candidates(words(rng, (4, count)), rng))
 
     def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
-        """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
+        """Rounded x std and whether it is kept, `[n]` each, from four words per candidate: the last has the sign."""
         whole, sure = _geometric_words(bits[0])
         fraction, coin = bits[1] * _WORD_UNIT, bits[2] * _WORD_UNIT
         chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
@@ -177,7 +174,7 @@ class RoundedGaussian:
         values = magnitude.astype(np.int64)
         for index in np.flatnonzero(~sure).tolist():
             values[index], kept[index] = self._exactly([int(word) for word in bits[:3, index]], rng)
-        return values, kept
+        return np.where((bits[3] & np.uint64(1)) == 1, -values, values), kept
 
     def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
         """The same for one candidate, with as many more bits as it takes."""

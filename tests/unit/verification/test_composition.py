@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from pate.accounting import gaussian_delta
-from pate.verification import compose, hockey_stick, largest_renyi
+from pate.verification.divergences import compose, hockey_stick, largest_renyi
 
 
 def test_randomized_response_is_exact() -> None:

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from pate.verification import (
+from pate.verification.divergences import (
     hockey_stick,
     largest_delta,
     largest_log_ratio,
     largest_range,
     largest_renyi,
+    logs,
     renyi,
     trimmed,
 )
-from pate.verification.divergences import logs
 
 FIRST, SECOND = np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])
 
