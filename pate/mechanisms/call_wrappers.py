@@ -30,7 +30,6 @@ from pate.validation import InvalidValue, require, require_generator, require_ki
 
 Array = NDArray[np.float64]
 
-
 _STATED_ERROR = 2.0**-40
 """Total variation between the distribution of a wrapped call and the one computed from stated probabilities."""
 _LARGEST_EXPONENT = 700.0
@@ -43,9 +42,7 @@ class ProbabilityOracle(Protocol):
     """
 
     @property
-    def event(self) -> Event:
-        """Its price."""
-        ...
+    def event(self) -> Event: ...
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
         """The distribution of the outcome for one histogram, `[n]`, or for each of a batch, `[Q, n]`."""
@@ -159,19 +156,6 @@ def pure_epsilon(event: Event) -> float:
     return total
 
 
-class Mechanism(Protocol):
-    """Draws an array, `[]` or `[Q]`, or a `TopK`, from votes and a generator, and states its price."""
-
-    @property
-    def event(self) -> Event:
-        """Its price."""
-        ...
-
-    def __call__(self, votes: NDArray[np.integer], /, *, rng: np.random.Generator) -> Any:
-        """One outcome, or one for each query of a batch."""
-        ...
-
-
 @dataclass(frozen=True)
 class TwoRuns:
     """The outcome of calls that were run twice; both are released.
@@ -197,7 +181,8 @@ class RunTwice:
           (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
 
     Attributes:
-        mechanism: of pure DP; a batch is run query by query with independent noise.
+        mechanism: of pure DP, with its `event`; draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`. A
+            batch is run query by query with independent noise.
 
     Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
 
@@ -208,7 +193,7 @@ class RunTwice:
     (array([1, 1]), array([1, 2]), array([False,  True]))
     """
 
-    mechanism: Mechanism
+    mechanism: Any
 
     def __post_init__(self) -> None:
         require(hasattr(self.mechanism, "event"), "mechanism", type(self.mechanism).__name__, "one of pure DP")

@@ -22,8 +22,10 @@ from pate.mechanisms.ranking import falling_order
 from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
 from pate.validation import require, require_choice
 
-_LOG_NEGLIGIBLE = 120.0
-"""Minus the logarithm of the weight, relative to that of the k best, below which classes are left out."""
+_LOG_NEGLIGIBLE = 120.0  # minus the log of the weight, relative to that of the k best, below which classes are left out
+_NEGLIGIBLE = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
+_FEW_CLASSES = 16_384
+_CLASSES_AT_ONCE = 1 << 20
 _LEVELS = 96
 
 
@@ -197,11 +199,6 @@ def _cut(falling: Counts, k: int, weight: float, gamma: float) -> tuple[int, int
     heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
     kept = int(np.count_nonzero(tails >= -_LOG_NEGLIGIBLE))  # tails fall, heads rise
     return 1 + int(np.count_nonzero(heads < -_LOG_NEGLIGIBLE)), int(ends[kept - 1]) if kept else k
-
-
-_FEW_CLASSES = 16_384
-_CLASSES_AT_ONCE = 1 << 20
-_NEGLIGIBLE = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
 
 
 @dataclass(frozen=True, kw_only=True)

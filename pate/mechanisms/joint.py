@@ -24,8 +24,12 @@ from pate.mechanisms.ranking import falling_order, stable_sort
 from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
 from pate.validation import require, require_positive, rounded_up
 
-_LOG_NEGLIGIBLE = 62.0
-"""Minus the logarithm of the weight, relative to all sequences, below which losses are cut off at either end."""
+_LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
+_NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
+_FEW_PLACES = 16_384
+_PLACES_AT_ONCE = 1 << 20
+_MOST_CLASSES = 2**25
+_LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 _COARSE, _FINE = 32, 48
 
 
@@ -220,11 +224,6 @@ def _window_among(levels: Counts, falling: Counts, k: int, weight: float) -> tup
     return int(levels[last]), high, float(log_totals[last])
 
 
-_FEW_PLACES = 16_384
-_PLACES_AT_ONCE = 1 << 20
-_NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
-
-
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(TopKMechanism):
     """Selects a sequence by noise on its loss: subclasses choose the noise.
@@ -254,10 +253,6 @@ class JointMechanism(TopKMechanism):
         self, classes: JointClasses, values: Array, rng: np.random.Generator
     ) -> tuple[JointClasses, NDArray[np.int64]]:
         """The class of the winner, `[Q]`, from the value that its members share; among these classes or all."""
-
-    def exponent(self, loss: int) -> Fraction:
-        """The weight times a loss, exactly."""
-        return Fraction(self.weight) * loss
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
         places = self.k * counts.shape[1]
@@ -347,15 +342,11 @@ class JointTopK(JointMechanism):
         return with_rest(some, _NEGLIGIBLE, everything)
 
     def _exactly(self, losses: Counts, sizes: list[int]) -> Weights:
-        return exponential_weights([self.exponent(loss) for loss in losses.tolist()], sizes)
+        return exponential_weights([Fraction(self.weight) * loss for loss in losses.tolist()], sizes)
 
     def distribution_of(self, counts: Counts) -> Distribution:
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
-
-
-_MOST_CLASSES = 2**25
-_LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -414,7 +405,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
     ) -> tuple[JointClasses, NDArray[np.int64]]:
         """By the largest of as many exponential variables as a class has members, plus their value."""
         noise = draw_largest("exponential", classes.log_sizes, lru_cache(8)(classes.size), rng, error=classes.error)
-        exact = Values(values, lambda row, place: -self.exponent(int(classes.losses[row, place])))
+        exact = Values(values, lambda row, place: -Fraction(self.weight) * int(classes.losses[row, place]))
         return classes, largest_noisy(exact, noise, 1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:

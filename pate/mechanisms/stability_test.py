@@ -34,6 +34,16 @@ from pate.validation import (
     rounded_up,
 )
 
+Array = NDArray[np.float64]
+ProbsOf = Callable[[Array, float, float], Array]
+
+_GRID = 2**53
+_LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
+_LARGEST_NUMERATOR = _GRID - 2**13  # that is _LARGEST_PROB
+_FORMAT = "pate stability table"
+_EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+_SLACK = Decimal("1e-45")
+_KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 _LARGEST_LOGIT = 36.0
 _STEPS = 200
 
@@ -134,13 +144,6 @@ def _log_expit(x: float) -> float:
 def _log_add(a: float, b: float) -> float:
     high, low = (a, b) if a > b else (b, a)
     return high + math.log1p(math.exp(low - high))
-
-
-Array = NDArray[np.float64]
-ProbsOf = Callable[[Array, float, float], Array]
-
-_GRID = 2.0**53
-_LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,14 +294,6 @@ def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency) -> Stabili
     return StabilityTest(pass_probs=tuple(probs.tolist()), failure_prob=failure_prob, adjacency=adjacency)
 
 
-_DENOMINATOR = 2**53
-_LARGEST = _DENOMINATOR - 2**13  # as StabilityTest rounds
-_FORMAT = "pate stability table"
-_EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-_SLACK = Decimal("1e-45")
-_KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CertifiedTable:
     """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and what one test costs.
@@ -337,7 +332,7 @@ class CertifiedTable:
         require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
         for numerator in self.numerators:
             require_count("numerators", numerator, minimum=0)
-            require(numerator <= _LARGEST, "numerators", numerator, f"at most {_LARGEST}")
+            require(numerator <= _LARGEST_NUMERATOR, "numerators", numerator, f"at most {_LARGEST_NUMERATOR}")
         _ = self.test  # checks floor and order
         cost = certified_rdp(self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity)
         require(
@@ -351,7 +346,7 @@ class CertifiedTable:
     def of(cls, test: StabilityTest, *, order: float) -> CertifiedTable:
         """The table of a test, with the smallest claim that holds at an order."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
-        numerators = tuple(int(prob * _DENOMINATOR) for prob in test.pass_probs)
+        numerators = tuple(int(prob * _GRID) for prob in test.pass_probs)
         rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
         return cls(
             numerators=numerators, order=order, rdp=rdp, failure_prob=test.failure_prob, adjacency=test.adjacency
@@ -365,7 +360,7 @@ class CertifiedTable:
     @cached_property
     def test(self) -> StabilityTest:
         """The test with exactly these probabilities."""
-        probs = tuple(numerator / _DENOMINATOR for numerator in self.numerators)
+        probs = tuple(numerator / _GRID for numerator in self.numerators)
         return StabilityTest(pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency)
 
     @property
@@ -389,7 +384,7 @@ class CertifiedTable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the table as JSON, exactly."""
         values = {name: getattr(self, name) for name in _KEYS[:-1]}
-        values |= {"num_teachers": self.num_teachers, "denominator": _DENOMINATOR, "numerators": self.numerators}
+        values |= {"num_teachers": self.num_teachers, "denominator": _GRID, "numerators": self.numerators}
         write_text(Path(path), json.dumps({"format": _FORMAT} | values) + "\n")
 
     @classmethod
@@ -401,7 +396,7 @@ class CertifiedTable:
         """
         try:
             values = json.loads(Path(path).read_text())
-            known = values["format"] == _FORMAT and values["denominator"] == _DENOMINATOR
+            known = values["format"] == _FORMAT and values["denominator"] == _GRID
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}
             fields["numerators"] = tuple(fields["numerators"])
             counted = len(fields["numerators"]) == values["num_teachers"] + 1
@@ -445,8 +440,8 @@ def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
     if q == 0:
         return Decimal("inf")
     total = Decimal(0)
-    for mine, other in ((p, q), (_DENOMINATOR - p, _DENOMINATOR - q)):
+    for mine, other in ((p, q), (_GRID - p, _GRID - q)):
         if mine > 0:
-            share, ratio = Decimal(other) / _DENOMINATOR, Decimal(mine) / other
+            share, ratio = Decimal(other) / _GRID, Decimal(mine) / other
             total += share * (a * ratio.ln()).exp()
     return total.ln()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,7 +16,12 @@ from pate.accounting.rdp import count_leaves, rdp_curve
 from pate.validation import require
 from pate.verification.divergences import RELATIVE_SLACK, SLACK, compose, hockey_stick, logs, renyi, trimmed
 
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 Points = tuple[tuple[float, float], ...]
+Names = Callable[[int], tuple[Any, Any]]
+
+_CELLS_AT_ONCE = 2**18
 
 ORDERS: tuple[float, ...] = (1.05, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0, 1024.0)
 EPSILONS: tuple[float, ...] = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
@@ -175,17 +180,20 @@ class Verdict:
     @property
     def worst(self) -> WorstPair:
         """The pair with the largest ratio of exact to claimed; one that refutes before one that does not."""
-        return _worst(self.worst_pairs)
+        return max(self.worst_pairs, key=_badness)
 
     @property
     def renyi(self) -> WorstPair | None:
         """The worst Renyi divergence; None where the claim has none."""
-        return _worst_or_none(self.worst_pairs, RENYI)
+        return self._worst_of(RENYI)
 
     @property
     def delta(self) -> WorstPair | None:
         """The worst hockey-stick divergence; None where the claim has none."""
-        return _worst_or_none(self.worst_pairs, DELTA)
+        return self._worst_of(DELTA)
+
+    def _worst_of(self, measure: str) -> WorstPair | None:
+        return max((pair for pair in self.worst_pairs if pair.measure == measure), key=_badness, default=None)
 
     @property
     def ratio(self) -> float:
@@ -208,20 +216,8 @@ class Verdict:
         return "\n".join(lines + [f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None])
 
 
-def _worst(worst_pairs: Iterable[WorstPair]) -> WorstPair:
-    return max(worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio))
-
-
-def _worst_or_none(worst_pairs: Iterable[WorstPair], measure: str) -> WorstPair | None:
-    of_kind = [pair for pair in worst_pairs if pair.measure == measure]
-    return _worst(of_kind) if of_kind else None
-
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Names = Callable[[int], tuple[Any, Any]]
-
-_CELLS_AT_ONCE = 2**18
+def _badness(pair: WorstPair) -> tuple[bool, float]:
+    return pair.exceeds, pair.ratio
 
 
 class Comparison:
@@ -266,21 +262,20 @@ class Comparison:
         return Verdict(tuple(worst_pairs), self._num_pairs if num_pairs is None else num_pairs, self._exhaustive)
 
 
-def compare(table: Array, first: Indices, second: Indices, claim: Claim) -> Comparison:
-    """Pairs of rows of a table of distributions `[H, n]` against a claim."""
+def compare(table: Array, first: Indices, second: Indices, claim: Claim, *, count: int = 1) -> Comparison:
+    """Pairs of rows of a table of distributions `[H, n]` against a claim, in chunks.
+
+    For several releases those pairs that are the worst in one of them, `count` times: lower bounds on the divergences.
+    """
     comparison = Comparison(claim)
     size = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
     for start in range(0, len(first), size):
         pairs = np.arange(start, min(start + size, len(first)))
         comparison.add(table[first[pairs]], table[second[pairs]], pairs)
-    return comparison
-
-
-def compare_composed(table: Array, first: Indices, second: Indices, claim: Claim, *, count: int) -> Comparison:
-    """The pairs that are worst in one release, `count` times: lower bounds on the divergences of all releases."""
-    candidates = compare(table, first, second, claim).worst_pairs
-    comparison = Comparison(claim, exhaustive=False)
-    for pair in candidates:
+    if count == 1:
+        return comparison
+    composed = Comparison(claim, exhaustive=False)
+    for pair in comparison.worst_pairs:
         one, other = compose(table[first[pair]], table[second[pair]], count)
-        comparison.add(one[None], other[None], np.array([pair]))
-    return comparison
+        composed.add(one[None], other[None], np.array([pair]))
+    return composed

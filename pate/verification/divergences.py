@@ -97,55 +97,6 @@ def _cap(falling: Array, other: Array, given_up: float) -> Array:
     return np.asarray(roots.max(axis=1, keepdims=True))
 
 
-def largest_renyi(first: Array, second: Array, orders: ArrayLike) -> Array:
-    """The largest D_a(first || second) over all pairs: `[len(orders)]`.
-
-    Args:
-        first: distributions, one per row: `[N, n]`.
-        second: distributions of the neighbors, `[N, n]`.
-        orders: `[m]`, each > 1.
-    """
-    return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
-
-
-def largest_delta(first: Array, second: Array, epsilon: float) -> float:
-    """The largest hockey-stick divergence over all pairs.
-
-    Args:
-        first: distributions, one per row: `[N, n]`.
-        second: distributions of the neighbors, `[N, n]`.
-        epsilon: >= 0.
-    """
-    return float(hockey_stick(first, second, epsilon).max())
-
-
-def largest_log_ratio(first: Array, second: Array) -> float:
-    """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP.
-
-    Args:
-        first: distributions, one per row: `[N, n]`.
-        second: distributions of the neighbors, `[N, n]`.
-    """
-    return float(_log_ratios(first, second, missing=-np.inf).max())
-
-
-def largest_range(first: Array, second: Array) -> float:
-    """The largest spread of log-likelihood ratios within one pair: the exact bounded range.
-
-    Args:
-        first: distributions, one per row: `[N, n]`.
-        second: distributions of the neighbors, `[N, n]`.
-    """
-    high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)
-    return float((high.max(axis=1) - low.min(axis=1)).max())
-
-
-def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
-    """Log ratios, `missing` where an outcome has probability 0 on both sides."""
-    with np.errstate(invalid="ignore"):
-        return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
-
-
 _CELLS = 1024
 _NEGLIGIBLE = 1e-20
 

@@ -158,12 +158,15 @@ def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Arra
 
 
 def _epsilon(p: Array, q: Array, delta: float) -> float:
-    """The epsilon at which the hockey stick falls to delta, from below."""
+    return _largest_epsilon(lambda epsilon: float(hockey_stick(p[None], q[None], [epsilon])[0, 0]), delta)
+
+
+def _largest_epsilon(delta_of: Callable[[float], float], delta: float) -> float:
+    """The epsilon at which a falling curve reaches delta, from below."""
     low, high = 0.0, _HIGHEST
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        above = float(hockey_stick(p[None], q[None], [middle])[0, 0]) > delta
-        low, high = (middle, high) if above else (low, middle)
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
     return low
 
 
@@ -199,12 +202,9 @@ def session_epsilon(
         chances.append(np.exp(ways + np.tensordot(logs[0], counts, 1)).ravel())
         losses.append(np.tensordot(logs[0] - logs[1], counts, 1).ravel())
     probability, loss = np.concatenate(chances), np.concatenate(losses)
-    low, high = 0.0, _HIGHEST
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        above = float((probability * -np.expm1(np.minimum(middle - loss, 0))).sum()) > target_delta
-        low, high = (middle, high) if above else (low, middle)
-    return low
+    return _largest_epsilon(
+        lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()), target_delta
+    )
 
 
 def _transcripts(likeliest: Array, calls: int, hits: int) -> list[tuple[Array, int]]:

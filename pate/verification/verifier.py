@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 import scipy
-from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 
 from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.accounting.special import gauss_legendre
 from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
 from pate.verification.claim import (
     DELTA,
@@ -25,7 +25,6 @@ from pate.verification.claim import (
     Verdict,
     WorstPair,
     compare,
-    compare_composed,
 )
 from pate.verification.neighbors import Counts, Indices, Neighbors, neighbors
 
@@ -98,7 +97,7 @@ def verify(
     )
     kept = _different(table, first, second)
     first, second = first[kept], second[kept]
-    comparison = _compare(table, first, second, claim, count)
+    comparison = compare(table, first, second, claim, count=count)
     return comparison.verdict(
         lambda pair: (_tuple(histograms[first[pair]]), _tuple(histograms[second[pair]])), num_pairs=num_pairs
     )
@@ -127,7 +126,7 @@ def verify_distributions(
     table = np.concatenate([one, other])
     _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
     rows = np.arange(len(one))
-    comparison = _compare(table, rows, rows + len(one), claim, count)
+    comparison = compare(table, rows, rows + len(one), claim, count=count)
     return comparison.verdict(names or (lambda row: (f"first[{row}]", f"second[{row}]")))
 
 
@@ -160,12 +159,6 @@ def _different(table: Array, first: Indices, second: Indices) -> Indices:
     return np.asarray(np.unique(row[first] * len(table) + row[second], return_index=True)[1])
 
 
-def _compare(table: Array, first: Indices, second: Indices, claim: Claim, count: int) -> Comparison:
-    if count == 1:
-        return compare(table, first, second, claim)
-    return compare_composed(table, first, second, claim, count=count)
-
-
 def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _SUM_TOLERANCE) & (table >= 0).all(axis=1)))
@@ -182,7 +175,6 @@ def _tuple(histogram: Counts) -> tuple[int, ...]:
 
 LogDensity = Callable[[Array], Array]
 
-_NODES, _WEIGHTS = leggauss(16)
 _MASS_TOLERANCE = 1e-9
 
 
@@ -217,8 +209,9 @@ def verify_densities(
     require(low < high, "low", low, f"a number below high={high}")
     edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
     half = np.diff(edges)[:, None] / 2
-    points = (edges[:-1, None] + half * (1 + _NODES)).ravel()
-    log_weights = np.log(half * _WEIGHTS).ravel()
+    nodes, weights = gauss_legendre(16)
+    points = (edges[:-1, None] + half * (1 + nodes)).ravel()
+    log_weights = np.log(half * weights).ravel()
     log_distributions = np.stack([np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)])
     distributions = np.exp(log_distributions)
     for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):

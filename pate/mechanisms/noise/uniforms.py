@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Bounds = tuple[Fraction, Fraction]
 
+_WORD = 64
+_DIGITS_PER_BIT = 0.30103
 _SPARE = 12  # digits beyond those asked for; they cover the rounding of up to 10**5 operations
 _LOG_10 = Fraction(23026, 10_000)
 _HALF = Fraction(1, 2)
@@ -89,9 +91,6 @@ def _arctan_of_inverse(x: int, unit: int) -> int:
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint64]
-
-_WORD = 64
-_DIGITS_PER_BIT = 0.30103
 
 
 class LazyBitsUniform:

@@ -17,9 +17,21 @@ from pate.validation import require, require_count, require_generator, require_p
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
+LARGEST_STD = 2.0**44  # of a rounded Gaussian; beyond, too many draws would need more than 64 bits
+LARGEST_VARIANCE = 2**24  # of a discrete Gaussian
 _GRID = 2**32
 _LARGEST_RATE = 2**16
+_WORD_UNIT = 2.0**-64
+_ROUNDED_MARGIN = 2.0**-40  # of a probability; the float error stays below 2**-50
+_AT_ONCE = 2**17  # working copies stay small
+_TABLE_UNIT = 2.0**48  # sums of weights in it fit 64 bits
+_TABLE_STDS = 9.5  # numbers beyond are decided like those near an edge
+_TABLE_MARGIN = 2.0**-43  # of a probability; rounded weights put an edge off by less than 2**-45
+_DIGIT = 2.31  # above log(10)
+_LEAST_SHARE = 8.0  # std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
+_UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46  # relative: far above the rounding error of a few operations
 
 
 @dataclass(frozen=True)
@@ -116,14 +128,6 @@ def _unit_geometric(count: int, rng: np.random.Generator) -> Integers:
     return successes
 
 
-Words = NDArray[np.uint64]
-
-LARGEST_STD = 2.0**44
-"""Beyond, too many draws would need more than 64 bits."""
-_WORD_UNIT = 2.0**-64
-_ROUNDED_MARGIN = 2.0**-40  # of a probability; the float error stays below 2**-50
-
-
 @dataclass(frozen=True)
 class RoundedGaussian:
     """The whole number nearest to N(0, std**2).
@@ -157,10 +161,16 @@ class RoundedGaussian:
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
         """Independent draws of that shape."""
         require_generator(rng)
-        return _by_rejection(shape, lambda count: self._candidates(words(rng, (4, count)), rng))
+
+        def candidates(count: int) -> tuple[Integers, NDArray[np.bool_]]:
+            bits = words(rng, (4, count))
+            magnitude, kept = self._candidates(bits, rng)
+            return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), kept
+
+        return _by_rejection(shape, candidates)
 
     def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
-        """Rounded x std and whether it is kept, `[n]` each, from four words per candidate: the last has the sign."""
+        """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
         whole, sure = _geometric_words(bits[0])
         fraction, coin = bits[1] * _WORD_UNIT, bits[2] * _WORD_UNIT
         chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
@@ -174,7 +184,7 @@ class RoundedGaussian:
         values = magnitude.astype(np.int64)
         for index in np.flatnonzero(~sure).tolist():
             values[index], kept[index] = self._exactly([int(word) for word in bits[:3, index]], rng)
-        return np.where((bits[3] & np.uint64(1)) == 1, -values, values), kept
+        return values, kept
 
     def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
         """The same for one candidate, with as many more bits as it takes."""
@@ -210,14 +220,6 @@ def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_
 
 _EXP_TABLE = np.array([math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64)
 """floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""
-
-
-LARGEST_VARIANCE = 2**24
-_AT_ONCE = 2**17  # working copies stay small
-_TABLE_UNIT = 2.0**48  # sums of weights in it fit 64 bits
-_TABLE_STDS = 9.5  # numbers beyond are decided like those near an edge
-_TABLE_MARGIN = 2.0**-43  # of a probability; rounded weights put an edge off by less than 2**-45
-_DIGIT = 2.31  # above log(10)
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,6 @@ def _edges(variance: int) -> Array:
     weights = np.rint(_weights(variance, _TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])
-
-
-_LEAST_SHARE = 8.0  # std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
-_UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46  # relative: far above the rounding error of a few operations
 
 
 @dataclass(frozen=True, kw_only=True)
