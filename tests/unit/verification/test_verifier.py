@@ -1,4 +1,4 @@
-"""Prices against exact laws, densities and draws: what holds, what is refuted with its pair, and what is no distribution."""
+"""Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
 
 from __future__ import annotations
 
