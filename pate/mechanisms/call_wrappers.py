@@ -117,6 +117,7 @@ class BoundaryWrapper:
         """What a session is charged for a call beside its target: 0 where draws are exact."""
         if getattr(self.mechanism, "has_weights", False):
             return 0.0
+        # P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e for laws within e of a t-DP call's
         return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:

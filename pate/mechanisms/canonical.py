@@ -62,7 +62,7 @@ class CanonicalClasses:
     def by_worst(cls, num_ranks: int, k: int) -> CanonicalClasses:
         """One class for each worst rank k..d, whatever is missing: for a loss that does not look at it."""
         worst = np.arange(k, num_ranks + 1)
-        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))
+        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))  # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
         return cls(np.zeros_like(worst), worst - 1, worst, np.append(0.0, np.cumsum(steps)), k)
 
     @classmethod

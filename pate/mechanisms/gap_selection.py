@@ -266,6 +266,7 @@ def _pure_dp_event(selection: GapSelection) -> Event:
     return PureDpEvent(selection.adjacency.gap_range / selection.noise_scale)
 
 
+# Two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale.
 _SELECTION_NOISES = {
     "gumbel": _SelectionNoise(
         distribution=gumbel_argmax,

@@ -193,6 +193,8 @@ def _with_the_best(
 
     The first of the others finds a total of exp(log_below).
     """
+    # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used before.
+    # A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of first - i.
     steps, parts = np.log((last - rows) / (first - rows)), np.log((last - first) / (first - rows))
     rows, first, last = (np.concatenate([[best], x]) for best, x in zip((k, 0, 1), (rows, first, last), strict=True))
     return rows, first, last, np.concatenate([[log_below], steps]), np.concatenate([[0.0], parts])

@@ -74,6 +74,8 @@ class LimitedDomainTopK(DomainTopK):
     @property
     def margin(self) -> float:
         """How far the bottom lies above the best count outside the domain, in counts."""
+        # An index enters or leaves the domain only within w of the best count outside; there one Gumbel value against
+        # the bottom's wins with less than exp(-(margin - w) / scale), and domain_size of them with failure_prob.
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(self.domain_size / self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -165,6 +167,7 @@ class TopStableTopK(DomainTopK):
         if share >= 0.5:
             return 0.0
         # P[noise of a gap - noise of the threshold > x threshold_scale] = (4 u - u**2) / 6 with u = exp(-x / 2)
+        # is the share: u is the smaller root of u**2 - 4 u + 6 share = 0, written without cancellation
         u = 6 * share / (2 + math.sqrt(4 - 6 * share))
         return -2 * self.threshold_scale * math.log(u)
 

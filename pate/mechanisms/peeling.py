@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any, final
 
 import numpy as np
@@ -21,6 +19,7 @@ from pate.mechanisms.top_k import (
     Distribution,
     TopKMechanism,
     bounded_range_of,
+    peel_distribution,
     utilities_of,
 )
 from pate.validation import require, require_generator, require_histogram, require_positive
@@ -76,19 +75,6 @@ class PeelingTopK(GumbelTopK):
     >>> {index: round(p, 3) for (index,), p in distribution.items()}
     {0: 0.705, 1: 0.259, 2: 0.035}
     """
-
-
-def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:
-    """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
-    distribution: Distribution = {(): 1.0}
-    for _ in range(k):
-        longer: Distribution = {}
-        for prefix, probability in distribution.items():
-            rest = [i for i in range(len(utilities)) if i not in prefix]
-            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True):
-                longer[*prefix, i] = probability * float(p)
-        distribution = longer
-    return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}
 
 
 @final

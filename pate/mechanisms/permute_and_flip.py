@@ -15,9 +15,8 @@ from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.mechanisms.noise.categorical import Interval, Weights, exponential_weights, index_of
 from pate.mechanisms.noise.laws import exponential_argmax
 from pate.mechanisms.noise.uniforms import Bounds, LazyUniforms, exp_bounds
-from pate.mechanisms.peeling import peel_distribution
 from pate.mechanisms.ranking import falling_order
-from pate.mechanisms.top_k import Counts, Distribution, PureTopK, utilities_of
+from pate.mechanisms.top_k import Counts, Distribution, PureTopK, peel_distribution, utilities_of
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]

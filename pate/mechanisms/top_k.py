@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,3 +148,16 @@ def bounded_range_of(epsilon: float | None, rho: float | None, *, rounds: int = 
         return require_positive("epsilon", epsilon or 0.0) / rounds
     require(epsilon is None, "rho", rho, "epsilon or rho, not both")
     return math.sqrt(8 * require_positive("rho", rho) / rounds)
+
+
+def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:
+    """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
+    distribution: Distribution = {(): 1.0}
+    for _ in range(k):
+        longer: Distribution = {}
+        for prefix, probability in distribution.items():
+            rest = [i for i in range(len(utilities)) if i not in prefix]
+            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True):
+                longer[*prefix, i] = probability * float(p)
+        distribution = longer
+    return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}

@@ -73,12 +73,13 @@ class DiscreteLaplace:
 
     def mass(self, values: ArrayLike) -> Array:
         """P(z = value), elementwise."""
+        # the weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2)
         return np.asarray(np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values)))
 
     def tail(self, values: ArrayLike) -> Array:
         """P(z >= value), elementwise; exact to the last digits on both sides."""
         at, rate = np.asarray(values, dtype=np.float64), float(self.rate)
-        share = 1 / (1 + math.exp(-rate))
+        share = 1 / (1 + math.exp(-rate))  # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
         above, below = share * np.exp(-rate * np.maximum(at, 0)), share * np.exp(-rate * (1 - np.minimum(at, 1)))
         return np.asarray(np.where(at > 0, above, 1 - below))
 
