@@ -21,6 +21,7 @@ from pate.validation import require, require_count, require_positive, require_pr
 
 _UP = 1 + 2.0**-50
 """Rounding must not bring the bottom closer than the proof has it."""
+_PANEL, _TAIL = 0.5, 42.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +126,6 @@ class LimitedDomainTopK(DomainTopK):
         numbers = np.concatenate([falling[:, :-1] - outside, np.full(outside.shape, self.margin * _UP)], axis=1)
         bottom = np.full(outside.shape, -1)
         return np.concatenate([order[:, : self.domain_size], bottom], axis=1), numbers
-
-
-_PANEL, _TAIL = 0.5, 42.0
 
 
 @dataclass(frozen=True, kw_only=True)

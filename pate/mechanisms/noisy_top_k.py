@@ -17,6 +17,12 @@ from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
 from pate.mechanisms.top_k import Counts, Distribution, PureTopK, TopKMechanism, utilities_of
 from pate.validation import require, require_choice, require_count, require_positive
 
+_LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
+_MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
+_NODES = 10
+_PANELS = 6
+_TAIL = 1e-16
+
 
 @dataclass(frozen=True, kw_only=True)
 class LipschitzTopK(PureTopK):
@@ -46,10 +52,6 @@ class LipschitzTopK(PureTopK):
 
     def distribution_of(self, counts: Counts) -> Distribution:
         return ordered_distribution(utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise])
-
-
-_LARGEST_EPSILON, _LARGEST_FAILURE = 0.2, 0.05
-_MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +124,6 @@ class LaplaceTopK(TopKMechanism):
         for indices, probability in distribution.items():
             sets[tuple(sorted(indices))] += probability
         return sets
-
-
-_NODES = 10
-_PANELS = 6
-_TAIL = 1e-16
 
 
 @dataclass(frozen=True, kw_only=True)

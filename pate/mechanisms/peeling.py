@@ -24,6 +24,9 @@ from pate.mechanisms.top_k import (
 )
 from pate.validation import require, require_generator, require_histogram, require_positive
 
+Bits = NDArray[np.bool_]
+_MOST_SEQUENCES = 100_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class GumbelTopK(TopKMechanism):
@@ -95,11 +98,6 @@ class OneShotTopK(GumbelTopK):
     >>> outcome.indices
     array([0, 2])
     """
-
-
-Bits = NDArray[np.bool_]
-
-_MOST_SEQUENCES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)

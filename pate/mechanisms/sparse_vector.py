@@ -26,6 +26,8 @@ from pate.validation import (
     require_probability,
 )
 
+Bits = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyCounts(ABC):
@@ -68,9 +70,6 @@ class NoisyCounts(ABC):
         target = self.target
         count = min_accesses(target_hits=self.target_hits, hit_prob=target.hit_prob, overrun_prob=self.failure_prob)
         return ApproximateEvent(SelfComposedEvent(PureDpEvent(target.epsilon), count), self.failure_prob)
-
-
-Bits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ SLACK = 1e-13
 """Absolute: differences of sums of probabilities below it are rounding."""
 RELATIVE_SLACK = 1e-9
 _LARGEST_EXPONENT = 700.0
+_CELLS = 1024
+_NEGLIGIBLE = 1e-20
 
 
 def logs(distributions: ArrayLike) -> Array:
@@ -95,10 +97,6 @@ def _cap(falling: Array, other: Array, given_up: float) -> Array:
     below = np.cumsum(other, axis=1)
     roots = np.where(excess > 0, np.where(below > 0, excess / below, np.inf), 0.0)
     return np.asarray(roots.max(axis=1, keepdims=True))
-
-
-_CELLS = 1024
-_NEGLIGIBLE = 1e-20
 
 
 def compose(first: Array, second: Array, count: int, *, num_cells: int = _CELLS) -> tuple[Array, Array]:

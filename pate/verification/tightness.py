@@ -23,6 +23,7 @@ _FINALISTS = 2  # of each order
 _HIGHEST = 200.0
 _BISECTIONS = 40
 _CLIMBS = (1, 2, 5, 12, 40)  # votes
+_WIDTH, _BEYOND = 9.0, 40  # standard deviations of a count that are looked at, and more of it
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,6 @@ def _largest_epsilon(delta_of: Callable[[float], float], delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
     return low
-
-
-_WIDTH, _BEYOND = 9.0, 40  # standard deviations of a count that are looked at, and more of it
 
 
 def session_epsilon(

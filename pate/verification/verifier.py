@@ -32,6 +32,12 @@ Array = NDArray[np.float64]
 ExactDistribution = Callable[[Counts], Mapping[Any, float]]
 
 _SUM_TOLERANCE = 1e-9
+LogDensity = Callable[[Array], Array]
+Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
+_MASS_TOLERANCE = 1e-9
+_NUM_CANDIDATES = 8
+_LARGEST_EXPONENT = 300.0
+_SHARES_AT_ONCE = 2**20
 
 
 def verify(
@@ -173,11 +179,6 @@ def _tuple(histogram: Counts) -> tuple[int, ...]:
     return tuple(histogram.tolist())
 
 
-LogDensity = Callable[[Array], Array]
-
-_MASS_TOLERANCE = 1e-9
-
-
 def verify_densities(
     first: LogDensity,
     second: LogDensity,
@@ -219,13 +220,6 @@ def verify_densities(
     comparison = Comparison(Claim.of(event))
     comparison.add(distributions, distributions[::-1], np.arange(2), (log_distributions, log_distributions[::-1]))
     return comparison.verdict(lambda pair: names if pair == 0 else names[::-1])
-
-
-Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
-
-_NUM_CANDIDATES = 8
-_LARGEST_EXPONENT = 300.0
-_SHARES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ _DIGITS_PER_BIT = 0.30103
 _SPARE = 12  # digits beyond those asked for; they cover the rounding of up to 10**5 operations
 _LOG_10 = Fraction(23026, 10_000)
 _HALF = Fraction(1, 2)
+Array = NDArray[np.float64]
+Words = NDArray[np.uint64]
 
 
 def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
@@ -87,10 +89,6 @@ def _arctan_of_inverse(x: int, unit: int) -> int:
         odd, sign = odd + 2, -sign
         total += sign * (term // odd)
     return total
-
-
-Array = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 
 class LazyBitsUniform:
