@@ -318,7 +318,7 @@ def test_an_entry_that_is_no_icon(icon: Any) -> None:
     assert IconSet("some", {"icons": {"odd": icon}}).svg("odd") is None
 
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = Recipe(pixels=8, num_public=20, num_test=16, num_labels=6)
 NAMES = {"arrow", "bar", "corner", "pole", "square", "wedge", "outline", "bold", "sharp"}
 

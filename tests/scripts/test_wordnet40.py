@@ -246,7 +246,7 @@ def test_the_bytes_depend_on_the_arrays_alone(tmp_path: Path) -> None:
 
 SHA256 = "50b31ded30bec3ca625356954bf6cfcf5adc8d860f40f8191302ed36409be495"
 DICTIONARY = Path("/usr/share/wordnet/data.noun")  # where Debian's wordnet-base puts it
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
