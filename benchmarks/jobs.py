@@ -29,7 +29,7 @@ from pate.accounting.exact import composed
 from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.mechanisms import CanonicalTopK, JointTopK, OneShotTopK, PermuteAndFlipTopK, StabilityTest
-from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.mechanisms.top_k import TopKMechanism
 
 NUM_TEACHERS = 800
 NUM_LABELS = 40

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pate.data.wordnet.wordnet40 import ARCHIVE
 from pate.validation import InvalidValue
-from scripts.wordnet40.archive import write_archive
-from scripts.wordnet40.build import Recipe
+from scripts.wordnet40 import Recipe, write_archive
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.verification import compose, hockey_stick
-from pate.verification.exact import distribution_table
+from pate.verification.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,
     NUM_QUERIES,

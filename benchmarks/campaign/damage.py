@@ -8,8 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.campaign.faults import num_disk_calls
-from benchmarks.campaign.faulty_disk import FaultyDisk
+from benchmarks.campaign.faults import FaultyDisk, num_disk_calls
 from benchmarks.campaign.runs import SETTINGS, Kind, Truth, faults_of, refusal_faults, release_of, twin_of
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE, Finding
 

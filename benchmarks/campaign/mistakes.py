@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import math
 import os
+import pickle
 import random
 import resource
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from benchmarks.campaign.runs import refusal_faults
-from benchmarks.campaign.strange_calls import strange_call
-from benchmarks.campaign.strange_votes import strange_file
 from benchmarks.campaign.tally import LOW_PRICE, UNCLEAR, Finding
 from benchmarks.campaign.warm import Child, Ended, command
 from pate.config import CONFIG_FOLDER
@@ -134,3 +139,178 @@ def _keys(kind: str) -> list[str]:
 
 def _choices() -> list[str]:
     return sorted({path.stem for group in _GROUPS for path in (CONFIG_FOLDER / group).glob("*.yaml")})
+
+
+_MODULES = ("pate.aggregators", "pate.mechanisms", "pate.accounting", "pate.accounting.target_charging")
+_ARGUMENTS: tuple[Any, ...] = (
+    *(
+        math.nan,
+        math.inf,
+        -math.inf,
+        -1,
+        0,
+        1,
+        2,
+        3.5,
+        40.0,
+        1e-9,
+        1e-300,
+        5e-324,
+        1e13,
+        1e308,
+        -0.0,
+        2**31,
+        2**63,
+        10**400,
+    ),
+    *(True, None, "", "abc", "gumbel", "gaussian", b"x", [], [1], (), (1.0, 2.0), {}, {"a": 1}, object(), print, 1j),
+    *(np.float64(2.0), np.int64(3), np.float32("nan"), np.array(2.0), np.zeros(3), np.ones((2, 2), bool)),
+)
+_PLAUSIBLE: dict[str, Any] = {
+    "accountant": None,
+    "adjacency": "replace_one",
+    "count": 3,
+    "epsilon": 0.5,
+    "event": None,
+    "failure_prob": 1e-9,
+    "hit_prob": 0.4,
+    "k": 2,
+    "max_k": 3,
+    "noise_multiplier": 2.0,
+    "noise_std": 3.0,
+    "num_labels": 5,
+    "num_queries": 4,
+    "num_teachers": 7,
+    "rho": 0.1,
+    "selection_scale": 2.0,
+    "target_delta": 1e-6,
+    "target_hits": 3,
+    "test_std": 2.0,
+}
+_SKIPPED = ("Adjacency", "Ledger", "calibrate", "optimal_stability_table")  # an enum; files; searches that take time
+_STRANGE = 0.4
+
+
+def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
+    """The name of something public, and a call of it that exits with 2 and one line, or with 0."""
+    module = importlib.import_module(rng.choice(_MODULES))
+    name = rng.choice([name for name in module.__all__ if callable(getattr(module, name)) and name not in _SKIPPED])
+    made = getattr(module, name)
+    try:
+        parameters = list(inspect.signature(made).parameters.values())
+    except ValueError:
+        parameters = []
+    arguments = {p.name: _argument(p, rng) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    arguments = {key: value for key, value in arguments.items() if value is not inspect.Parameter.empty}
+    votes, teachers = strange_array(rng), rng.choice([7, 7, *_ARGUMENTS])
+
+    def act() -> None:
+        try:
+            _use(made(**arguments), votes, teachers)
+        except (ValueError, TypeError, MemoryError) as error:
+            lines = str(error).splitlines()
+            if len(lines) > 1:
+                raise RuntimeError(f"a message of {len(lines)} lines") from error
+            sys.stderr.write(f"{error or type(error).__name__}\n")
+            raise SystemExit(2) from None
+
+    shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    return f"{module.__name__}.{name}({shown})"[:300], act
+
+
+def _argument(parameter: inspect.Parameter, rng: random.Random) -> Any:
+    """A strange value, a plausible one, or none."""
+    if rng.random() < _STRANGE / 2:
+        return rng.choice(_ARGUMENTS)
+    if parameter.default is not inspect.Parameter.empty:
+        return inspect.Parameter.empty
+    if parameter.name in _PLAUSIBLE and rng.random() > _STRANGE / 2:
+        return _PLAUSIBLE[parameter.name]
+    return rng.choice(_ARGUMENTS)
+
+
+def _use(made: Any, votes: Any, teachers: Any) -> None:
+    """Prices what has a price, and has aggregators and mechanisms look at votes."""
+    from pate.accounting import Event, RdpAccountant
+
+    if hasattr(made, "aggregate"):
+        event = made.aggregate(votes, num_teachers=teachers, rng=np.random.default_rng(0)).event
+    elif isinstance(made, Event):
+        event = made
+    else:
+        event = getattr(made, "event", None)
+        if callable(made) and event is not None:
+            made(votes, rng=np.random.default_rng(0))
+    if isinstance(event, Event):
+        epsilon = RdpAccountant().compose(event).get_epsilon(1e-3)
+        if not epsilon >= 0:
+            sys.stderr.write(f"epsilon {epsilon} of {event}\n")
+            raise SystemExit(_NO_PRICE)
+
+
+def strange_array(rng: random.Random) -> Any:
+    """An array of some kind, rank and content, or a list."""
+    shape = tuple(rng.choice([0, 1, 2, 3, 7]) for _ in range(rng.randrange(5)))
+    fill = np.random.default_rng(rng.randrange(2**32))
+    kinds: list[Any] = [
+        lambda: fill.random(shape) < 0.5,
+        lambda: fill.integers(-2, 5, shape),
+        lambda: fill.integers(0, 2, shape),
+        lambda: fill.random(shape),
+        lambda: fill.normal(size=shape) * rng.choice([1.0, 1e38, 1e308]),
+        lambda: np.full(shape, rng.choice([np.nan, np.inf, -np.inf, 2.0**63])),
+        lambda: np.full(shape, rng.choice(["a", "1", ""])),
+        lambda: np.full(shape, 1 + 2j),
+        lambda: np.full(shape, None, dtype=object),
+        lambda: np.zeros(shape, dtype=[("a", int), ("b", float)]),
+        lambda: np.full(shape, np.datetime64("2020-01-01")),
+        lambda: fill.integers(0, 2, shape).astype(rng.choice(["uint8", "int8", "float16", ">i4", "uint64"])),
+        lambda: np.asfortranarray(np.zeros(shape)).T,
+        lambda: [[1, 2], [3]],
+    ]
+    return rng.choice(kinds)()
+
+
+def strange_file(path: Path, rng: random.Random) -> Path:
+    """Writes a file that calls itself a vote file, and returns its path; sometimes there is none."""
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    how = rng.choice(
+        ["array", "arrays", "cut", "garbage", "text", "header", "pickle", "zip", "folder", "nothing", "empty"]
+    )
+    if how in ("array", "cut"):
+        _save(path, _as_array(strange_array(rng)))
+        if how == "cut":
+            path.write_bytes(path.read_bytes()[: rng.randrange(200)])
+    elif how == "arrays":
+        names = ["votes", "labels", "arr_0", "x", "../x", "num_teachers", "header"]
+        with path.open("wb") as file:
+            np.savez(file, **{name: _as_array(strange_array(rng)) for name in rng.sample(names, 2)})
+    elif how == "garbage":
+        path.write_bytes(rng.randbytes(rng.randrange(3000)))
+    elif how == "text":
+        path.write_text(rng.choice(["a,b\n1,2\n", "1,0\n0\n", "\n\n", "nan,inf\n", "{}", "[[1,0],[1]]", "é\n"]))
+    elif how == "header":
+        shape = rng.choice(["(99999999999, 99999999)", "(-1,)", "(3, 'a')", "()", "(2, 2"])
+        text = f"{{'descr': '|b1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00\x76\x00" + text.encode() + b"\1\0\1\0")
+    elif how == "pickle":
+        path.write_bytes(pickle.dumps({"votes": [1, 2]}))
+    elif how == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(rng.choice(["votes.npy", "a.txt", "../votes.npy"]), b"\0" * rng.choice([0, 10, 10**7]))
+    elif how == "folder":
+        path.mkdir()
+    elif how == "empty":
+        path.touch()
+    return path
+
+
+def _as_array(made: Any) -> Any:
+    return np.asarray(made, dtype=object if isinstance(made, list) else None)
+
+
+def _save(path: Path, array: Any) -> None:
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=True)

@@ -21,7 +21,7 @@ from pate.votes.source import VoteSource
 
 if TYPE_CHECKING:
     from pate.accounting import Ledger
-    from pate.mechanisms.stable.stability_test import StabilityTest
+    from pate.mechanisms.stability_test import StabilityTest
 
 InputForm = Literal["counts", "bits", "confidences", "centered"]
 """What `aggregate` reads: counts `[Q, L]`; each teacher's bits or confidences, `[c, Q, L]` per block; or votes around a

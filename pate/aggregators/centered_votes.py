@@ -21,7 +21,7 @@ from pate.aggregators.release import Release
 from pate.aggregators.release_context import Arrays, Drawn, ReleaseContext
 from pate.aggregators.rounds.rounds_release import RoundsRelease
 from pate.aggregators.rounds.vote_rounds import VoteRounds
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import InvalidValue, require, require_count, require_generator, require_positive
 from pate.votes.clipping import ClippedSum
 from pate.votes.round_votes import RoundVotes

@@ -18,7 +18,7 @@ from pate.mechanisms import (
     PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
 )
-from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import require, require_choice, require_count, require_positive
 
 MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {

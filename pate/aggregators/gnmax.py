@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, Event, GaussianEvent, SelfComposedEvent, WinnerEvent
 from pate.aggregators.histogram import Bits, PerQueryAggregator
-from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.noisy_order import Values, largest_noisy
+from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
 from pate.validation import require_count, require_positive
 
 

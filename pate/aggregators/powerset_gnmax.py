@@ -18,9 +18,8 @@ from pate.aggregators.per_teacher import TeacherVotesAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.vote_blocks import vote_blocks
 from pate.mechanisms.noise.categorical import index_of
-from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
-from pate.mechanisms.noise.noisy_order import Values, largest_noisy
+from pate.mechanisms.noise.noisy_order import Values, draw_largest, draw_noise, largest_noisy
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import require_count, require_positive
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.vote_limit import limited

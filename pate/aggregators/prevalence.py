@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import require_ledger
 from pate.aggregators.release_context import Drawn
-from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_generator, require_positive, rounded_down
 from pate.votes.clipping import ClippedSum
 from pate.votes.sums.share_sums import NUM_LENGTHS, ShareSums, TeacherShares

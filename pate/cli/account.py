@@ -26,7 +26,7 @@ from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require, require_choice
 
 if TYPE_CHECKING:
-    from pate.verification import LowerBound
+    from pate.verification.tightness import LowerBound
 
 
 def main() -> None:

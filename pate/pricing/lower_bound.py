@@ -21,10 +21,9 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.aggregators.gnmax import squared_sensitivity
-from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
+from pate.mechanisms.noise.laws import gaussian_argmax
 from pate.pricing.shape import ReleaseShape
-from pate.verification.session_law import session_epsilon
-from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound
+from pate.verification.tightness import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
 
 Counts = NDArray[np.int64]
 

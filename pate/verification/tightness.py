@@ -1,17 +1,18 @@
-"""Lower bounds: what single pairs of neighbors give away in many releases, by their exact laws."""
+"""Lower bounds: what single pairs of neighbors give away in many releases or in a session, by their exact laws."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy
+from numpy.typing import ArrayLike, NDArray
 
 from pate.validation import require_count, require_probability
-from pate.verification.composition import compose
-from pate.verification.divergences import hockey_stick, logs, renyi
+from pate.verification.divergences import compose, hockey_stick, logs, renyi
 
 Array = NDArray[np.float64]
 Law = Callable[[NDArray[np.int64]], Mapping[Any, float]]
@@ -22,6 +23,7 @@ _FINALISTS = 2  # of each order
 _HIGHEST = 200.0
 _BISECTIONS = 40
 _CLIMBS = (1, 2, 5, 12, 40)  # votes
+_WIDTH, _BEYOND = 9.0, 40  # standard deviations of a count that are looked at, and more of it
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,67 @@ def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Arra
 
 
 def _epsilon(p: Array, q: Array, delta: float) -> float:
-    """The epsilon at which the hockey stick falls to delta, from below."""
+    return _largest_epsilon(lambda epsilon: float(hockey_stick(p[None], q[None], [epsilon])[0, 0]), delta)
+
+
+def _largest_epsilon(delta_of: Callable[[float], float], delta: float) -> float:
+    """The epsilon at which a falling curve reaches delta, from below."""
     low, high = 0.0, _HIGHEST
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        above = float(hockey_stick(p[None], q[None], [middle])[0, 0]) > delta
-        low, high = (middle, high) if above else (low, middle)
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
     return low
+
+
+def session_epsilon(
+    first: ArrayLike, second: ArrayLike, *, num_calls: int, target_hits: int, target_delta: float
+) -> float:
+    """An epsilon that the session needs, from below, where every call has these distributions on two neighbors.
+
+    Calls are exchangeable up to the last one: the law of a session is that of how often each outcome occurred. Rare
+    counts are left out, which only lowers what is found.
+
+    Args:
+        first: `[3]` positive probabilities of two outcomes that cost nothing, and of a hit.
+        second: `[3]` the same on the neighbor.
+        num_calls: at most so many, >= 1.
+        target_hits: the hit of that number ends the session, >= 1.
+        target_delta: in (0, 1).
+
+    >>> first, second = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
+    >>> [round(session_epsilon(first, second, num_calls=n, target_hits=3, target_delta=1e-3), 2) for n in (1, 9, 99)]
+    [0.22, 1.51, 2.15]
+    """
+    calls, hits = require_count("num_calls", num_calls), require_count("target_hits", target_hits)
+    require_probability("target_delta", target_delta)
+    logs = np.log(np.array([first, second], dtype=np.float64))
+    chances, losses = [], []
+    for counts, last in _transcripts(np.exp(logs).max(axis=0), calls, hits):
+        ways = scipy.special.gammaln(counts.sum(axis=0) + 1 - last) - scipy.special.gammaln(counts[:2] + 1).sum(axis=0)
+        ways -= scipy.special.gammaln(counts[2] + 1 - last)
+        chances.append(np.exp(ways + np.tensordot(logs[0], counts, 1)).ravel())
+        losses.append(np.tensordot(logs[0] - logs[1], counts, 1).ravel())
+    probability, loss = np.concatenate(chances), np.concatenate(losses)
+    return _largest_epsilon(
+        lambda epsilon: float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum()), target_delta
+    )
+
+
+def _transcripts(likeliest: Array, calls: int, hits: int) -> list[tuple[Array, int]]:
+    """Counts of the three outcomes, `[3, ...]`: of sessions that a hit ended, and 1; of those that ran out, and 0."""
+    mean = calls * float(likeliest[1])
+    most = min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND)
+    others = np.arange(most + 1, dtype=np.float64)
+    found = []
+    if calls >= hits:
+        length, other = np.meshgrid(np.arange(hits, calls + 1, dtype=np.float64), others, indexing="ij")
+        found.append((_counts(length, other, np.full_like(length, hits)), 1))
+    hit, other = np.meshgrid(np.arange(min(hits, calls + 1), dtype=np.float64), others, indexing="ij")
+    found.append((_counts(np.full_like(hit, calls), other, hit), 0))
+    return found
+
+
+def _counts(length: Array, other: Array, hit: Array) -> Array:
+    """`[3, n]`, of those that are possible."""
+    counts = np.stack([length - other - hit, other, hit])
+    return np.asarray(counts[:, counts[0] >= 0])

@@ -9,9 +9,8 @@ from rich.console import Console
 from pate.files.atomic import write_text
 from reproductions.command import csv_text, folder, followed, run
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
-from reproductions.top_k.outcome import RecallRow
-from reproductions.top_k.picture import recall_picture
-from reproductions.top_k.table import recall_table
+from reproductions.top_k.display import recall_picture, recall_table
+from reproductions.top_k.grid import RecallRow
 
 
 def main(arguments: list[str] | None = None) -> None:

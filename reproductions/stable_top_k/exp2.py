@@ -16,11 +16,9 @@ from pate.validation import require
 from reproductions.command import csv_text, folder, followed, run
 from reproductions.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike
 from reproductions.top_k.arguments import WARNING, describe, grid_of, parser_of
-from reproductions.top_k.grid import SelectionGrid
-from reproductions.top_k.outcome import RecallRow
-from reproductions.top_k.picture import recall_picture
+from reproductions.top_k.display import price_table, recall_picture, recall_table
+from reproductions.top_k.grid import RecallRow, SelectionGrid
 from reproductions.top_k.price import SharedBudget, price_row
-from reproductions.top_k.table import price_table, recall_table
 
 SPARSE_KS = (10, 30, 100, 300, 700, 1500)
 LEAST_COUNT = 500

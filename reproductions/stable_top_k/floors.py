@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
-from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
-from pate.verification import compose, largest_delta
-from pate.verification.exact import distribution_table
+from pate.mechanisms.noise.laws import gaussian_argmax
+from pate.verification.divergences import compose, hockey_stick
+from pate.verification.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -87,6 +87,6 @@ def _at_least(one: Law, two: Law) -> float:
 
     def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)
-        return float(brentq(lambda e: largest_delta(p[None], q[None], e) - TARGET_DELTA, 0.0, 100.0))
+        return float(brentq(lambda e: hockey_stick(p[None], q[None], e).max() - TARGET_DELTA, 0.0, 100.0))
 
     return max(epsilon(first, second), epsilon(second, first))

@@ -14,6 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +26,18 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from pate.accounting import Adjacency
+from pate.accounting import Adjacency, RdpAccountant
+from pate.accounting.conversion import zcdp_to_epsilon_classic
+from pate.aggregators import Aggregator, CenteredVotes, ClippedVotes, GaussianVotes, ReleaseContext, StableTopK
 from pate.config import build
 from pate.data import Dataset, Split
 from pate.files.atomic import write_text
 from pate.report import format_epsilon
-from pate.student import LinearStudent
+from pate.student import LinearStudent, Student
 from pate.validation import InvalidValue, require_count, require_probability
-from pate.votes import VoteStore
+from pate.votes import StoredVotes, VoteStore
 from pate.votes.public_pca import PublicPCA
 from reproductions.command import csv_text, followed, run
-from reproductions.stable_top_k.equal_accuracy import Aligned, aligned, families, within_reach
-from reproductions.stable_top_k.students import StudentExperiment
 
 ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
@@ -103,6 +107,162 @@ def _printed(found: list[Aligned], title: str) -> Table:
         prices = [format_epsilon(row.epsilon) for row in (first, second)]
         table.add_row(first.name, f"{mean:.4f} ± {std:.4f}", noise, paper, *prices)
     return table
+
+
+@dataclass(frozen=True, eq=False)
+class StudentExperiment:
+    """One vote file and the students that learn from releases of it.
+
+    Attributes:
+        votes: of all teachers, on disk.
+        queries: float32 `[Q, d]`.
+        test: inputs and labels that students are scored on; no epsilon covers the scores.
+        student: the recipe.
+        seeds: of noise and students.
+        target_delta: in (0, 1).
+    """
+
+    votes: VoteStore
+    queries: NDArray[np.float32]
+    test: Split
+    student: Student
+    seeds: Sequence[int]
+    target_delta: float
+
+    def accuracies(self, aggregator: Aggregator) -> tuple[float, ...]:
+        """The accuracy of a student of one release for each seed."""
+        return tuple(self._accuracy(aggregator, seed) for seed in self.seeds)
+
+    def prior_accuracy(self) -> float:
+        """That of each label's majority."""
+        share = self.test.labels.mean(axis=0)
+        return float(np.maximum(share, 1 - share).mean())
+
+    def _accuracy(self, aggregator: Aggregator, seed: int) -> float:
+        """Students see no public sample beside the queries."""
+        release = aggregator.release_from(self._source, ReleaseContext(np.random.default_rng(seed)))
+        model = self.student.learn(release.training_set(self.queries), pool=self.queries[:0], seed=seed)
+        return float((model.predict(self.test.inputs) == self.test.labels).mean())
+
+    @cached_property
+    def _source(self) -> StoredVotes:
+        return StoredVotes(self.votes)
+
+
+_STEPS = 7
+_TEST_SHARE = 1.2  # test noise / selection noise, as in the paper's 60 / 50
+_TAU = 4
+
+
+@dataclass(frozen=True)
+class AggregatorFamily:
+    """An aggregator as a function of its noise.
+
+    Attributes:
+        name: for the table.
+        make: the aggregator with that noise, for that adjacency.
+        l2_squared: of a query's counts for add/remove, given L, where the paper charges a Gaussian on them; None where
+            the aggregator knows what its paper prints.
+        unit: of the noise.
+        least: noise that changes hardly anything.
+        most: noise that leaves hardly anything; a teacher's share of it, where the unit is votes.
+    """
+
+    name: str
+    make: Callable[[float, Adjacency], Aggregator]
+    l2_squared: Callable[[int], float] | None = None
+    unit: str = "votes"
+    least: float = 0.5
+    most: float = 4.0
+
+    def paper_epsilon(self, noise: float, *, num_queries: int, num_labels: int, target_delta: float) -> float | None:
+        """What the paper prints, which is no bound; None where it prints nothing."""
+        if self.l2_squared is None:
+            aggregator = self.make(noise, Adjacency.ADD_REMOVE)
+            return aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
+        rho = num_queries * self.l2_squared(num_labels) / (2 * noise**2)
+        return zcdp_to_epsilon_classic(rho, target_delta=target_delta)
+
+
+def families() -> list[AggregatorFamily]:
+    """The rows of Table 2 of Zhu and Wang (2022), and the best of ours on the same votes."""
+    return [
+        AggregatorFamily("PATE", lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a), float),
+        AggregatorFamily(
+            f"PATE-tau, tau {_TAU}",
+            lambda noise, a: ClippedVotes(noise_std=noise, vote_clip=_TAU, norm="l2", adjacency=a),
+            lambda num_labels: min(_TAU, num_labels),
+        ),
+        AggregatorFamily("StableTopK", _stable("gaussian")),
+        AggregatorFamily("StableTopK, Gumbel (ours)", _stable("gumbel")),
+        AggregatorFamily(
+            "CenteredVotes (ours)",
+            lambda noise, a: CenteredVotes(noise_multiplier=noise, adjacency=a),
+            unit="sensitivities",
+            least=0.05,
+            most=100.0,
+        ),
+    ]
+
+
+def _stable(kind: str) -> Callable[[float, Adjacency], Aggregator]:
+    """Stable top-k with that noise in the selection."""
+    return lambda noise, adjacency: StableTopK(
+        selection_noise=kind,
+        selection_scale=noise,
+        test_std=_TEST_SHARE * noise,
+        failure_prob=1e-9,
+        adjacency=adjacency,
+    )
+
+
+def within_reach(experiment: StudentExperiment, compared: Sequence[AggregatorFamily]) -> float:
+    """What the students of all families reach with hardly any noise."""
+    quiet = [family.make(family.least, Adjacency.REPLACE_ONE) for family in compared]
+    return min(float(np.mean(experiment.accuracies(aggregator))) for aggregator in quiet)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """An aggregator with as much noise as its student bears.
+
+    Attributes:
+        name: of the family.
+        adjacency: for which thresholds were set and the price is.
+        noise: in the family's unit; None where no noise is small enough.
+        unit: the family's.
+        accuracies: of the students, one per seed.
+        epsilon: sound, for that adjacency.
+        paper_epsilon: what the paper would print; not a bound. None where it would print nothing.
+    """
+
+    name: str
+    adjacency: Adjacency
+    noise: float | None
+    unit: str
+    accuracies: tuple[float, ...]
+    epsilon: float
+    paper_epsilon: float | None
+
+
+def aligned(family: AggregatorFamily, experiment: StudentExperiment, accuracy: float, adjacency: Adjacency) -> Aligned:
+    """The most noise whose students' mean accuracy is at least the given one, found by halving, to a few percent."""
+    low, high = family.least, family.most * (experiment.votes.num_teachers if family.unit == "votes" else 1)
+    best = experiment.accuracies(family.make(low, adjacency))
+    if float(np.mean(best)) < accuracy:
+        return Aligned(family.name, adjacency, None, family.unit, best, math.inf, None)
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        found = experiment.accuracies(family.make(middle, adjacency))
+        if float(np.mean(found)) >= accuracy:
+            low, best = middle, found
+        else:
+            high = middle
+    shape = {"num_queries": experiment.votes.num_queries, "num_labels": experiment.votes.num_labels}
+    event = family.make(low, adjacency).event_for(**shape, num_teachers=experiment.votes.num_teachers)
+    epsilon = RdpAccountant().compose(event).get_epsilon(experiment.target_delta)
+    paper = family.paper_epsilon(low, **shape, target_delta=experiment.target_delta)
+    return Aligned(family.name, adjacency, low, family.unit, best, epsilon, paper)
 
 
 if __name__ == "__main__":

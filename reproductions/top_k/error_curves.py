@@ -10,9 +10,8 @@ from pate.files.atomic import write_text
 from pate.validation import require
 from reproductions.command import csv_text, folder, followed, run
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
-from reproductions.top_k.outcome import ErrorRow
-from reproductions.top_k.picture import error_picture
-from reproductions.top_k.table import error_table
+from reproductions.top_k.display import error_picture, error_table
+from reproductions.top_k.grid import ErrorRow
 
 KS = (5, 10, 20, 30, 40, 50, 60)
 COMPARED = ["joint", "pnf_joint", "canonical", "canonical_exponential", "peeling", "pnf_peeling", "laplace", "gamma"]

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.atomic import write_arrays
+from pate.files.reading import DamagedFile
 from pate.validation import InvalidValue
 
 MODES = {"grey": "L", "rgb": "RGB"}
@@ -65,3 +77,134 @@ def _renderer() -> Any:
         rule = "the package resvg-py; pip install 'pate-multilabel[icons]', or pip install resvg-py"
         raise InvalidValue(f"renderer: expected {rule}") from error
     return resvg_py
+
+
+SIZE = 1_000
+"""Icons in a shard, at most."""
+
+_FORMS = {"pictures": ArrayForm("u", (None, None, None, None)), "outcomes": ArrayForm("u", (None,))}
+_AHEAD = 3  # shards that wait for a process, each
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some icons of a set that are drawn together.
+
+    Attributes:
+        first: the row of the first of them among all icons that are drawn.
+        svgs: the icons; None for an entry that is none.
+        pixels: height and width of the pictures.
+        color: grey or rgb.
+        renderer: its version.
+    """
+
+    first: int
+    svgs: tuple[str | None, ...]
+    pixels: int
+    color: str
+    renderer: str
+
+    @property
+    def name(self) -> str:
+        """Of its file: a digest of all that the pictures depend on, so that a file is never taken for another's."""
+        told = repr((self.svgs, self.pixels, self.color, self.renderer)).encode()
+        return f"{hashlib.sha256(told).hexdigest()[:32]}.npz"
+
+    def draw(self, folder: Path) -> None:
+        """Writes `pictures` uint8 `[n, channels, pixels, pixels]` and `outcomes` uint8 `[n]`; whole or not at all."""
+        drawn = [draw_icon(svg, pixels=self.pixels, color=self.color) for svg in self.svgs]
+        outcomes = np.array([outcome for _, outcome in drawn], np.uint8)
+        write_arrays(folder / self.name, pictures=np.stack([levels for levels, _ in drawn]), outcomes=outcomes)
+
+
+def read_shard(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Pictures and outcomes of a shard; raises `DamagedFile` where its file is not what was written."""
+    arrays = read_arrays(path, _FORMS, remedy="the same command draws it again")
+    return arrays["pictures"], arrays["outcomes"]
+
+
+def draw_shards(
+    shards: Iterable[Shard], folder: Path, *, jobs: int, advance: Callable[[int], None]
+) -> list[tuple[int, str]]:
+    """Draws those that are not in the folder yet.
+
+    Args:
+        shards: a few of them are in memory at a time.
+        folder: one that is there.
+        jobs: processes; with 1 none is started.
+        advance: is told how many icons are done.
+
+    Returns:
+        Of each its first row and the name of its file.
+
+    Raises:
+        OSError: the disk is full; what was drawn before is kept.
+        BrokenProcessPool: a process was killed, as for want of memory.
+    """
+    drawn, done = list[tuple[int, str]](), 0
+
+    def missing() -> Iterator[Shard]:
+        nonlocal done
+        for shard in shards:
+            drawn.append((shard.first, shard.name))
+            if _is_drawn(folder / shard.name):
+                advance(done := done + len(shard.svgs))
+            else:
+                yield shard
+
+    for count in _drawn(missing(), folder, jobs):
+        advance(done := done + count)
+    return drawn
+
+
+@contextmanager
+def room_for(path: Path, shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
+    """Bytes in a file, to be filled in any order; removed when the block ends.
+
+    The disk gives the room beforehand: a mapped file could not say that it is full.
+    """
+    try:
+        with path.open("w+b") as file:
+            os.posix_fallocate(file.fileno(), 0, int(np.prod(shape)))
+            yield np.memmap(file, np.uint8, mode="r+", shape=shape)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _is_drawn(path: Path) -> bool:
+    try:
+        read_shard(path)
+    except DamagedFile:
+        return False
+    return True
+
+
+def _drawn(shards: Iterator[Shard], folder: Path, jobs: int) -> Iterator[int]:
+    """Draws and tells how many icons were, shard by shard in the order in which they get done."""
+    if jobs == 1:
+        for shard in shards:
+            shard.draw(folder)
+            yield len(shard.svgs)
+        return
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
+    try:
+        running: dict[Future[None], int] = {}
+        for shard in shards:
+            running[pool.submit(shard.draw, folder)] = len(shard.svgs)
+            if len(running) >= _AHEAD * jobs:
+                yield from _finished(running)
+        while running:
+            yield from _finished(running)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _finished(running: dict[Future[None], int]) -> Iterator[int]:
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        future.result()
+        yield running.pop(future)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the business of the process that waits for this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pate.accounting.charged_draw import noise_name
 
 import pate.aggregators
 from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
-from pate.accounting.charged_draw import noise_name
 from pate.accounting.serialization import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes, ReleaseContext
 from pate.aggregators.noise_fields import declared

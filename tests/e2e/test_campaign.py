@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.campaign.__main__ import campaign
 from benchmarks.campaign.damage import DAMAGES, damage
-from benchmarks.campaign.faulty_disk import FAILURES, FaultyDisk
+from benchmarks.campaign.faults import FAILURES, FaultyDisk
 from benchmarks.campaign.kills import Kills
 from benchmarks.campaign.runs import SETTINGS, Kind, Truth, faults_of, refusal_faults, unpaid
 from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEASE, Finding, Tally

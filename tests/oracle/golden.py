@@ -50,8 +50,8 @@ from pate.mechanisms import (
     StabilityTest,
     optimal_stability_table,
 )
-from pate.mechanisms.noise.argmax_distributions import gaussian_argmax
-from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.mechanisms.noise.laws import gaussian_argmax
+from pate.mechanisms.top_k import TopKMechanism
 from pate.validation import InvalidValue, nearest
 
 Inputs = dict[str, Any]

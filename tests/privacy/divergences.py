@@ -8,24 +8,11 @@ from numpy.typing import NDArray
 from pate.accounting import Event
 from pate.accounting.events import count_leaves
 from pate.accounting.rdp import rdp_curve
-from pate.verification import Claim, largest_delta, largest_log_ratio, largest_range, verify_distributions
-from pate.verification import largest_renyi as _largest_renyi
-from pate.verification.claim import DELTAS, EPSILONS
+from pate.verification import Claim, verify_distributions
+from pate.verification.claim import DELTAS as DELTAS
+from pate.verification.claim import EPSILONS as EPSILONS
 from pate.verification.claim import ORDERS as _ORDERS
-from pate.verification.divergences import RELATIVE_SLACK, SLACK
-
-__all__ = [
-    "DELTAS",
-    "EPSILONS",
-    "ORDERS",
-    "assert_covered",
-    "assert_delta_covered",
-    "largest_delta",
-    "largest_log_ratio",
-    "largest_range",
-    "largest_renyi",
-    "price_curve",
-]
+from pate.verification.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi
 
 Array = NDArray[np.float64]
 
@@ -34,7 +21,29 @@ ORDERS: Array = np.array(_ORDERS)
 
 def largest_renyi(first: Array, second: Array, orders: Array = ORDERS) -> Array:
     """The largest D_a(first || second) over all pairs of distributions `[N, n]`: `[len(orders)]`."""
-    return _largest_renyi(first, second, orders)
+    return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
+
+
+def largest_delta(first: Array, second: Array, epsilon: float) -> float:
+    """The largest hockey-stick divergence over all pairs."""
+    return float(hockey_stick(first, second, epsilon).max())
+
+
+def largest_log_ratio(first: Array, second: Array) -> float:
+    """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
+    return float(_log_ratios(first, second, missing=-np.inf).max())
+
+
+def largest_range(first: Array, second: Array) -> float:
+    """The largest spread of log-likelihood ratios within one pair: the exact bounded range."""
+    high, low = _log_ratios(first, second, missing=-np.inf), _log_ratios(first, second, missing=np.inf)
+    return float((high.max(axis=1) - low.min(axis=1)).max())
+
+
+def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
+    """Log ratios, `missing` where an outcome has probability 0 on both sides."""
+    with np.errstate(invalid="ignore"):
+        return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
 
 
 def price_curve(event: Event, orders: Array = ORDERS) -> Array:

@@ -33,7 +33,7 @@ from pate.mechanisms import (
     SubsetPeeling,
     TopStableTopK,
 )
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.ranking import Ranking
 from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (

@@ -43,11 +43,12 @@ from pate.mechanisms import (
     PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
     TopStableTopK,
+    permute_and_flip,
 )
-from pate.mechanisms.noise import categorical, coins, drawn_noise, noisy_order
+from pate.mechanisms.noise import categorical, noisy_order
 from pate.mechanisms.noise.categorical import boundary_weights, index_of, softmax_weights
-from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, LazyUniforms
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
+from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms
 
 ONES = 2**64 - 1
 DIGITS = 60
@@ -182,7 +183,7 @@ COUNTS = np.random.default_rng(0).integers(0, 17, (40, 5))
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
     """No float decides anything."""
-    for module in (categorical, coins, noisy_order):
+    for module in (categorical, permute_and_flip, noisy_order):
         patch.setattr(module, "_FEW_OPERATIONS", 1e9)
 
 
@@ -269,8 +270,8 @@ def test_coins_that_are_nearly_never_true() -> None:
     """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert coins.toss_rare_exponential(rare, 1.0, math.exp(-40), chosen([word])).tolist() == [shown]
-    first, second, none = law(coins._first_weights(rare[0], 1.0))
+        assert permute_and_flip.toss_rare_exponential(rare, 1.0, math.exp(-40), chosen([word])).tolist() == [shown]
+    first, second, none = law(permute_and_flip._first_weights(rare[0], 1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -299,8 +300,8 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 
 def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
-    for kind in drawn_noise.QUANTILES:
-        noise = drawn_noise.draw_noise(kind, (1, 40), np.random.default_rng(1))
+    for kind in KINDS:
+        noise = noisy_order.draw_noise(kind, (1, 40), np.random.default_rng(1))
         for place in range(40):
             low, high = noise.exact(0, place).bounds()
             slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, BoundedRangeEvent, NoOpEvent, PureDpEvent
 from pate.mechanisms import GapSelection
-from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
+from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.privacy.distributions import selection_distribution
 from tests.privacy.divergences import (
     assert_covered,

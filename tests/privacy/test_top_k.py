@@ -30,10 +30,10 @@ from pate.mechanisms import (
     PermuteAndFlipJointTopK,
     PermuteAndFlipTopK,
 )
-from pate.mechanisms.noise.unit_noise import UNIT_NOISES
-from pate.mechanisms.top_k.top_k import TopKMechanism
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.top_k import TopKMechanism
 from pate.verification import neighbors
-from pate.verification.exact import distribution_table
+from pate.verification.verifier import distribution_table
 from tests.privacy.case import by_rank, rename_indices, rename_set
 from tests.privacy.divergences import (
     assert_covered,

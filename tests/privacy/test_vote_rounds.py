@@ -15,7 +15,7 @@ from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import ReleaseContext
 from pate.aggregators.rounds import vote_rounds
 from pate.aggregators.rounds.vote_rounds import VoteRounds
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.verification import PriceRefuted, verify_densities
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes

@@ -16,8 +16,7 @@ from reproductions.stable_top_k import exp1, exp2, exp3, table2
 from reproductions.target_charging import sessions
 from reproductions.top_k import error_curves
 from reproductions.top_k.contender import FAMILIES
-from reproductions.top_k.grid import SelectionGrid
-from reproductions.top_k.outcome import RecallRow
+from reproductions.top_k.grid import RecallRow, SelectionGrid
 
 Command = Callable[[list[str]], None]
 

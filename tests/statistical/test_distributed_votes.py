@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.aggregators import DistributedVotes
-from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
+from pate.mechanisms.noise.whole_numbers import DiscreteGaussian
 from tests.statistical.chi_square import p_value
 
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from pate.aggregators import GaussianVotes, StableFixedTopK, StableTopK
 from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
-from pate.mechanisms.stable.gap_selection import SELECTION_NOISES
+from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.privacy.distributions import selection_distribution
 from tests.privacy.histograms import gaps_of
 from tests.statistical.chi_square import p_value

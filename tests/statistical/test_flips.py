@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from pate.mechanisms.noise.argmax_distributions import exponential_argmax
-from pate.mechanisms.noise.flips import lucky_place, thinned
+from pate.mechanisms.noise.laws import exponential_argmax
+from pate.mechanisms.permute_and_flip import lucky_place, thinned
 from tests.statistical.chi_square import p_value
 
 ACCEPTED, REJECTED = 1e-4, 1e-9

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import kstest
 
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from tests.statistical.chi_square import p_value
 
 

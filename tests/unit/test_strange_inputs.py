@@ -27,10 +27,10 @@ from pate.mechanisms import (
     ConditionalRelease,
     PeelingTopK,
     RunTwice,
-    SparseVectorSession,
     StabilityTest,
     SubsetPeeling,
 )
+from pate.mechanisms.sparse_vector import SparseVectorSession
 from pate.student import LinearStudent, StudentModel
 from pate.teachers import Shard
 from pate.validation import InvalidValue

@@ -16,7 +16,7 @@ from pate.aggregators.gnmax import squared_sensitivity
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.release import Release
 from pate.aggregators.release_context import Arrays, ReleaseContext
-from pate.mechanisms.noise.noise_shares import NoiseShares
+from pate.mechanisms.noise.whole_numbers import NoiseShares
 from pate.validation import InvalidValue, require, require_array, require_count, require_histogram, require_positive
 from pate.votes.source import VoteSource
 from pate.votes.sums.noisy_sum import NoisySum

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators.release_context import Drawn, ReleaseContext
-from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import LARGEST_STD, RoundedGaussian
 from pate.validation import require, require_count, require_positive, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_fit import MomentFit, NoisyMoments

@@ -8,8 +8,8 @@ import numpy as np
 
 from pate.accounting.events import ComposedEvent, NoOpEvent, SelectThenTestEvent
 from pate.aggregators.stable.test_parameters import StabilityTestParameters
-from pate.mechanisms.stable.gap_selection import GapSelection
-from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.mechanisms.gap_selection import GapSelection
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require_probability
 
 

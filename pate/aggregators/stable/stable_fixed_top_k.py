@@ -17,11 +17,9 @@ from pate.accounting.rdp import rdp_curve
 from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable.budget_split import best_split
 from pate.aggregators.stable.stable_top_k import StableTopK
-from pate.mechanisms.stable.certified_table import CertifiedTable
-from pate.mechanisms.stable.regularizer import FixedKRegularizer
-from pate.mechanisms.stable.stability_table import StabilityTable
-from pate.mechanisms.stable.stability_test import StabilityTest
-from pate.mechanisms.top_k.subset_peeling import SubsetPeeling
+from pate.mechanisms.gap_selection import FixedKRegularizer
+from pate.mechanisms.peeling import SubsetPeeling
+from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability
 
 

@@ -16,12 +16,9 @@ from pate.aggregators.histogram import Bits, PerQueryAggregator
 from pate.aggregators.stable.budget_split import best_split, split_rank
 from pate.aggregators.stable.select_then_test import SelectThenTest
 from pate.aggregators.stable.test_parameters import StabilityTestParameters
+from pate.mechanisms.gap_selection import SELECTION_NOISES, GapSelection, Regularizer, checked_regularizer
 from pate.mechanisms.ranking import Ranking
-from pate.mechanisms.stable.certified_table import CertifiedTable
-from pate.mechanisms.stable.gap_selection import SELECTION_NOISES, GapSelection
-from pate.mechanisms.stable.regularizer import Regularizer, checked_regularizer
-from pate.mechanisms.stable.stability_table import StabilityTable
-from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest
 from pate.validation import require_choice, require_count, require_positive, require_probability
 
 _EVEN = 0.5  # between selection and test

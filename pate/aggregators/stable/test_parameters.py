@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from pate.accounting import Adjacency
-from pate.mechanisms.stable.certified_table import CertifiedTable
-from pate.mechanisms.stable.stability_table import StabilityTable, optimal_stability_table
-from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest, optimal_stability_table
 from pate.validation import InvalidValue, require, require_choice, require_kind, require_positive, require_probability
 
 

@@ -17,7 +17,7 @@ from pate.aggregators.release import Release
 from pate.aggregators.release_context import PriorRule, ReleaseContext
 from pate.aggregators.target_charging.rounds import DrawnRounds, Round
 from pate.files.arrays import ArrayForm
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import InvalidValue, require, require_count, require_histogram, require_probability
 from pate.votes.made_up_votes import MadeUpVotes
 from pate.votes.source import VoteSource

@@ -16,7 +16,7 @@ from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.mechanisms.noise.categorical import boundary_weights, draw_index, softmax_weights
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import require_count, require_positive
 
 

@@ -15,11 +15,11 @@ from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import TopKCall
+from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.noise.categorical import boundary_weights, draw_index
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.ranking import Ranking
-from pate.mechanisms.stable.gap_selection import GapSelection
-from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require_count, require_positive
 
 

@@ -19,9 +19,9 @@ from pate.aggregators.target_charging.aggregator import TargetChargedAggregator
 from pate.aggregators.target_charging.rounds import Round
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.mechanisms.ranking import Ranking
-from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import require, require_count, require_positive, require_probability, require_teachers_by_count
 
 _SMALLEST_ROUND = 25

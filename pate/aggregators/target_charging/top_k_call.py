@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.mechanisms.gap_selection import GapSelection
 from pate.mechanisms.noise.categorical import Interval, Weights, softmax_weights
 from pate.mechanisms.ranking import Ranking
-from pate.mechanisms.stable.gap_selection import GapSelection
-from pate.mechanisms.stable.stability_test import StabilityTest
+from pate.mechanisms.stability_test import StabilityTest
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.validation import require_positive
 
 Array = NDArray[np.float64]

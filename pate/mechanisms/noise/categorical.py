@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.enclosures import exp_bounds
-from pate.mechanisms.noise.lazy_bits_uniform import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -3,24 +3,194 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.drawn_noise import DrawnNoise, Limits, Number, draw_noise
+from pate.mechanisms.noise.kinds import KINDS
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds, log_bounds
 from pate.mechanisms.ranking import largest_in_order
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bits = NDArray[np.bool_]
+Limits = tuple[Fraction | float, Fraction | float]
 
+_ERROR_OF_UNIFORM = 2.0**-49  # over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
+_TOO_FAR_OUT = 2.0**-46
+_ERROR_OF_LOG = 2.0**-46
 _FEW_OPERATIONS = 2.0**-44  # of both terms; far above the rounding error of quotient, quantile and sum
 _LARGEST_NOISE = 130.0
+_LOWEST = -(2.0**1000)  # so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
+
+
+class Number(Protocol):
+    """A real number between bounds that can be narrowed."""
+
+    def bounds(self) -> Limits:
+        """Below and above it; infinite where nothing is known."""
+        ...
+
+    def extend(self) -> None:
+        """Narrows them, to a difference as small as it takes if repeated."""
+        ...
+
+
+@dataclass(frozen=True)
+class _LazyValue:
+    """One value of noise: a rising function of a uniform number."""
+
+    uniform: LazyBitsUniform
+    within: Callable[[Fraction, int], tuple[Fraction, Fraction]]
+
+    def bounds(self) -> Limits:
+        low, high = self.uniform.bounds()
+        least = self.within(low, self.uniform.digits)[0] if low > 0 else -math.inf
+        return least, self.within(high, self.uniform.digits)[1] if high < 1 else math.inf
+
+    def extend(self) -> None:
+        self.uniform.extend()
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The product of two numbers."""
+
+    first: Number
+    second: Number
+
+    def bounds(self) -> Limits:
+        ends = [*self.first.bounds(), *self.second.bounds()]
+        if any(isinstance(end, float) for end in ends):  # infinite
+            return -math.inf, math.inf
+        products = [a * b for a in ends[:2] for b in ends[2:]]
+        return min(products), max(products)
+
+    def extend(self) -> None:
+        self.first.extend()
+        self.second.extend()
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A number known exactly plus multiples of others that are known between bounds."""
+
+    constant: Fraction
+    terms: Sequence[tuple[Fraction | int, Number]]
+
+    def bounds(self) -> Limits:
+        low = high = self.constant
+        for factor, number in self.terms:
+            least, most = number.bounds()
+            if isinstance(least, float) or isinstance(most, float):  # infinite
+                return -math.inf, math.inf
+            ends = sorted((factor * least, factor * most))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def extend(self) -> None:
+        for _, number in self.terms:
+            number.extend()
+
+
+@dataclass(frozen=True)
+class DrawnNoise:
+    """Values of noise.
+
+    Attributes:
+        values: floats `[Q, n]`.
+        error: how far a value can lie from the exact one; infinite where nothing is sure.
+        exact: the exact value at a row and a place.
+    """
+
+    values: Array
+    error: float
+    exact: Callable[..., Number]
+
+    def summed(self) -> DrawnNoise:
+        """The sum of each row: `[Q, 1]`, of values >= 0."""
+        count, exact = self.values.shape[1], self.exact
+        sums = self.values.sum(axis=1, keepdims=True)
+        error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
+        return DrawnNoise(sums, error, lambda row, _: _Sum(Fraction(0), [(1, exact(row, one)) for one in range(count)]))
+
+    def times(self, factor: DrawnNoise) -> DrawnNoise:
+        """Each value times the one value, `[Q, 1]`, that its row has of another."""
+        largest = [float(np.abs(noise.values).max()) for noise in (self, factor)]
+        error = (
+            self.error * (largest[1] + factor.error) + factor.error * largest[0] + _ERROR_OF_LOG * math.prod(largest)
+        )
+        exact = self.exact
+        return DrawnNoise(
+            self.values * factor.values, error, lambda row, place: _Product(exact(row, place), factor.exact(row, 0))
+        )
+
+    def with_last(self, other: DrawnNoise, last: NDArray[np.int64]) -> DrawnNoise:
+        """The same with the value of another, `[Q, 1]`, at the place `last` of each row."""
+        values = self.values.copy()
+        np.put_along_axis(values, last[:, None], other.values, axis=1)
+
+        def exact(row: int, place: int) -> Number:
+            return other.exact(row, 0) if place == last[row] else self.exact(row, place)
+
+        return DrawnNoise(values, max(self.error, other.error), exact)
+
+
+def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
+    """Independent values of a kind of noise of `KINDS`, at scale 1."""
+    of_kind, uniforms = KINDS[kind], LazyUniforms.draw(shape, rng)
+    u = uniforms.approximate()
+    return DrawnNoise(
+        of_kind.quantile(u),
+        _quantile_error(u),
+        lambda row, place: _LazyValue(uniforms.at(row, place if shape[1] > 1 else 0), of_kind.within),
+    )
+
+
+def draw_largest(
+    kind: str, log_sizes: Array, size: Callable[..., int], rng: np.random.Generator, error: float = 0.0
+) -> DrawnNoise:
+    """The largest of N independent values each, for N far beyond a float.
+
+    Args:
+        kind: of `KINDS`.
+        log_sizes: log N, elementwise.
+        size: N at a place.
+        rng: for the noise.
+        error: of the logarithms.
+    """
+    uniforms = LazyUniforms.draw(log_sizes.shape, rng)
+    u = uniforms.approximate()
+    values = KINDS[kind].quantile_of_log(np.log(-np.log(u)) - log_sizes)
+    of_logs = error + _ERROR_OF_LOG * (1 + float(np.abs(log_sizes).max()))
+    of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
+
+    def exact(*place: int) -> Number:
+        number = size(*place)
+        return _LazyValue(uniforms.at(*place), lambda u, digits: _largest_within(kind, u, number, digits))
+
+    return DrawnNoise(values, of_values, exact)
+
+
+def _quantile_error(u: Array) -> float:
+    """What the error of u makes of the values."""
+    near = min(float(u.min()), 1 - float(u.max()))
+    return math.inf if near < _TOO_FAR_OUT else _ERROR_OF_UNIFORM / near
+
+
+def _largest_within(kind: str, u: Fraction, number: int, digits: int) -> tuple[Fraction, Fraction]:
+    """The value below which `number` of them lie with probability u: the quantile of u**(1 / number)."""
+    within = KINDS[kind].within
+    if number == 1:
+        return within(u, digits)
+    spare = digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
+    low, high = (exp_bounds(log / number, spare) for log in log_bounds(u, spare))
+    return within(low[0], digits)[0], within(high[1], digits)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,34 +221,6 @@ class Values:
 
         with np.errstate(over="ignore"):
             return cls(np.maximum(below / divisors, _LOWEST), exact)
-
-
-_LOWEST = -(2.0**1000)
-"""So that sums and errors stay finite; nothing is lost, as noise in floats is far smaller."""
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A number known exactly plus a multiple of others that are known between bounds."""
-
-    constant: Fraction
-    terms: tuple[tuple[Fraction | int, Number], ...]
-
-    def bounds(self) -> Limits:
-        """See `Number`."""
-        low = high = self.constant
-        for factor, number in self.terms:
-            least, most = number.bounds()
-            if isinstance(least, float) or isinstance(most, float):  # infinite
-                return -math.inf, math.inf
-            ends = sorted((factor * least, factor * most))
-            low, high = low + ends[0], high + ends[1]
-        return low, high
-
-    def extend(self) -> None:
-        """See `Number`."""
-        for _, number in self.terms:
-            number.extend()
 
 
 def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: NDArray[np.bool_] | None = None) -> Integers:
@@ -125,18 +267,18 @@ def _error_of(noisy: Array, of_noise: float) -> Array:
     return np.asarray(_FEW_OPERATIONS * (_LARGEST_NOISE + np.abs(noisy)) + of_noise)
 
 
-def _sum_at(values: Values, noise: DrawnNoise, row: int, place: int) -> Sum:
-    return Sum(values.exact(row, place), ((1, noise.exact(row, place)),))
+def _sum_at(values: Values, noise: DrawnNoise, row: int, place: int) -> _Sum:
+    return _Sum(values.exact(row, place), ((1, noise.exact(row, place)),))
 
 
-def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], Sum]) -> list[int]:
+def _in_order(noisy: Array, of_noise: float, k: int, sums: Callable[[int], _Sum]) -> list[int]:
     """The k largest of one row, of those that can be among them; then those that do not compete."""
     places = np.flatnonzero(np.isfinite(noisy))
     errors = _error_of(noisy[places], of_noise)
     lower, upper = noisy[places] - errors, noisy[places] + errors
     if k < len(places):
         places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
-    numbers: dict[int, Sum] = {place: sums(place) for place in places.tolist()}
+    numbers: dict[int, _Sum] = {place: sums(place) for place in places.tolist()}
 
     def compared(first: int, second: int) -> int:
         return 1 if is_less(numbers[first], numbers[second]) else -1
@@ -187,5 +329,5 @@ def are_above(numbers: NDArray[Any], threshold: float, terms: tuple[Scaled, ...]
     for row, place in np.argwhere(np.abs(excess) <= error).tolist():
         exact = tuple((Fraction(term.scale), term.noise.exact(row, place)) for term in terms)
         constant = Fraction(numbers[row, place].item()) - Fraction(threshold)
-        above[row, place] = not is_less(Sum(constant, exact), Sum(Fraction(0), ()))
+        above[row, place] = not is_less(_Sum(constant, exact), _Sum(Fraction(0), ()))
     return np.asarray(above)

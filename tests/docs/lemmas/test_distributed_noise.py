@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from pate.mechanisms.noise import noise_shares
-from pate.mechanisms.noise.noise_shares import NoiseShares
+from pate.mechanisms.noise import whole_numbers
+from pate.mechanisms.noise.whole_numbers import NoiseShares
 
 Array = NDArray[np.float64]
 WHOLE = np.arange(-400, 401)
@@ -77,7 +77,7 @@ def test_with_a_tenth_of_the_bound_the_part_is_missed() -> None:
 def test_the_package_computes_this_failure_probability(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shares = NoiseShares(noise_std=1.0, num_holders=count)
     assert (shares.failure_prob(10**9) < 1e-250) and ((shares.failure_prob(1) > 0) == (count > 1))
-    monkeypatch.setattr(noise_shares, "_LEAST_SHARE", 1.0)  # narrow enough for figures that floats can hold
+    monkeypatch.setattr(whole_numbers, "_LEAST_SHARE", 1.0)  # narrow enough for figures that floats can hold
     shares = NoiseShares(noise_std=1.0, num_holders=count)
     expected = -math.expm1(-2 * 1000 * spread(shares.share_variance, count))
     assert shares.share_variance == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from pate.verification import trimmed
+from pate.verification.divergences import trimmed
 
 RNG = np.random.default_rng(11)
 

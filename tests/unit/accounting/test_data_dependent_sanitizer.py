@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pate.accounting.charged_draw import noise_name
 
 from pate.accounting import (
     Adjacency,
@@ -19,7 +20,6 @@ from pate.accounting import (
     RdpAccountant,
     SmoothSensitivityEvent,
 )
-from pate.accounting.charged_draw import noise_name
 from pate.accounting.data_dependent import (
     GapCostSanitizer,
     GnmaxCostSanitizer,

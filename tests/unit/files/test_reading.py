@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pate.files.kept_arrays import KeptArrays
 
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import write_arrays
-from pate.files.kept_arrays import KeptArrays
 from pate.files.reading import DamagedFile, read_json, read_text
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
 

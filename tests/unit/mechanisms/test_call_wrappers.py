@@ -1,4 +1,4 @@
-"""The boundary wrapper and running twice: distributions, draws, prices and messages."""
+"""The boundary wrapper, running twice and conditional release: distributions, draws, prices and messages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, SelfComposedEvent
-from pate.accounting.target_charging import boundary, run_twice, tight_boundary
+from pate.accounting.target_charging import TargetCharging, boundary, not_prior, revise, run_twice, tight_boundary
 from pate.mechanisms import (
     BoundaryWrapper,
+    ConditionalRelease,
     GapSelection,
     LimitedDomainTopK,
     OneShotTopK,
     RunTwice,
     StabilityTest,
 )
-from pate.mechanisms.target_charging.boundary_wrapper import pure_epsilon
+from pate.mechanisms.call_wrappers import pure_epsilon
 from pate.validation import InvalidValue
 from tests.statistical.chi_square import p_value
 
@@ -136,3 +137,107 @@ def test_a_seed_is_no_generator() -> None:
 def test_a_wrapper_of_no_mechanism_is_refused() -> None:
     with pytest.raises(InvalidValue, match="mechanism=tuple: expected a mechanism with a probability oracle"):
         BoundaryWrapper(mechanism=())  # type: ignore[arg-type]
+
+
+EPSILON = 0.1
+
+
+def stored(target_hits: int = 2, **options: Any) -> ConditionalRelease:
+    return ConditionalRelease(TargetCharging.of_targets([revise(EPSILON)], target_hits, target_delta=1e-6, **options))
+
+
+def always(value: Any) -> Any:
+    return lambda rng: value
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
+    released = stored()
+    first = released.release(always(5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
+    assert (first.published, first.outcome) == (False, None)
+    again = [released.revise(first.key, lambda y, low=low: y > low) for low in (8, 6, 4)]
+    assert [answer.published for answer in again] == [False, False, True]
+    assert again[-1].outcome == 5
+    assert (released.session.hits, released.session.num_calls) == ([1], 4)
+    with pytest.raises(InvalidValue, match="key=0: expected an outcome that was drawn and not published"):
+        released.revise(first.key, lambda y: True)
+    with pytest.raises(InvalidValue, match="key=7: expected an outcome that was drawn and not published"):
+        released.revise(7, lambda y: True)
+    assert released.session.num_calls == 4
+
+
+def test_an_outcome_published_at_once_is_closed() -> None:
+    released = stored()
+    first = released.release(always("a"), lambda y: True, epsilon=EPSILON, rng=rng())
+    assert first.outcome == "a"
+    with pytest.raises(InvalidValue, match="key=0: expected an outcome that was drawn and not published"):
+        released.revise(first.key, lambda y: True)
+
+
+def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
+    released, drawn = stored(), []
+
+    def draw(generator: np.random.Generator) -> int:
+        drawn.append(int(generator.integers(1000)))
+        return drawn[-1]
+
+    first = released.release(draw, lambda y: False, epsilon=EPSILON, rng=np.random.default_rng(3))
+    again = released.revise(first.key, lambda y: True)
+    assert drawn == [again.outcome] == [int(np.random.default_rng(3).integers(1000))]
+
+
+def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
+    released, asked = stored(1), []
+    waiting = released.release(always(1), lambda y: False, epsilon=EPSILON, rng=rng())
+    released.release(always(2), lambda y: True, epsilon=EPSILON, rng=rng())
+
+    def never(argument: Any) -> bool:
+        asked.append(argument)
+        return True
+
+    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+        released.release(never, never, epsilon=EPSILON, rng=rng())
+    with pytest.raises(InvalidValue, match="hits=1: expected fewer than target_hits=1 for a call"):
+        released.revise(waiting.key, never)
+    assert asked == []
+
+
+def test_a_session_that_covers_no_second_question_refuses_it() -> None:
+    session = TargetCharging.of_targets([not_prior(EPSILON)], 2, target_delta=1e-6)
+    released = ConditionalRelease(session)
+    first = released.release(always(1), lambda y: False, epsilon=EPSILON, rng=rng())
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match=r"target=.*: expected no larger epsilon and no smaller hit_prob"):
+            released.revise(first.key, lambda y: True)
+    assert session.num_calls == 1
+
+
+def test_a_delta_is_charged_with_the_first_question_alone() -> None:
+    released = stored(2, failure_prob=2e-7)
+    first = released.release(always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng())
+    released.revise(first.key, lambda y: False)
+    assert released.session.state["spent_failure_prob"] == 1.5e-7
+    with pytest.raises(InvalidValue, match="failure_prob=3e-07: expected at most 2e-07 over all calls"):
+        released.release(always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng())
+
+
+def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
+    released = stored()
+    waiting = released.release(always(0), lambda y: False, epsilon=EPSILON, rng=rng())
+    with pytest.raises(ZeroDivisionError):
+        released.revise(waiting.key, lambda y: 1 / y > 0)
+    with pytest.raises(ZeroDivisionError):
+        released.release(lambda generator: 1 // 0, lambda y: True, epsilon=EPSILON, rng=rng())
+    assert released.session.hits == [2]
+    with pytest.raises(InvalidValue, match="key=0: expected an outcome that was drawn and not published"):
+        released.revise(waiting.key, lambda y: True)
+
+
+def test_impossible_sessions_and_generators_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"session\.num_counters=2: expected 1"):
+        stored(num_counters=2)
+    with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
+        stored().release(always(1), bool, epsilon=EPSILON, rng=0)

@@ -7,7 +7,8 @@ import pytest
 
 from pate.accounting import ApproximateEvent, ExactAccountant, GaussianEvent, NonPrivateEvent, RdpAccountant
 from pate.validation import InvalidValue
-from pate.verification import Claim, Verdict, WorstPair
+from pate.verification import Claim, Verdict
+from pate.verification.claim import WorstPair
 
 
 def test_the_claim_of_an_event() -> None:

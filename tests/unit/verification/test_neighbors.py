@@ -7,7 +7,8 @@ import pytest
 
 from pate.accounting import Adjacency
 from pate.validation import InvalidValue
-from pate.verification import Neighbors, all_histograms, largest_renyi, neighbors
+from pate.verification.neighbors import Neighbors, all_histograms, neighbors
+from tests.privacy.divergences import largest_renyi
 
 ADJACENCIES = tuple(Adjacency)
 Pair = tuple[tuple[int, ...], tuple[int, ...]]

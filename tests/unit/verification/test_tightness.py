@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from pate.accounting import PureDpAccountant, PureDpEvent
 from pate.verification import lower_bound
-from pate.verification.tightness import Pair
+from pate.verification.tightness import Pair, session_epsilon
 
 
 def answer(counts: np.ndarray) -> dict[str, float]:
@@ -43,3 +46,35 @@ def test_the_worst_pair_is_the_witness_whatever_the_order() -> None:
 def test_no_pair_is_an_error() -> None:
     with pytest.raises(ValueError, match="pairs: expected at least one"):
         lower_bound(answer, [], num_releases=1, target_delta=0.1)
+
+
+FIRST, SECOND = [0.5, 0.3, 0.2], [0.6, 0.24, 0.16]
+
+
+def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
+    """Every sequence of outcomes, cut after the last hit; a hit is 2."""
+    found = set()
+    for outcomes in product(range(3), repeat=num_calls):
+        ends = [at for at, outcome in enumerate(outcomes) if outcome == 2]
+        found.add(outcomes[: ends[target_hits - 1] + 1] if len(ends) >= target_hits else outcomes)
+    return found
+
+
+@pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
+@pytest.mark.parametrize("num_calls", [1, 3, 7])
+def test_it_is_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
+    delta = 1e-2
+    found = session_epsilon(FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta)
+    stick = 0.0
+    for outcomes in transcripts(num_calls, target_hits):
+        one, other = (math.prod(law[outcome] for outcome in outcomes) for law in (FIRST, SECOND))
+        stick += max(0.0, one - math.exp(found) * other)
+    assert stick == pytest.approx(delta, rel=1e-6)
+
+
+def test_more_calls_and_more_hits_give_away_more() -> None:
+    def of(num_calls: int, target_hits: int) -> float:
+        return session_epsilon(FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4)
+
+    assert of(2, 1) < of(20, 1) < of(20, 3) < of(60, 3)
+    assert of(400, 3) == pytest.approx(of(300, 3), rel=1e-6)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pate.accounting.ledger.anchor import SIZE, anchor_path, read_anchor
 
 from pate.accounting import DamagedLedger, GaussianEvent, Ledger
 from pate.accounting.ledger import Origin
-from pate.accounting.ledger.anchor import SIZE, anchor_path, read_anchor
 
 DELTA = 1e-6
 CALLS = ("write", "fsync", "pwrite", "fdatasync")

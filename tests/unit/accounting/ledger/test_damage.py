@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pate.accounting.ledger.anchor import SIZE, anchor_path
 
 from pate.accounting import DamagedLedger, GaussianEvent, Ledger, PureDpEvent
-from pate.accounting.ledger.anchor import SIZE, anchor_path
 from pate.validation import InvalidValue
 
 DELTA = 1e-6

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pate.accounting.ledger.anchor import anchor_path
+from pate.accounting.ledger.lock import locked
 
 from pate.accounting import GaussianEvent, Ledger, SharedLedger
 from pate.accounting.ledger import Origin, origin
-from pate.accounting.ledger.anchor import anchor_path
-from pate.accounting.ledger.lock import locked
 from pate.validation import InvalidValue
 
 DELTA = 1e-6

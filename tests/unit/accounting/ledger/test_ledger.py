@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import pate.accounting.ledger.file as ledger_module
+import pytest
+from pate.accounting.charged_draw import charge_draw, key_salt, noise_name
+
 from pate.accounting import (
     Adjacency,
     ApproximateEvent,
@@ -32,7 +33,6 @@ from pate.accounting import (
     SelfComposedEvent,
     calibrate,
 )
-from pate.accounting.charged_draw import charge_draw, key_salt, noise_name
 from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from pate.accounting.ledger.account import Account
+from pate.accounting.ledger.file import LedgerFile
 
 from pate.accounting import (
     Accountant,
@@ -25,8 +27,6 @@ from pate.accounting import (
     ZCdpAccountant,
     ZCdpEvent,
 )
-from pate.accounting.ledger.account import Account
-from pate.accounting.ledger.file import LedgerFile
 from pate.validation import InvalidValue
 
 DELTA = 1e-5

@@ -28,7 +28,7 @@ from pate.aggregators import BoundaryMax, BoundaryTopK, ChargedRelease, NotPrior
 from pate.aggregators.target_charging.session_price import session_event
 from pate.aggregators.target_charging.top_k_call import bit_epsilon
 from pate.mechanisms.noise.categorical import draw_index, stated_weights
-from pate.mechanisms.noise.lazy_bits_uniform import LazyUniforms
+from pate.mechanisms.noise.uniforms import LazyUniforms
 from pate.validation import InvalidValue
 
 SHAPE = {"num_labels": 4, "num_teachers": 40}

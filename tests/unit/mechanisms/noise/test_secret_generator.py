@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
-
 from pate.accounting.charged_draw import noise_name
+
 from pate.mechanisms import cipher_generator, secret_generator
 from pate.mechanisms.noise import secret_generator as module
 from pate.validation import InvalidValue

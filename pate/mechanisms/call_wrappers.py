@@ -1,0 +1,340 @@
+"""Mechanisms as calls that are paid for only where they hit: the boundary, two runs, conditional release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.events import failure_probability, leaves
+from pate.accounting.target_charging import (
+    HeldBudget,
+    QTarget,
+    TargetCharging,
+    boundary_distribution,
+    not_prior,
+    revise,
+    run_twice,
+    tight_boundary,
+)
+from pate.mechanisms.noise.categorical import Weights, boundary_weights, draw_index, stated_weights
+from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.top_k import TopK
+from pate.validation import InvalidValue, require, require_generator, require_kind
+
+Array = NDArray[np.float64]
+
+_STATED_ERROR = 2.0**-40
+"""Total variation between the distribution of a wrapped call and the one computed from stated probabilities."""
+_LARGEST_EXPONENT = 700.0
+
+
+class ProbabilityOracle(Protocol):
+    """A mechanism that knows the distribution of its outcome to 2**-42 in total, such as `GapSelection`.
+
+    One that `has_weights` also gives it exactly for one histogram, as `pate.mechanisms.noise.categorical.Weights`.
+    """
+
+    @property
+    def event(self) -> Event: ...
+
+    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+        """The distribution of the outcome for one histogram, `[n]`, or for each of a batch, `[Q, n]`."""
+        ...
+
+
+@dataclass(frozen=True)
+class BoundaryOutcome:
+    """The outcome of wrapped calls.
+
+    Attributes:
+        indices: int64 `[]` or `[Q]`: the outcome's place in the mechanism's distribution, -1 for the boundary.
+    """
+
+    indices: NDArray[np.int64]
+
+    @property
+    def in_target(self) -> NDArray[np.bool_]:
+        """The hits of a session: the boundary."""
+        return np.asarray(self.indices < 0)
+
+
+@dataclass(frozen=True)
+class BoundaryWrapper:
+    """Answers "boundary" with probability pi / (1 + pi), else runs the mechanism.
+
+    pi = min(1 - largest probability, 1/2) is computed from the exact distribution.
+
+    Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
+        * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
+        * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end there are paid.
+        * Where the mechanism has exact `weights` beside its distribution (`GapSelection` with Gumbel or exponential
+          noise), draws follow them exactly. Else they follow the stated probabilities, and the error of these counts
+          as a failure: `failure_prob` of every call.
+
+    Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
+    computed with no side channel, such as a run time that depends on votes.
+
+    Attributes:
+        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several of them), with a probability oracle.
+
+    Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
+
+    >>> from pate.mechanisms.gap_selection import GapSelection
+    >>> wrapper = BoundaryWrapper(GapSelection(noise_scale=20.0, num_labels=3, num_teachers=400))
+    >>> wrapper.probabilities(np.array([400, 50, 40])).round(3)  # k = 1, k = 2, boundary
+    array([1., 0., 0.])
+    >>> wrapper(np.array([[400, 50, 40], [400, 210, 20]]), rng=np.random.default_rng(5)).indices
+    array([ 0, -1])
+    """
+
+    mechanism: ProbabilityOracle
+
+    def __post_init__(self) -> None:
+        kind = type(self.mechanism)
+        require(hasattr(kind, "event"), "mechanism", kind.__name__, "a mechanism with a probability oracle")
+        _ = self.target
+
+    @property
+    def target(self) -> QTarget:
+        """What a call costs in a session; its epsilon is that of one access."""
+        return tight_boundary(pure_epsilon(self.mechanism.event))
+
+    @property
+    def event(self) -> Event:
+        """The price of one call outside a session."""
+        pure = PureDpEvent(self.target.epsilon)
+        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob > 0 else pure
+
+    @property
+    def failure_prob(self) -> float:
+        """What a session is charged for a call beside its target: 0 where draws are exact."""
+        if getattr(self.mechanism, "has_weights", False):
+            return 0.0
+        # P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e for laws within e of a t-DP call's
+        return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
+        """Draws for one histogram, or for each of a batch."""
+        require_generator(rng)
+        distribution = self.probabilities(votes)
+        distributions = np.atleast_2d(distribution)
+        histograms = np.atleast_2d(votes)
+        drawn = draw_index(
+            distributions, LazyUniforms.draw((len(distributions),), rng), lambda row: self._weights(histograms[row])
+        )
+        indices = np.where(drawn == distributions.shape[1] - 1, -1, drawn)
+        return BoundaryOutcome(indices if distribution.ndim == 2 else np.asarray(indices[0]))
+
+    def _weights(self, votes: NDArray[np.integer]) -> Weights:
+        exact = getattr(self.mechanism, "weights", None)
+        weights = None if exact is None else exact(votes)
+        return boundary_weights(stated_weights(self.mechanism.probabilities(votes)) if weights is None else weights)
+
+    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+        """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
+        return boundary_distribution(self.mechanism.probabilities(votes))
+
+
+def pure_epsilon(event: Event) -> float:
+    """The epsilon of a release of pure DP; the epsilons of its parts add up.
+
+    Raises:
+        InvalidValue: an event that states none, or a sum that is not > 0 and finite.
+    """
+    total = 0.0
+    for part, count in leaves(event):
+        pure = isinstance(part, (PureDpEvent, BoundedRangeEvent)) and failure_probability(event) == 0
+        require(pure, "mechanism.event", type(part).__name__, "a mechanism of pure DP")
+        total += count * getattr(part, "epsilon", math.inf)
+    require(0 < total < math.inf, "mechanism.event.epsilon", total, "a number > 0")
+    return total
+
+
+@dataclass(frozen=True)
+class TwoRuns:
+    """The outcome of calls that were run twice; both are released.
+
+    Attributes:
+        first: an outcome of the mechanism.
+        second: another of the same votes.
+        in_target: bool `[]` or `[Q]`: whether they differ, the hits of a session.
+    """
+
+    first: Any
+    second: Any
+    in_target: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RunTwice:
+    """Runs a mechanism twice on the same votes, with fresh noise, and releases both outcomes.
+
+    Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
+        * one call: twice its event.
+        * in a session: "the outcomes differ" is a q-target of a 2 epsilon-DP call, with q the smaller of
+          (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
+
+    Attributes:
+        mechanism: of pure DP, with its `event`; draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`. A
+            batch is run query by query with independent noise.
+
+    Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
+
+    >>> from pate.mechanisms.gap_selection import GapSelection
+    >>> twice = RunTwice(GapSelection(noise_scale=20.0, num_labels=3, num_teachers=400))
+    >>> outcome = twice(np.array([[400, 50, 40], [400, 210, 20]]), rng=np.random.default_rng(3))
+    >>> outcome.first, outcome.second, outcome.in_target
+    (array([1, 1]), array([1, 2]), array([False,  True]))
+    """
+
+    mechanism: Any
+
+    def __post_init__(self) -> None:
+        require(hasattr(self.mechanism, "event"), "mechanism", type(self.mechanism).__name__, "one of pure DP")
+        _ = self.target
+
+    @property
+    def target(self) -> QTarget:
+        """What a call costs in a session."""
+        return run_twice(pure_epsilon(self.mechanism.event))
+
+    @property
+    def event(self) -> Event:
+        """The price of one call outside a session."""
+        return SelfComposedEvent(self.mechanism.event, 2)
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
+        """Draws twice for one histogram, or for each of a batch."""
+        require_generator(rng)
+        first, second = self.mechanism(votes, rng=rng), self.mechanism(votes, rng=rng)
+        return TwoRuns(first, second, _differ(first, second))
+
+
+def _differ(first: Any, second: Any) -> NDArray[np.bool_]:
+    """Where two outcomes of one mechanism are not the same; the order of indices counts."""
+    if isinstance(first, TopK) and isinstance(second, TopK):
+        return np.asarray((first.indices != second.indices).any(axis=-1))
+    if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
+        return np.asarray(first != second)
+    raise InvalidValue(f"mechanism={type(first).__name__}: expected one whose outcome is an array [Q] or a TopK")
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """What was published of one outcome.
+
+    Attributes:
+        key: names the outcome, for `ConditionalRelease.revise`.
+        published: whether it lay in the set.
+        outcome: the outcome, None where it was not published.
+    """
+
+    key: int
+    published: bool
+    outcome: Any
+
+
+class ConditionalRelease(HeldBudget):
+    """Draws outcomes, keeps them, and publishes each at most once: when it lies in a set that is asked for.
+
+    The caller chooses the sets from what is known so far. An unpublished outcome lies in none of the sets asked before,
+    so sets may overlap: a later one counts without the earlier ones.
+
+    Formal guarantees, within the price of the session, which is charged before anything is returned:
+        * the first question about an epsilon-DP outcome is a q-target call, q = 1 / (e^epsilon + 1), hit if published.
+        * every later one is charged as a call of 2 epsilon; each outcome hits at most once in its life.
+        * a delta of the outcome's mechanism is charged with the first question alone.
+
+    Edge cases: a question that raises an error is charged as a hit, as the error may depend on the outcome. Unpublished
+    outcomes are private, kept in memory only, and lost when the process ends. Threads may ask; one question follows
+    another, whoever asks. It refuses to be copied or pickled, and to be asked in a forked process.
+
+    Attributes:
+        session: one counter, whose target covers every question: 2 epsilon if outcomes are asked for again.
+
+    Source: Cohen & Lyu 2023, ConditionalRelease and ReviseCR; docs/proofs/target_charging.md.
+
+    >>> session = TargetCharging.of_targets([revise(0.1)], target_hits=5, target_delta=1e-6)
+    >>> stored = ConditionalRelease(session)
+    >>> first = stored.release(lambda rng: 7, lambda y: y > 9, epsilon=0.1, rng=np.random.default_rng(0))
+    >>> first.published, stored.revise(first.key, lambda y: y > 5).outcome, session.hits
+    (False, 7, [1])
+    """
+
+    def __init__(self, session: TargetCharging) -> None:
+        super().__init__()
+        require_kind("session", session, TargetCharging, "a TargetCharging session")
+        require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
+        self.session = session
+        self._waiting: dict[int, tuple[Any, QTarget]] = {}
+        self._count = 0
+
+    def release(
+        self,
+        draw: Callable[[np.random.Generator], Any],
+        accept: Callable[[Any], bool],
+        *,
+        epsilon: float,
+        failure_prob: float = 0.0,
+        rng: np.random.Generator,
+    ) -> Conditional:
+        """Draws an outcome and publishes it if `accept` says so.
+
+        Args:
+            draw: an epsilon-DP mechanism on the private data.
+            accept: whether an outcome lies in the set; it must not look at private data.
+            epsilon: of `draw`.
+            failure_prob: the delta of `draw`.
+            rng: for `draw`.
+
+        Raises:
+            InvalidValue: the session has halted or does not cover such a call; then nothing was drawn.
+        """
+        require_generator(rng)
+        target = not_prior(epsilon)
+        with self._turn():
+            self.session.require_open(target, failure_prob=failure_prob)
+            key, self._count = self._count, self._count + 1
+            return self._ask(key, lambda: draw(rng), accept, target, revise(epsilon), failure_prob)
+
+    def revise(self, key: int, accept: Callable[[Any], bool]) -> Conditional:
+        """Asks for a stored outcome again, with another set.
+
+        Raises:
+            InvalidValue: no outcome of that name waits (it was published, or never drawn), the session has halted, or
+                it does not cover a call of twice the epsilon; then nothing was looked at.
+        """
+        with self._turn():
+            if key not in self._waiting:
+                raise InvalidValue(f"key={key}: expected an outcome that was drawn and not published")
+            outcome, target = self._waiting[key]
+            self.session.require_open(target)
+            del self._waiting[key]
+            return self._ask(key, lambda: outcome, accept, target, target, 0.0)
+
+    def _ask(
+        self,
+        key: int,
+        look: Callable[[], Any],
+        accept: Callable[[Any], bool],
+        target: QTarget,
+        next_target: QTarget,
+        failure_prob: float,
+    ) -> Conditional:
+        """Charges one question; what raises counts as published."""
+        published = True
+        try:
+            outcome = look()
+            published = bool(accept(outcome))
+        finally:
+            self.session.charge(published, target=target, failure_prob=failure_prob)
+        if published:
+            return Conditional(key, True, outcome)
+        self._waiting[key] = (outcome, next_target)
+        return Conditional(key, False, None)

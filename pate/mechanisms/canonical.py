@@ -1,0 +1,354 @@
+"""Canonical top-k: a set of k indices, chosen by noise on a loss of its best missing and its worst present count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
+from pate.mechanisms.noise.categorical import Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import largest_distribution
+from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
+from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.ranking import falling_order
+from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
+from pate.validation import require, require_choice
+
+_LOG_NEGLIGIBLE = 120.0  # minus the log of the weight, relative to that of the k best, below which classes are left out
+_NEGLIGIBLE = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
+_FEW_CLASSES = 16_384
+_CLASSES_AT_ONCE = 1 << 20
+_LEVELS = 96
+
+
+@dataclass(frozen=True, eq=False)
+class CanonicalClasses:
+    """Classes (first missing, worst present) of sets of k ranks; rank 1 is that of the largest count.
+
+    The ranks before `first` are present, `first` is missing, the worst one present lies in low + 1..high, and the ranks
+    in between are free. One class is the set of the k best: its first missing rank is k, and so is its worst.
+
+    Attributes:
+        first: `[n]` the first missing rank; 0 where it is free, too.
+        low: `[n]` the last rank before those that may be the worst present.
+        high: `[n]` the last of them.
+        log_sizes: `[n]` logarithms of how many sets each class holds.
+        k: how many ranks a set has.
+    """
+
+    first: Counts
+    low: Counts
+    high: Counts
+    log_sizes: Array
+    k: int
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def all(cls, num_ranks: int, k: int) -> CanonicalClasses:
+        """One class for each pair of ranks; the k best first."""
+        ends = np.arange(k + 1, num_ranks + 1)
+        return cls._of(np.arange(1, k + 1), ends - 1, ends, k)
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def by_worst(cls, num_ranks: int, k: int) -> CanonicalClasses:
+        """One class for each worst rank k..d, whatever is missing: for a loss that does not look at it."""
+        worst = np.arange(k, num_ranks + 1)
+        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))  # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
+        return cls(np.zeros_like(worst), worst - 1, worst, np.append(0.0, np.cumsum(steps)), k)
+
+    @classmethod
+    def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> CanonicalClasses:
+        """The classes of one histogram `[d]` that weigh anything, the worst present rank by runs of equal counts.
+
+        Those left out weigh, by exp(-weight loss) and all together, less than exp(-120) times the k best.
+        """
+        return cls._runs(falling, k, *_cut(falling, k, weight, gamma), gamma)
+
+    @classmethod
+    def runs(cls, falling: Counts, k: int, *, gamma: float) -> CanonicalClasses:
+        """All classes of one histogram `[d]`, the worst present rank by runs of equal counts."""
+        return cls._runs(falling, k, 1, len(falling), gamma)
+
+    @classmethod
+    def _runs(cls, falling: Counts, k: int, first: int, num_ranks: int, gamma: float) -> CanonicalClasses:
+        equal = falling[k:num_ranks] if gamma > 0 else np.zeros(num_ranks - k)
+        starts = k + np.flatnonzero(np.diff(equal, prepend=np.inf)) if num_ranks > k else np.empty(0, dtype=np.int64)
+        ends = np.append(starts[1:], num_ranks)[: len(starts)]
+        return cls._of(np.arange(first, k + 1), starts, ends, k)
+
+    @classmethod
+    def _of(cls, first: Counts, low: Counts, high: Counts, k: int) -> CanonicalClasses:
+        """Every first missing rank with every run, and the k best."""
+        return cls(
+            np.append(k, np.repeat(first, len(low))),
+            np.append(k - 1, np.tile(low, len(first))),
+            np.append(k, np.tile(high, len(first))),
+            np.append(0.0, _log_sizes(first, low, high, k)),
+            k,
+        )
+
+    def up_to(self, num_ranks: int) -> CanonicalClasses:
+        """The first classes of `by_worst`, with worst ranks up to `num_ranks`."""
+        number = num_ranks - self.k + 1
+        return replace(self, **{name: getattr(self, name)[:number] for name in ("first", "low", "high", "log_sizes")})
+
+    @property
+    def error(self) -> float:
+        """How far a logarithm can be off: each is a running sum."""
+        known = self.log_sizes[np.isfinite(self.log_sizes)]
+        return (len(self.log_sizes) + self.k + 8) * 2.0**-52 * (1 + float(np.abs(known).max()))
+
+    def after(self, window: CanonicalClasses) -> CanonicalClasses:
+        """The same classes, those of a window first and in its order."""
+        place_of = {pair: place for place, pair in enumerate(window.names)}
+        order = np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
+        return replace(self, **{name: getattr(self, name)[order] for name in ("first", "low", "high", "log_sizes")})
+
+    @property
+    def names(self) -> list[tuple[int, int]]:
+        """Each class by its best missing rank and the last that may be the worst present."""
+        return list(zip(self.first.tolist(), self.high.tolist(), strict=True))
+
+    def size(self, place: int) -> int:
+        """How many sets a class holds, exactly."""
+        first, low, high = (int(ranks[place]) for ranks in (self.first, self.low, self.high))
+        if first == high:
+            return 1
+        free = first + (first == 0)  # as many ranks as are settled by `first`, and one more that is present
+        picked = self.k - free + 1
+        return comb(high - first, picked) - comb(low - first, picked)
+
+    def exact_losses(self, falling: Counts, gamma: float) -> list[Fraction]:
+        """The same for one histogram `[d]`, exactly: `[n]`."""
+        kth, share = falling[self.k - 1], Fraction(gamma)
+        missing = (falling[np.maximum(self.first, 1) - 1] - kth).tolist()
+        worst = (falling[self.high - 1] - kth).tolist()
+        return [(1 - share) * above - share * below for above, below in zip(missing, worst, strict=True)]
+
+    def losses(self, falling: Counts, gamma: float) -> Array:
+        """The loss of each class for counts `[Q, d]` in falling order, that of the k best at 0: `[Q, n]`."""
+        kth = falling[:, [self.k - 1]]
+        worst = falling[:, self.high - 1] - kth
+        if gamma == 1:
+            return np.asarray(-worst, dtype=np.float64)
+        missing = falling[:, np.maximum(self.first, 1) - 1] - kth
+        return np.asarray((1 - gamma) * missing - gamma * worst)
+
+    def members(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+        """A uniform set of one class for each query: `[Q, k]` 0-based ranks, rising, from classes `[Q]`."""
+        first, low, high = self.first[chosen], self.low[chosen], self.high[chosen]
+        worst = np.array(
+            [self._worst(*ranks, rng) for ranks in zip(first.tolist(), low.tolist(), high.tolist(), strict=True)]
+        )
+        ranks = rng.permuted(np.tile(np.arange(int(worst.max())), (len(chosen), 1)), axis=1)
+        free = (ranks >= first[:, None]) & (ranks < worst[:, None] - 1)
+        needed = self.k - np.maximum(first, 1)
+        present = free & (np.cumsum(free, axis=1) <= needed[:, None])
+        present |= (ranks < first[:, None] - 1) | (ranks == worst[:, None] - 1)
+        return np.sort(ranks[present].reshape(len(chosen), self.k), axis=1)
+
+    def _worst(self, first: int, low: int, high: int, rng: np.random.Generator) -> int:
+        """The worst present rank of a uniform member of a class."""
+        if high - low == 1:
+            return high
+        before = np.arange(low + 1, high)
+        logs = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
+        error = len(logs) * 2.0**-52 * (1 + float(np.abs(logs).max()))
+        free = max(first, 1)
+
+        def sizes(digits: int) -> list[tuple[int, int]]:
+            exact = [comb(last - 1 - first, self.k - free) for last in range(low + 1, high + 1)]
+            return [(size, size) for size in exact]
+
+        floats = np.exp(logs - logs.max())[None]
+        return low + 1 + int(draw_index(floats, LazyUniforms.draw((1,), rng), lambda row: sizes, error)[0])
+
+
+def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
+    """Logarithms of C(high - f, k - f + 1) - C(low - f, k - f + 1) for f in `first`, which ends at k: `[F, R]`."""
+    down = first[::-1, None].astype(np.float64)  # k, k - 1, …: each row multiplies the one before by one factor
+    log_all = np.cumsum(np.log((high - down) / (k - down + 1)), axis=0)
+    with np.errstate(divide="ignore"):
+        log_share = np.cumsum(np.log1p((low - high) / (high - down)), axis=0)  # of the sets that end at `low`
+    return np.asarray((log_all + np.log(-np.expm1(log_share)))[::-1])
+
+
+def _cut(falling: Counts, k: int, weight: float, gamma: float) -> tuple[int, int]:
+    """The first missing rank to begin with, and how many ranks to go through."""
+    missing = np.arange(1, k + 1)[:, None]
+    deficit = int(falling[k - 1] - falling[-1])
+    levels = np.unique(np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit]))
+    ends = np.searchsorted(-falling, levels - falling[k - 1], side="right")  # ranks up to each level
+    least = np.append(0, levels[:-1] + 1)  # deficit of a block of ranks
+    reached = ends > k
+    log_sizes = np.full((k, len(levels)), -np.inf)
+    if reached.any():
+        log_sizes[:, reached] = _log_sizes(missing[:, 0], np.full(reached.sum(), k), ends[reached], k)
+    losses = (1 - gamma) * (falling[missing - 1] - falling[k - 1]) + gamma * least
+    log_weights = log_sizes - weight * losses  # [k, blocks], no smaller than what the block weighs
+    tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
+    heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
+    kept = int(np.count_nonzero(tails >= -_LOG_NEGLIGIBLE))  # tails fall, heads rise
+    return 1 + int(np.count_nonzero(heads < -_LOG_NEGLIGIBLE)), int(ends[kept - 1]) if kept else k
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanonicalTopK(TopKMechanism):
+    """Draws a set of k indices by noise on a loss with few distinct values; released in the order of the indices.
+
+    The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
+    of the k best, the k-th count stands in for the missing one.
+
+    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). For one
+    index and for all but one it is max(gamma, 1 - gamma) times that, and the noise is smaller by the same factor.
+    Gumbel noise has this as bounded range; the other kinds are pure DP.
+
+    Attributes:
+        gamma: in [0, 1].
+        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
+        epsilon: pure DP (for Gumbel noise also the bounded range), > 0; or
+        rho: its zCDP, > 0, for Gumbel noise only. Exactly one of the two.
+
+    Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = CanonicalTopK(k=2, epsilon=50.0, noise="exponential")
+    >>> mechanism(np.array([90, 10, 50]), rng=np.random.default_rng(0)).indices
+    array([0, 2])
+    """
+
+    gamma: float = 0.5
+    noise: str = "gumbel"
+    epsilon: float | None = None
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
+        require_choice("noise", self.noise, tuple(UNIT_NOISES))
+        require(self.rho is None or self.noise == "gumbel", "rho", self.rho, f"epsilon with noise={self.noise}")
+        bounded_range_of(self.epsilon, self.rho)
+
+    def weight_for(self, num_counts: int) -> float:
+        """By what a loss is multiplied, for d = `num_counts` counts; never above price / range."""
+        price = bounded_range_of(self.epsilon, self.rho)
+        share = max(self.gamma, 1 - self.gamma) if self.k in (1, num_counts - 1) else 1.0
+        weight = price / (self.adjacency.gap_sensitivity * share)
+        return weight if share in (0.5, 1.0) else math.nextafter(math.nextafter(weight, 0.0), 0.0)
+
+    @property
+    def event(self) -> Event:
+        price = bounded_range_of(self.epsilon, self.rho)
+        return BoundedRangeEvent(price) if self.noise == "gumbel" else PureDpEvent(price)
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws for checked counts `[Q, d]`: `[Q, k]`.
+
+        All classes are weighed, many queries at a time, where they are few; otherwise one query at a time, by runs of
+        equal counts. With Gumbel noise those that together weigh less than exp(-120) of the k best are looked at only
+        where the uniform number falls there.
+        """
+        num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
+        few = num_classes <= _FEW_CLASSES
+        rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
+        blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
+        return np.concatenate([self._draw_block(block, rng, few=few) for block in blocks])
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over sorted tuples."""
+        d = len(counts)
+        classes = CanonicalClasses.all(d, self.k)
+        sizes = np.array([classes.size(place) for place in range(len(classes.first))], dtype=np.float64)
+        order, falling = falling_order(counts[None])
+        distribution = (
+            largest_distribution(
+                -self.weight_for(d) * classes.losses(falling, self.gamma)[0], sizes, UNIT_NOISES[self.noise]
+            )
+            / sizes
+        )
+        pairs = zip(classes.first.tolist(), classes.high.tolist(), strict=True)
+        of_class = dict(zip(pairs, distribution.tolist(), strict=True))
+        sets = combinations(range(d), self.k)
+        return {tuple(sorted(order[0, list(ranks)].tolist())): of_class[_class_of(ranks)] for ranks in sets}
+
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, few: bool) -> NDArray[np.int64]:
+        order, falling = falling_order(counts)
+        classes, chosen = self._choose(self._classes(falling, few=few), falling, rng, few=few)
+        return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
+
+    def _classes(self, falling: Counts, *, few: bool) -> CanonicalClasses:
+        """All classes, or those of one histogram that weigh anything."""
+        num_ranks = falling.shape[1]
+        if few:
+            make = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
+            return make(num_ranks, self.k)
+        if self.noise != "gumbel":
+            return self._everything(falling)
+        if self.gamma < 1:
+            return CanonicalClasses.likely(falling[0], self.k, weight=self.weight_for(num_ranks), gamma=self.gamma)
+        least = falling[0, self.k - 1] - (_LOG_NEGLIGIBLE + self.k * math.log(num_ranks)) / self.weight_for(num_ranks)
+        return CanonicalClasses.by_worst(num_ranks, self.k).up_to(int((falling[0] >= least).sum()))
+
+    def _everything(self, falling: Counts) -> CanonicalClasses:
+        """All classes of one long histogram."""
+        if self.gamma == 1:
+            return CanonicalClasses.by_worst(falling.shape[1], self.k)
+        return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
+
+    def _choose(
+        self, classes: CanonicalClasses, falling: Counts, rng: np.random.Generator, *, few: bool
+    ) -> tuple[CanonicalClasses, NDArray[np.int64]]:
+        """The class of the largest noisy value among all sets, `[Q]`; among these classes or all."""
+        values = -self.weight_for(falling.shape[1]) * classes.losses(falling, self.gamma)
+        if self.noise != "gumbel":
+            return classes, self._largest(classes, values, falling, rng)
+        logs = values + classes.log_sizes
+        floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+
+        def weights(row: int) -> Weights:
+            some = self._weights(classes, falling[row])
+            if few:
+                return some
+
+            def everything() -> Weights:
+                return self._weights(self._everything(falling).after(classes), falling[row])
+
+            return with_rest(some, _NEGLIGIBLE, everything)
+
+        chosen = draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, classes.error)
+        if int(chosen.max()) < floats.shape[1]:
+            return classes, chosen
+        return self._everything(falling).after(classes), chosen
+
+    def _largest(
+        self, classes: CanonicalClasses, values: Array, falling: Counts, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """By the largest of as much noise as a class has sets, plus their value."""
+        losses = cache(lambda row: classes.exact_losses(falling[row], self.gamma))
+        any_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
+        logs = np.where(any_sets, classes.log_sizes, 0.0)
+        noise = draw_largest(self.noise, logs, lambda row, place: classes.size(place), rng, error=classes.error)
+        weight = Fraction(self.weight_for(falling.shape[1]))
+        exact = Values(values, lambda row, place: -weight * losses(row)[place])
+        return largest_noisy(exact, noise, 1, any_sets)[:, 0]
+
+    def _weights(self, classes: CanonicalClasses, falling: Counts) -> Weights:
+        weight = Fraction(self.weight_for(len(falling)))
+        exponents = [weight * loss for loss in classes.exact_losses(falling, self.gamma)]
+        return exponential_weights(exponents, [classes.size(place) for place in range(len(exponents))])
+
+
+def _class_of(ranks: tuple[int, ...]) -> tuple[int, int]:
+    """(first missing, worst present), 1-based, of 0-based ranks in rising order."""
+    k = len(ranks)
+    if ranks[-1] == k - 1:
+        return k, k
+    return next(place for place, rank in enumerate(ranks) if rank != place) + 1, ranks[-1] + 1

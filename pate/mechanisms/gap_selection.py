@@ -1,0 +1,286 @@
+"""Gap selection: how many labels to release, chosen by report-noisy-max over the gaps of the sorted histogram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import (
+    Adjacency,
+    BoundedRangeEvent,
+    Event,
+    NoOpEvent,
+    OpposedMaximaEvent,
+    PureDpEvent,
+)
+from pate.mechanisms.noise.categorical import Weights, draw_softmax, permute_and_flip_weights, softmax_weights
+from pate.mechanisms.noise.laws import (
+    exponential_argmax,
+    gaussian_argmax,
+    gumbel_argmax,
+    laplace_argmax,
+)
+from pate.mechanisms.noise.noisy_order import Values, draw_noise, largest_noisy
+from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.ranking import Ranking
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_non_negative,
+    require_positive,
+)
+
+Array = NDArray[np.float64]
+Regularizer = Callable[[int], float] | Sequence[float]
+"""A function of k, or a number for each candidate in rising order of k. It must not depend on private data."""
+
+_LARGEST_OFFSET = 2.0**50
+_BITS = 52  # differences of two sums take one bit more
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedKRegularizer:
+    """Prefers candidates near k: -penalty * |candidate - k|.
+
+    Attributes:
+        k: the preferred number of labels, >= 0.
+        penalty: votes for each label away from k, >= 0.
+
+    Source: Zhu & Wang 2022, Algorithm 3.
+
+    >>> [FixedKRegularizer(k=2, penalty=5.0)(candidate) for candidate in (1, 2, 4)]
+    [-5.0, 0.0, -10.0]
+    """
+
+    k: int
+    penalty: float
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k, minimum=0)
+        require_non_negative("penalty", self.penalty)
+
+    def __call__(self, candidate: int) -> float:
+        """What is added to the gap of that candidate."""
+        return 0.0 if candidate == self.k else -self.penalty * abs(candidate - self.k)
+
+
+def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
+    """Returns a function unchanged, and numbers as a tuple of floats, which compares and hashes by value.
+
+    Raises:
+        InvalidValue: neither a function nor finite numbers.
+    """
+    if regularizer is None or callable(regularizer):
+        return regularizer
+    values = np.asarray(regularizer, dtype=object)
+    shown = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
+    require(values.ndim == 1, "regularizer", shown, "a function of k or a list of numbers")
+    return tuple(_finite(value) for value in values.tolist())
+
+
+def offsets_of(regularizer: Regularizer | None, candidates: NDArray[np.int64]) -> Array:
+    """The regularizer's value for each candidate: `[n]`.
+
+    Raises:
+        InvalidValue: values that are not finite, or not one for each candidate.
+    """
+    if regularizer is None:
+        return np.zeros(len(candidates))
+    values = [regularizer(k) for k in candidates.tolist()] if callable(regularizer) else list(regularizer)
+    require(len(values) == len(candidates), "regularizer", f"({len(values)},)", f"{len(candidates)} numbers")
+    return np.array([_finite(value) for value in values])
+
+
+def exactly_addable(offsets: Array, *, to: int) -> Array:
+    """The offsets rounded to a grid on which their sums with whole numbers up to `to`, and differences, are exact.
+
+    The grid is as fine as the largest of them allows, and public like them.
+
+    Raises:
+        InvalidValue: an offset so large that whole numbers beside it would be rounded.
+    """
+    largest = float(np.abs(offsets).max(initial=0.0))
+    require(largest <= _LARGEST_OFFSET, "regularizer", largest, f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size")
+    unit = 2.0 ** (math.frexp(largest + to)[1] - _BITS)
+    return np.asarray(np.rint(offsets / unit) * unit)
+
+
+def _finite(value: Any) -> float:
+    """A finite number as a float, or a refusal."""
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"regularizer={value}: expected finite numbers") from error
+    require(math.isfinite(number), "regularizer", value, "finite numbers")
+    return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapSelection:
+    """Chooses k by the noisy maximum of gap(k) + regularizer(k).
+
+    gap(k) is the drop from the k-th to the (k+1)-th largest count. Only k is released. With `max_k` the domain may be
+    unknown: the distribution depends on the `max_k` + 1 largest counts alone.
+
+    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove), the most by which one gap moves, while two gaps
+    can move in opposite ways:
+        * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
+        * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
+        * gaussian: `OpposedMaximaEvent`. The price of a Gaussian release of sensitivity 1 would be too small.
+        * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
+        * k is drawn from exactly this distribution, however small a probability is (docs/proofs/floats.md).
+
+    Attributes:
+        noise_scale: in votes: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian; > 0.
+        noise: "gumbel", "gaussian", "laplace" or "exponential".
+        num_labels: L.
+        num_teachers: T, public.
+        padded: whether k = 0 and k = L compete, with gaps T - largest and smallest - 0.
+        regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
+        max_k: the largest candidate, >= 1; None for no limit.
+        adjacency: what one change means.
+
+    Source: Zhu & Wang 2022, Algorithm 1; docs/proofs/gap_selection.md.
+
+    >>> selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, padded=True)
+    >>> selection.probabilities(np.array([9, 9, 0])).round(3)  # k = 0, 1, 2, 3
+    array([0., 0., 1., 0.])
+    """
+
+    noise_scale: float
+    noise: str = "gumbel"
+    num_labels: int
+    num_teachers: int
+    padded: bool = False
+    regularizer: Regularizer | None = None
+    max_k: int | None = None
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_positive("noise_scale", self.noise_scale)
+        require_choice("noise", self.noise, tuple(_SELECTION_NOISES))
+        require_count("num_labels", self.num_labels, minimum=1 if self.padded else 2)
+        require_count("num_teachers", self.num_teachers)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        if self.max_k is not None:
+            require_count("max_k", self.max_k)
+        object.__setattr__(self, "regularizer", checked_regularizer(self.regularizer))
+        _ = self.offsets  # refuses what is no regularizer of these candidates
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """The values that k can take: `[n]`, 0..L if padded, else 1..L-1; none above `max_k`."""
+        first, last = (0, self.num_labels) if self.padded else (1, self.num_labels - 1)
+        return np.arange(first, (last if self.max_k is None else min(last, self.max_k)) + 1)
+
+    @property
+    def offsets(self) -> Array:
+        """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
+        return exactly_addable(offsets_of(self.regularizer, self.candidates), to=self.num_teachers)
+
+    @property
+    def event(self) -> Event:
+        """The price of one query."""
+        if len(self.candidates) == 1:
+            return NoOpEvent()
+        return _SELECTION_NOISES[self.noise].event(self)
+
+    @property
+    def weighs_gaps_alone(self) -> bool:
+        """Whether there are several candidates, and each has a chance in proportion to exp(gap(k) / noise_scale)."""
+        return self.noise == "gumbel" and not self.padded and not self.offsets.any() and len(self.candidates) > 1
+
+    def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws k for one histogram `[L]` (returns `[]`) or a batch `[Q, L]` (returns `[Q]`)."""
+        require_generator(rng)
+        counts = self._counts(votes)
+        k = self.draw(Ranking.of(np.atleast_2d(counts)), rng)
+        return k if counts.ndim == 2 else k[0]
+
+    def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws k for ranked histograms: `[Q]`."""
+        sums = self._sums(ranking)
+        if self.noise == "gumbel":
+            return self.select(ranking, LazyUniforms.draw((len(sums),), rng))
+        noise = draw_noise(self.noise, sums.shape, rng)
+        return np.asarray(self.candidates[0] + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0])
+
+    def select(self, ranking: Ranking, uniforms: LazyUniforms) -> NDArray[np.int64]:
+        """The k of ranked histograms, `[Q]`, from one uniform number each: with Gumbel noise alone."""
+        require(self.noise == "gumbel", "noise", self.noise, "gumbel")
+        return np.asarray(self.candidates[0] + draw_softmax(self._sums(ranking), self.noise_scale, uniforms))
+
+    def probabilities(self, votes: NDArray[np.integer]) -> Array:
+        """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
+        counts = self._counts(votes)
+        distributions = _SELECTION_NOISES[self.noise].distribution(self._utilities(Ranking.of(np.atleast_2d(counts))))
+        return distributions if counts.ndim == 2 else np.asarray(distributions[0])
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether `weights` gives any."""
+        return self.noise in _CLOSED
+
+    def weights(self, votes: NDArray[np.integer]) -> Weights | None:
+        """The exact distribution for one histogram `[L]`, as weights; None where no closed form is known."""
+        sums = self._sums(Ranking.of(self._counts(votes)[None]))[0]
+        return _CLOSED[self.noise](sums.max() - sums, self.noise_scale) if self.has_weights else None
+
+    def _utilities(self, ranking: Ranking) -> Array:
+        """Gaps and offsets in units of the noise, the largest at 0: `[Q, n]`."""
+        sums = self._sums(ranking)
+        return np.asarray((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
+
+    def _sums(self, ranking: Ranking) -> Array:
+        """Gaps and offsets: `[Q, n]`.
+
+        Sums and differences are exact: rounded beside a large offset, a gap would move by more than the price says.
+        """
+        offsets = self.offsets
+        return np.asarray(ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)] + offsets)
+
+    def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
+        counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
+        require(counts.shape[-1] == self.num_labels, "votes.shape", counts.shape, f"{self.num_labels} labels")
+        return counts.astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class _SelectionNoise:
+    """One kind of selection noise, at scale 1: the exact distribution of the winner, and what it costs."""
+
+    distribution: Callable[[Array], Array]
+    event: Callable[[GapSelection], Event]
+
+
+def _pure_dp_event(selection: GapSelection) -> Event:
+    return PureDpEvent(selection.adjacency.gap_range / selection.noise_scale)
+
+
+# Two gaps move against each other by 2 sens = `gap_range`, so the log-ratio of two chances by gap_range / scale.
+_SELECTION_NOISES = {
+    "gumbel": _SelectionNoise(
+        distribution=gumbel_argmax,
+        event=lambda s: BoundedRangeEvent(s.adjacency.gap_range / s.noise_scale),
+    ),
+    "gaussian": _SelectionNoise(
+        distribution=gaussian_argmax,
+        event=lambda s: OpposedMaximaEvent(s.noise_scale / s.adjacency.gap_sensitivity, len(s.candidates)),
+    ),
+    "laplace": _SelectionNoise(distribution=laplace_argmax, event=_pure_dp_event),
+    "exponential": _SelectionNoise(distribution=exponential_argmax, event=_pure_dp_event),
+}
+
+_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+
+SELECTION_NOISES: tuple[str, ...] = tuple(_SELECTION_NOISES)
+"""The names of the kinds of selection noise."""

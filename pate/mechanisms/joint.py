@@ -1,0 +1,420 @@
+"""Joint selection of a sequence of k indices by its worst place."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import islice, permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
+from pate.accounting.special import softmax
+from pate.mechanisms.noise.categorical import Weights, draw_index, exponential_weights, with_rest
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import largest_distribution
+from pate.mechanisms.noise.noisy_order import Values, draw_largest, largest_noisy
+from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.ranking import falling_order, stable_sort
+from pate.mechanisms.top_k import Array, Counts, Distribution, TopKMechanism, bounded_range_of
+from pate.validation import require, require_positive, rounded_up
+
+_LOG_NEGLIGIBLE = 62.0  # minus the log of the weight, relative to all sequences, below which losses are cut off
+_NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
+_FEW_PLACES = 16_384
+_PLACES_AT_ONCE = 1 << 20
+_MOST_CLASSES = 2**25
+_LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
+_COARSE, _FINE = 32, 48
+
+
+@dataclass(frozen=True, eq=False)
+class JointClasses:
+    """Classes of the sequences of k distinct ranks, rank 0 being that of the largest count.
+
+    A class (i, first, last) holds the sequences whose worst place is position i, with a rank in first..last - 1 there.
+    Of several worst places the first position decides. One class more, at loss 0, holds the sequence 0, 1, …, k - 1.
+
+    Attributes:
+        falling: `[Q, d]` counts in falling order.
+        rows: `[n]` position i of each class; k for the sequence of the k best.
+        first: `[n]` the first rank of each class.
+        last: `[n]` the last one, exclusive.
+        order: `[Q, n]` the classes by rising loss, the last position first among equal losses.
+        losses: `[Q, n]` of the classes in this order.
+        log_sizes: `[Q, n]` logarithms of how many sequences each holds, in this order.
+        window: losses in (low, high] are all there; (-1, largest) where nothing was left out.
+    """
+
+    falling: Counts
+    rows: Counts
+    first: Counts
+    last: Counts
+    order: Counts
+    losses: Counts
+    log_sizes: Array
+    window: tuple[int, int]
+
+    @classmethod
+    def all(cls, falling: Counts, k: int) -> JointClasses:
+        """Every class, one for each position and rank: k d of them, for a batch `[Q, d]`."""
+        largest = int((falling[:, 0] - falling[:, -1]).max())
+        return cls._of(falling, *_all_places(falling.shape[1], k), window=(-1, largest))
+
+    @classmethod
+    def likely(cls, falling: Counts, k: int, *, weight: float) -> JointClasses:
+        """The classes of one histogram `[1, d]` that weigh anything, one for each position and distinct count.
+
+        Those left out have losses l, smaller or larger than the others, such that all of them together weigh, by
+        exp(-weight l), less than exp(-61) times all sequences. The best sequence is always there.
+        """
+        low, high, log_below = _window(falling[0], k, weight)
+        return cls._within(falling, k, low, high, log_below)
+
+    @classmethod
+    def runs(cls, falling: Counts, k: int) -> JointClasses:
+        """All classes of one histogram `[1, d]`, one for each position and distinct count."""
+        return cls._within(falling, k, -1, int(falling[0, 0] - falling[0, -1]), 0.0)
+
+    @classmethod
+    def _within(cls, falling: Counts, k: int, low: int, high: int, log_below: float) -> JointClasses:
+        counts = falling[0]
+        starts = np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
+        ends, values = np.append(starts[1:], len(counts)), counts[starts]
+        positions = np.arange(k)[::-1]
+        stop, seen = (np.searchsorted(-values, loss - counts[positions], side="right") for loss in (high, low))
+        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)  # the run of the next rank, or on
+        lengths = np.maximum(stop - begin, 0)
+        rows = np.repeat(positions, lengths)
+        runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
+        places = _with_the_best(k, rows, np.maximum(starts[runs], rows + 1), ends[runs], log_below=log_below)
+        return cls._of(falling, *places, window=(low, high))
+
+    @classmethod
+    def _of(
+        cls,
+        falling: Counts,
+        rows: Counts,
+        first: Counts,
+        last: Counts,
+        steps: Array,
+        parts: Array,
+        *,
+        window: tuple[int, int],
+    ) -> JointClasses:
+        losses = falling[:, np.minimum(rows, first)] - falling[:, first]
+        order, losses = stable_sort(losses)
+        before = np.cumsum(steps[order], axis=1) - steps[order]
+        return cls(falling, rows, first, last, order, losses, before + parts[order], window)
+
+    @property
+    def error(self) -> float:
+        """How far a logarithm can be off: each is a running sum."""
+        return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
+
+    def sizes(self, row: int) -> Iterator[int]:
+        """How many sequences each class of one histogram holds, exactly, in its order: numbers of many digits."""
+        k, low = int(self.rows[0]), self.window[0]
+        total = 1 if low < 0 else _count_up_to(low, self.falling[row], k)
+        for place in self.order[row].tolist():
+            position, first, last = (int(ranks[place]) for ranks in (self.rows, self.first, self.last))
+            size = 1 if place == 0 else total * (last - first) // (first - position)
+            yield size
+            total += size if place else 0
+
+    def size(self, row: int, place: int) -> int:
+        """That of one class: all of a million at once do not fit into memory."""
+        return next(islice(self.sizes(row), place, None))
+
+    def after(self, window: JointClasses) -> tuple[JointClasses, Counts]:
+        """All classes of one histogram with those of a window first, in its order; also where each was before."""
+        low, high = window.window
+        inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
+        places = np.argsort(~inside, kind="stable")
+        parts = {name: getattr(self, name)[:, places] for name in ("order", "losses", "log_sizes")}
+        return replace(self, **parts), places
+
+    def members(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> Counts:
+        """A uniform sequence of one class of each histogram: `[Q, k]` ranks, from indices `[Q]` into the order."""
+        at = np.arange(len(chosen))
+        places = self.order[at, chosen]
+        rows, k = self.rows[places], int(self.rows[0])
+        ranks = rng.integers(self.first[places], self.last[places])
+        reach = self._reach(rows, self.losses[at, chosen], k)
+        width = max(int(reach.max()), int(ranks.max()) + 1)
+        left = np.tile(np.arange(width), (len(chosen), 1))
+        for position in range(k):  # ranks already used stand before `position`; those in reach stay in reach
+            picked = np.where(rows == position, ranks, rng.integers(position, reach[:, position]))
+            left[at, picked], left[at, position] = left[at, position], left[at, picked]
+        return left[:, :k]
+
+    def _reach(self, rows: Counts, losses: Counts, k: int) -> Counts:
+        """How many of the best ranks may stand at each position: `[Q, k]`; fewer before the position that decides."""
+        floors = self.falling[:, :k] - (losses[:, None] - (np.arange(k) <= rows[:, None]))
+        if len(floors) == 1:
+            reach = np.searchsorted(-self.falling[0], -floors, side="right")
+        else:
+            reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
+        return np.maximum(reach, np.arange(1, k + 1))
+
+
+def _count_up_to(loss: int, falling: Counts, k: int) -> int:
+    """How many sequences of k ranks have at most that loss, exactly."""
+    reach = np.searchsorted(-falling, loss - falling[:k], side="right")
+    return math.prod(n - used for used, n in enumerate(reach.tolist()))
+
+
+def count_by_loss(falling: Counts, k: int) -> dict[int, int]:
+    """How many sequences of k ranks have each loss, exactly, for counts `[d]` in falling order."""
+    losses = np.unique(np.maximum(falling[:k, None] - falling, 0))
+    reach = np.searchsorted(-falling, losses[:, None] - falling[:k], side="right")  # [losses, k]
+    totals = [math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()]
+    sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
+    return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
+
+
+@lru_cache(maxsize=32)
+def _all_places(num_indices: int, k: int) -> tuple[Counts, Counts, Counts, Array, Array]:
+    rows, first = np.triu_indices(k, 1, num_indices)
+    last_row_first = np.argsort(-rows, kind="stable")
+    rows, first = rows[last_row_first], first[last_row_first]
+    return _with_the_best(k, rows, first, first + 1)
+
+
+def _with_the_best(
+    k: int, rows: Counts, first: Counts, last: Counts, *, log_below: float = 0.0
+) -> tuple[Counts, Counts, Counts, Array, Array]:
+    """Adds the class of the k best; also by how much each class grows the total of those before, and its part of it.
+
+    The first of the others finds a total of exp(log_below).
+    """
+    # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used before.
+    # A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of first - i.
+    steps, parts = np.log((last - rows) / (first - rows)), np.log((last - first) / (first - rows))
+    rows, first, last = (np.concatenate([[best], x]) for best, x in zip((k, 0, 1), (rows, first, last), strict=True))
+    return rows, first, last, np.concatenate([[log_below], steps]), np.concatenate([[0.0], parts])
+
+
+def _window(falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
+    """Losses (low, high], all sequences outside being negligible, and the logarithm of how many have up to low."""
+    largest = int(falling[0] - falling[-1])
+    levels = np.append(np.geomspace(1, max(largest, 1), _COARSE).astype(np.int64), [0, largest])
+    low, high, _ = _window_among(np.unique(levels), falling, k, weight)
+    levels = np.append(levels, np.linspace(max(low, 0), high, _FINE).astype(np.int64))
+    return _window_among(np.unique(levels), falling, k, weight)
+
+
+def _window_among(levels: Counts, falling: Counts, k: int, weight: float) -> tuple[int, int, float]:
+    """The same with ends among some losses, from the least to the largest."""
+    reach = np.searchsorted(-falling, levels[:, None] - falling[:k], side="right")
+    log_totals = np.log(reach - np.arange(k)).sum(axis=1)
+    negligible = (
+        log_totals - weight * levels
+    ).max() - _LOG_NEGLIGIBLE  # all sequences up to a level weigh at least that
+    parts = log_totals[1:] - weight * (levels[:-1] + 1.0)  # of losses in (level, next level], at most
+    tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
+    heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
+    high = int(levels[np.flatnonzero(tails < negligible)[0]])
+    if heads[0] >= negligible:
+        return -1, high, 0.0
+    last = np.flatnonzero(heads < negligible)[-1]
+    return int(levels[last]), high, float(log_totals[last])
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointMechanism(TopKMechanism):
+    """Selects a sequence by noise on its loss: subclasses choose the noise.
+
+    The loss of a sequence is the most by which a count falls short of the count that is due at its place. If there
+    are few places (k times the number of counts), all of them are weighed, many queries at a time. Otherwise it is one
+    query at a time, by runs of equal counts. `JointTopK` first leaves out the losses at both ends, whose sequences
+    together win with a probability below exp(-60). It looks at them if its uniform number falls there.
+    """
+
+    @abstractmethod
+    def classes_of(self, falling: Counts) -> JointClasses:
+        """The classes of one long histogram `[1, d]` that `choose` needs at first."""
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """By what a loss is multiplied: epsilon over the range by which two losses move against each other."""
+
+    @property
+    def range_of_losses(self) -> int:
+        """The most by which two losses move against each other; for one index the largest count is in both alike."""
+        return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
+
+    @abstractmethod
+    def choose(
+        self, classes: JointClasses, values: Array, rng: np.random.Generator
+    ) -> tuple[JointClasses, NDArray[np.int64]]:
+        """The class of the winner, `[Q]`, from the value that its members share; among these classes or all."""
+
+    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        places = self.k * counts.shape[1]
+        rows = _PLACES_AT_ONCE // places if places <= _FEW_PLACES else 1
+        blocks = [counts[start : start + rows] for start in range(0, len(counts), rows)]
+        return np.concatenate([self._draw_block(block, rng, likely=places > _FEW_PLACES) for block in blocks])
+
+    def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
+        """How many sequences of k indices have each loss, for one histogram `[d]`."""
+        return count_by_loss(-np.sort(-self._checked(counts, rank=1)), self.k)
+
+    def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
+        """All sequences and their losses, from the definition."""
+        outcomes = list(permutations(range(len(counts)), self.k))
+        best = -np.sort(-counts)[: self.k]
+        return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
+
+    def _draw_block(self, counts: Counts, rng: np.random.Generator, *, likely: bool) -> NDArray[np.int64]:
+        order, falling = falling_order(counts)
+        classes = self.classes_of(falling) if likely else JointClasses.all(falling, self.k)
+        values = np.asarray(-self.weight * classes.losses, dtype=np.float64)
+        classes, chosen = self.choose(classes, values, rng)
+        return np.take_along_axis(order, classes.members(chosen, rng), axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTopK(JointMechanism):
+    """Draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
+
+    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), half
+    of that for k = 1, so the release has a bounded range, whatever k is; the order is included.
+
+    Attributes:
+        epsilon: the bounded range, hence pure DP, > 0; or
+        rho: its zCDP, > 0. Exactly one of the two.
+
+    Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/top_k.md.
+
+    >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
+    {0: 2, 1: 4, 2: 3, 3: 3}
+    """
+
+    epsilon: float | None = None
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bounded_range_of(self.epsilon, self.rho)
+
+    @property
+    def weight(self) -> float:
+        return bounded_range_of(self.epsilon, self.rho) / self.range_of_losses
+
+    @property
+    def event(self) -> Event:
+        return BoundedRangeEvent(bounded_range_of(self.epsilon, self.rho))
+
+    def classes_of(self, falling: Counts) -> JointClasses:
+        """Those that weigh anything."""
+        return JointClasses.likely(falling, self.k, weight=self.weight)
+
+    def choose(
+        self, classes: JointClasses, values: Array, rng: np.random.Generator
+    ) -> tuple[JointClasses, NDArray[np.int64]]:
+        """By weight: the size of a class times exp of its value. Outside of the window only where it takes that."""
+        logs = values + classes.log_sizes
+        floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+        uniforms, error = LazyUniforms.draw((len(floats),), rng), classes.error
+        chosen = draw_index(floats, uniforms, lambda row: self._weights(classes, row), error)
+        if int(chosen.max()) < floats.shape[1]:
+            return classes, chosen
+        return JointClasses.runs(classes.falling, self.k).after(classes)[0], chosen
+
+    def _weights(self, classes: JointClasses, row: int) -> Weights:
+        some = self._exactly(classes.losses[row], [*classes.sizes(row)])
+        low, high = classes.window
+        falling = classes.falling[row]
+        if (low, high) == (-1, int(falling[0] - falling[-1])) or len(classes.falling) > 1:
+            return some
+
+        def everything() -> Weights:
+            runs = JointClasses.runs(classes.falling, self.k)
+            reordered, places = runs.after(classes)
+            sizes = [*runs.sizes(0)]
+            return self._exactly(reordered.losses[0], [sizes[place] for place in places.tolist()])
+
+        return with_rest(some, _NEGLIGIBLE, everything)
+
+    def _exactly(self, losses: Counts, sizes: list[int]) -> Weights:
+        return exponential_weights([Fraction(self.weight) * loss for loss in losses.tolist()], sizes)
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        outcomes, losses = self.losses_of(counts)
+        return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermuteAndFlipJointTopK(JointMechanism):
+    """Draws a sequence of k indices by exponential noise on the loss of its worst position, as in `JointTopK`.
+
+    Formal guarantee: epsilon-DP, whatever k is, the order included; its zCDP price is that of epsilon-DP. With a
+    `failure_prob`, (epsilon, failure_prob)-DP.
+
+    Attributes:
+        epsilon: pure DP, > 0.
+        failure_prob: in [0, 1). Above 2**25 pairs of a place and a distinct count, classes that win with a probability
+            below exp(-60) are left out; this takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
+
+    Source: Shekelyan & Loukides 2022; docs/proofs/top_k.md.
+
+    >>> mechanism = PermuteAndFlipJointTopK(k=2, epsilon=9.0, adjacency="add_remove")
+    >>> distribution = mechanism.distribution(np.array([5, 1, 0]))
+    >>> max(distribution, key=distribution.get)
+    (0, 1)
+    """
+
+    epsilon: float
+    failure_prob: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("epsilon", self.epsilon)
+        require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
+
+    @property
+    def weight(self) -> float:
+        return self.epsilon / self.range_of_losses
+
+    @property
+    def event(self) -> Event:
+        pure = PureDpEvent(self.epsilon)
+        return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
+
+    def classes_of(self, falling: Counts) -> JointClasses:
+        """All of them, or where they are too many those that win with a probability above exp(-60)."""
+        num_classes = self.k * (1 + np.count_nonzero(np.diff(falling[0])))
+        if num_classes <= _MOST_CLASSES:
+            return JointClasses.runs(falling, self.k)
+        least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
+        needed = (
+            f"{rounded_up(math.exp(least), 2)} or more"
+            if least < 0
+            else "a smaller epsilon, or JointTopK, for as many counts"
+        )
+        require(math.log(self.failure_prob or 5e-324) >= least, "failure_prob", self.failure_prob, needed)
+        return JointClasses.likely(falling, self.k, weight=self.weight)
+
+    def choose(
+        self, classes: JointClasses, values: Array, rng: np.random.Generator
+    ) -> tuple[JointClasses, NDArray[np.int64]]:
+        """By the largest of as many exponential variables as a class has members, plus their value."""
+        noise = draw_largest("exponential", classes.log_sizes, lru_cache(8)(classes.size), rng, error=classes.error)
+        exact = Values(values, lambda row, place: -Fraction(self.weight) * int(classes.losses[row, place]))
+        return classes, largest_noisy(exact, noise, 1)[:, 0]
+
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`, over ordered tuples: one integral for each loss."""
+        outcomes, losses = self.losses_of(counts)
+        values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
+        distribution = (
+            largest_distribution(-self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"]) / sizes
+        )
+        return dict(zip(outcomes, distribution[member_of].tolist(), strict=True))

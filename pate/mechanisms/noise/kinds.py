@@ -1,0 +1,203 @@
+"""Kinds of noise at scale 1: density, distribution function and quantiles, in floats and between fractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.special import expit, ndtr, ndtri, ndtri_exp
+from pate.mechanisms.noise.uniforms import Bounds, log_bounds, normal_bounds
+
+Array = NDArray[np.float64]
+Curve = Callable[[Array], Array]
+
+_SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class NoiseKind:
+    """One kind of noise, at scale 1.
+
+    Where m is the smaller of u and 1 - u, the derivative of the quantile function is at most 2 / m. So an error of u
+    matters only far out in the tails.
+
+    Attributes:
+        density: elementwise.
+        cdf: elementwise.
+        quantile: of floats u in (0, 1); off by at most 2**-46 (1 + |value|) and what the error of u makes.
+        quantile_of_log: from log q, where exp(-q) is the probability below the value.
+        within: the quantile of one fraction in (0, 1), between fractions at most 3 * 10**-digits apart.
+        low: the probability below it is lost in double precision.
+        high: the probability above it is lost in double precision.
+        kinks: where the density is not smooth.
+        panel: width of the intervals on which quadrature takes the density as a polynomial; infinity where it is one.
+    """
+
+    density: Curve
+    cdf: Curve
+    quantile: Curve
+    quantile_of_log: Curve
+    within: Callable[[Fraction, int], Bounds]
+    low: float
+    high: float = 42.0
+    kinks: tuple[float, ...] = (0.0,)
+    panel: float = 0.5
+
+
+def _log_above(log_q: Array) -> Array:
+    """log(1 - exp(-q)): the logarithm of the probability above the value."""
+    with np.errstate(divide="ignore"):
+        return np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
+
+
+def _positive(curve: Curve) -> Curve:
+    """The curve for x >= 0, and 0 below."""
+    return lambda x: np.where(x >= 0, curve(np.maximum(x, 0.0)), 0.0)
+
+
+def _negative(bounds: Bounds) -> Bounds:
+    return -bounds[1], -bounds[0]
+
+
+def _gumbel_cdf(x: Array) -> Array:
+    return np.exp(-np.exp(np.minimum(-x, 600.0)))
+
+
+def _gumbel_density(x: Array) -> Array:
+    exponent = np.minimum(-x, 600.0)
+    return np.asarray(np.exp(exponent - np.exp(exponent)))
+
+
+def _gumbel_within(u: Fraction, digits: int) -> Bounds:
+    more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
+    low, high = log_bounds(u, more)
+    return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
+
+
+def _laplace_cdf(x: Array) -> Array:
+    tail = 0.5 * np.exp(-np.abs(x))
+    return np.where(x < 0, tail, 1 - tail)
+
+
+def _laplace_quantile(u: Array) -> Array:
+    size = -np.log(2 * np.minimum(u, 1 - u))
+    return np.asarray(np.where(u < 0.5, -size, size))
+
+
+def _laplace_of_log(log_q: Array) -> Array:
+    q = np.exp(log_q)
+    return np.where(q > math.log(2), math.log(2) - q, -math.log(2) - _log_above(log_q))
+
+
+def _laplace_within(u: Fraction, digits: int) -> Bounds:
+    if u <= _HALF:
+        return log_bounds(2 * u, digits)
+    return _negative(log_bounds(2 * (1 - u), digits))
+
+
+def _normal_of_log(log_q: Array) -> Array:
+    with np.errstate(divide="ignore", over="ignore"):
+        log_below = -np.exp(log_q)
+        log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(log_below)))
+        return np.asarray(np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above)))
+
+
+def _normal_within(u: Fraction, digits: int) -> Bounds:
+    """By Newton's method from the float, until the normal distribution lies on either side of u."""
+    if u > _HALF:
+        return _negative(_normal_within(1 - u, digits))
+    log_u = math.log(u.numerator) - math.log(u.denominator)
+    x, slack, grid = Fraction(float(ndtri_exp(log_u))), Fraction(1, 10**digits), 10 ** (digits + 4)
+    while True:
+        log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
+        accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
+        if normal_bounds(x - slack, accuracy)[1] <= u <= normal_bounds(x + slack, accuracy)[0]:
+            return x - slack, x + slack
+        low, high = normal_bounds(x, accuracy)
+        x -= _quotient((low + high) / 2 - u, log_density)
+        x = Fraction(round(x * grid), grid)
+
+
+def _quotient(number: Fraction, log_divisor: float) -> Fraction:
+    """Number / exp(log_divisor) to about 12 digits, for any divisor."""
+    if number == 0:
+        return number
+    sign, size = (1, number) if number > 0 else (-1, -number)
+    log_size = math.log(size.numerator) - math.log(size.denominator) - log_divisor
+    power = math.floor(log_size / math.log(2))
+    return sign * Fraction(math.exp(log_size - power * math.log(2))) * Fraction(2) ** power
+
+
+UNIT_NOISES = {
+    "exponential": NoiseKind(
+        density=_positive(lambda x: np.exp(-x)),
+        cdf=_positive(lambda x: -np.expm1(-x)),
+        quantile=lambda u: -np.log1p(-u),
+        quantile_of_log=lambda log_q: -_log_above(log_q),
+        within=lambda u, digits: _negative(log_bounds(1 - u, digits)),
+        low=0.0,
+    ),
+    "gumbel": NoiseKind(
+        density=_gumbel_density,
+        cdf=_gumbel_cdf,
+        quantile=lambda u: -np.log(-np.log(u)),
+        quantile_of_log=np.negative,
+        within=_gumbel_within,
+        low=-7.0,
+    ),
+    "half_logistic": NoiseKind(
+        density=_positive(lambda x: 2 * expit(x) * expit(-x)),
+        cdf=_positive(lambda x: np.tanh(x / 2)),
+        quantile=lambda u: np.log((1 + u) / (1 - u)),
+        quantile_of_log=lambda log_q: np.log1p(np.exp(-np.exp(log_q))) - _log_above(log_q),
+        within=lambda u, digits: log_bounds((1 + u) / (1 - u), digits),
+        low=0.0,
+    ),
+    "laplace": NoiseKind(
+        density=lambda x: 0.5 * np.exp(-np.abs(x)),
+        cdf=_laplace_cdf,
+        quantile=_laplace_quantile,
+        quantile_of_log=_laplace_of_log,
+        within=_laplace_within,
+        low=-42.0,
+    ),
+    "logistic": NoiseKind(
+        density=lambda x: np.asarray(expit(x) * expit(-x)),
+        cdf=lambda x: np.asarray(expit(x)),
+        quantile=lambda u: np.log(u / (1 - u)),
+        quantile_of_log=lambda log_q: -np.exp(log_q) - _log_above(log_q),
+        within=lambda u, digits: log_bounds(u / (1 - u), digits),
+        low=-42.0,
+    ),
+}
+"""Kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)."""
+
+KINDS = UNIT_NOISES | {
+    "gaussian": NoiseKind(
+        density=lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
+        cdf=lambda x: np.asarray(ndtr(x)),
+        quantile=lambda u: np.asarray(ndtri(u)),
+        quantile_of_log=_normal_of_log,
+        within=_normal_within,
+        low=-9.5,
+        high=9.5,
+    ),
+    "uniform": NoiseKind(
+        density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
+        cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
+        quantile=lambda u: 2 * u - 1,
+        quantile_of_log=lambda log_q: 2 * np.exp(-np.exp(log_q)) - 1,
+        within=lambda u, digits: (2 * u - 1, 2 * u - 1),
+        low=-1.0,
+        high=1.0,
+        kinks=(-1.0, 1.0),
+        panel=np.inf,
+    ),
+}
+"""All kinds of noise by name."""

@@ -1,0 +1,387 @@
+"""Noise in whole numbers, drawn exactly: no floating-point digits in published sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pate.mechanisms.noise.categorical import Interval, exponential_weights, index_of
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, exp_bounds, words
+from pate.validation import require, require_count, require_generator, require_positive
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+LARGEST_STD = 2.0**44  # of a rounded Gaussian; beyond, too many draws would need more than 64 bits
+LARGEST_VARIANCE = 2**24  # of a discrete Gaussian
+_GRID = 2**32
+_LARGEST_RATE = 2**16
+_WORD_UNIT = 2.0**-64
+_ROUNDED_MARGIN = 2.0**-40  # of a probability; the float error stays below 2**-50
+_AT_ONCE = 2**17  # working copies stay small
+_TABLE_UNIT = 2.0**48  # sums of weights in it fit 64 bits
+_TABLE_STDS = 9.5  # numbers beyond are decided like those near an edge
+_TABLE_MARGIN = 2.0**-43  # of a probability; rounded weights put an edge off by less than 2**-45
+_DIGIT = 2.31  # above log(10)
+_LEAST_SHARE = 8.0  # std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
+_UP, _DOWN = 1 + 2.0**-46, 1 - 2.0**-46  # relative: far above the rounding error of a few operations
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace:
+    """Whole numbers z with probability proportional to exp(-rate |z|).
+
+    Formal guarantee: a whole number that moves by at most s between neighbors is (s rate)-DP once z is added, for any
+    adjacency. No rounding is part of it: the rate is a fraction, and coins of probability exp(-a / b) are tossed with
+    uniform whole numbers.
+
+    Attributes:
+        rate: 1 / scale, in (0, 2**16]; a multiple of 2**-32.
+
+    Source: Canonne, Kamath & Steinke 2020, Algorithms 1 and 2.
+
+    >>> noise = DiscreteLaplace.at_most(0.5)
+    >>> noise.sample((4,), np.random.default_rng(0)).tolist()
+    [-1, 2, -2, 1]
+    """
+
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        proper = isinstance(self.rate, Fraction) and _GRID % self.rate.denominator == 0
+        require(proper and 0 < self.rate <= _LARGEST_RATE, "rate", self.rate, "a multiple of 2**-32 in (0, 2**16]")
+
+    @classmethod
+    def at_most(cls, rate: float | Fraction) -> DiscreteLaplace:
+        """The noise of the largest multiple of 2**-32 that is at most `rate`."""
+        require_positive("rate", float(rate))
+        steps = math.floor(Fraction(rate) * _GRID)
+        require(0 < steps <= _LARGEST_RATE * _GRID, "rate", float(rate), "a number in [2**-32, 2**16]")
+        return cls(Fraction(steps, _GRID))
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Independent draws of that shape."""
+        require_generator(rng)
+        return _by_rejection(shape, lambda count: self._candidates(count, rng))
+
+    def mass(self, values: ArrayLike) -> Array:
+        """P(z = value), elementwise."""
+        # the weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2)
+        return np.asarray(np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values)))
+
+    def tail(self, values: ArrayLike) -> Array:
+        """P(z >= value), elementwise; exact to the last digits on both sides."""
+        at, rate = np.asarray(values, dtype=np.float64), float(self.rate)
+        share = 1 / (1 + math.exp(-rate))  # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
+        above, below = share * np.exp(-rate * np.maximum(at, 0)), share * np.exp(-rate * (1 - np.minimum(at, 1)))
+        return np.asarray(np.where(at > 0, above, 1 - below))
+
+    def _candidates(self, count: int, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
+        """Draws and which of them count: |z| from a geometric variable in steps of 1 / denominator, then a sign."""
+        steps, per_unit = self.rate.denominator, self.rate.numerator
+        fine = rng.integers(0, steps, size=count)
+        kept = exponential_coins(fine, steps, rng)
+        magnitude = (fine + steps * _unit_geometric(count, rng)) // per_unit
+        negative = rng.integers(0, 2, size=count) == 1
+        return np.where(negative, -magnitude, magnitude), kept & ~(negative & (magnitude == 0))
+
+
+def _by_rejection(shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, NDArray[np.bool_]]]) -> Integers:
+    """As many candidates as are missing, until all that were kept are as many as are asked for."""
+    noise = np.empty(math.prod(shape), dtype=np.int64)
+    missing = np.arange(len(noise))
+    while missing.size:
+        drawn, kept = candidates(missing.size)
+        noise[missing[kept]] = drawn[kept]
+        missing = missing[~kept]
+    return noise.reshape(shape)
+
+
+def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Coins that show True with probability exp(-numerator / denominator), 0 <= numerator <= denominator: `[n]`.
+
+    Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
+    with probability exp(-numerator / denominator).
+    """
+    result = np.zeros(len(numerators), dtype=bool)
+    going, turn = np.arange(len(numerators)), 1
+    while going.size:
+        on = rng.integers(0, turn * denominator, size=going.size) < numerators[going]
+        result[going[~on]] = turn % 2 == 1
+        going, turn = going[on], turn + 1
+    return result
+
+
+def _unit_geometric(count: int, rng: np.random.Generator) -> Integers:
+    """How many coins of probability exp(-1) show True before one does not: `[count]`."""
+    successes = np.zeros(count, dtype=np.int64)
+    going = np.arange(count)
+    while going.size:
+        going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
+        successes[going] += 1
+    return successes
+
+
+@dataclass(frozen=True)
+class RoundedGaussian:
+    """The whole number nearest to N(0, std**2).
+
+    Rule: a candidate is x = m + u with P(m) proportional to exp(-m) and u uniform; it is kept with probability
+    exp(m - 1/2 - x**2 / 2), which makes x half a standard normal; then x times std gets a sign and is rounded.
+
+    Formal guarantees:
+        * A vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded. So it costs
+          what the continuous release costs, by post-processing: the exact price of a Gaussian holds without a term
+          for the grid, under any accountant.
+        * The distribution is exact for a source of uniform bits. Every comparison is decided from an enclosure of both
+          sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
+
+    Attributes:
+        std: in steps of the grid, in (0, 2**44].
+
+    Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
+    docs/proofs/centered_votes.md.
+
+    >>> RoundedGaussian(10.0).sample((5,), np.random.default_rng(0)).tolist()
+    [-6, 16, 1, -6, 13]
+    """
+
+    std: float
+
+    def __post_init__(self) -> None:
+        require_positive("std", self.std)
+        require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Independent draws of that shape."""
+        require_generator(rng)
+
+        def candidates(count: int) -> tuple[Integers, NDArray[np.bool_]]:
+            bits = words(rng, (4, count))
+            magnitude, kept = self._candidates(bits, rng)
+            return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), kept
+
+        return _by_rejection(shape, candidates)
+
+    def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, NDArray[np.bool_]]:
+        """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
+        whole, sure = _geometric_words(bits[0])
+        fraction, coin = bits[1] * _WORD_UNIT, bits[2] * _WORD_UNIT
+        chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
+        kept = coin < chance
+        sure &= np.abs(coin - chance) > _ROUNDED_MARGIN
+        place = self.std * (whole + fraction) + 0.5
+        magnitude = np.floor(place)
+        distance = np.minimum(place - magnitude, magnitude + 1 - place)
+        open_bits = self.std * _WORD_UNIT  # what the fraction's further bits can add
+        sure &= ~kept | (distance > 2.0**-48 * place + 2.0**-48 + 2 * open_bits)
+        values = magnitude.astype(np.int64)
+        for index in np.flatnonzero(~sure).tolist():
+            values[index], kept[index] = self._exactly([int(word) for word in bits[:3, index]], rng)
+        return values, kept
+
+    def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+        """The same for one candidate, with as many more bits as it takes."""
+        for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
+        whole = 0
+        while for_whole.below(partial(exp_bounds, Fraction(-whole - 1))):
+            whole += 1
+        while True:
+            low, high = ((whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds())
+            digits = fraction.digits
+            least, most = exp_bounds(-high, digits)[0], exp_bounds(-low, digits)[1]
+            bottom, top = coin.bounds()
+            if top <= least or bottom >= most:
+                break
+            fraction.extend()
+            coin.extend()
+        if bottom >= most:
+            return 0, False
+        while True:
+            near, far = (math.floor(Fraction(self.std) * (whole + part) + Fraction(1, 2)) for part in fraction.bounds())
+            if near == far:
+                return near, True
+            fraction.extend()
+
+
+def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Whole m with P(m >= j) = exp(-j), and whether 64 bits decide it."""
+    descending = _EXP_TABLE[::-1]
+    at = np.searchsorted(descending, bits, side="right")  # how many entries are at most the word
+    decided = (at == 0) | (descending[np.maximum(at - 1, 0)] != bits)
+    return (len(descending) - at).astype(np.float64), decided & (bits > 0)
+
+
+_EXP_TABLE = np.array([math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)], dtype=np.uint64)
+"""floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """Whole numbers z with probability proportional to exp(-z**2 / (2 v)).
+
+    Rule: of the order 0, 1, -1, 2, -2, …, the first z at which the running sum of weights exceeds u times the total, u
+    uniform. Floats decide where u is far from every running sum; else more bits of u are drawn, and the weights of all
+    numbers computed more closely, until one z is left.
+
+    Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
+    once such noise is added to every entry. The distribution is exact for a source of uniform bits; no number is too
+    far out to be drawn.
+
+    Attributes:
+        variance: v in the exponent, a whole number in 1..2**24; the noise's own variance is at most v.
+
+    Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
+
+    >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
+    [-9, -3, 1, 0, -13]
+    """
+
+    variance: int
+
+    def __post_init__(self) -> None:
+        require_count("variance", self.variance)
+        require(self.variance <= LARGEST_VARIANCE, "variance", self.variance, f"at most 2**24 = {LARGEST_VARIANCE}")
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Independent draws of that shape."""
+        require_generator(rng)
+        noise = np.empty(math.prod(shape), dtype=np.int64)
+        for start in range(0, len(noise), _AT_ONCE):
+            block = noise[start : start + _AT_ONCE]
+            block[:] = self._drawn(LazyUniforms.draw(block.shape, rng))
+        return noise.reshape(shape)
+
+    def mass(self, values: ArrayLike) -> Array:
+        """P(z = value), elementwise."""
+        total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
+        return np.asarray(np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total)
+
+    def _drawn(self, uniforms: LazyUniforms) -> Integers:
+        """The number that each u stands for."""
+        edges, u = _edges(self.variance), uniforms.approximate()
+        places = np.searchsorted(edges, u, side="right") - 1
+        above = edges[np.minimum(places + 1, len(edges) - 1)]
+        for index in np.flatnonzero((u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)).tolist():
+            places[index] = index_of(uniforms.at(index), self._exact_weights)
+        return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
+
+    def _exact_weights(self, digits: int) -> Sequence[Interval]:
+        """Of 0, 1, -1, …, and last of all numbers beyond these, together less than 10**-digits."""
+        reach = math.isqrt(math.ceil(2 * self.variance * _DIGIT * (digits + len(str(2 * self.variance))))) + 1
+        ones = exponential_weights([Fraction(z * z, 2 * self.variance) for z in range(reach + 1)])(digits)
+        return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
+
+
+def _weights(variance: int, stds: float) -> Array:
+    """Of 0, 1, 2, …, as floats."""
+    return np.asarray(np.exp(-(np.arange(math.ceil(stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance)))
+
+
+@lru_cache(maxsize=8)
+def _edges(variance: int) -> Array:
+    """Running sums of the weights of 0, 1, -1, …, over the total; 0 first."""
+    weights = np.rint(_weights(variance, _TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
+    sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
+    return np.concatenate([[-1.0], sums / sums[-1]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseShares:
+    """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
+
+    Counts are taken in steps of 1 / `steps` of a vote, so that a share is wide in steps, and every share has the
+    variance `share.variance` in steps squared.
+
+    Formal guarantee: the sum of `num_counted` shares or more, added to a vector of D counts that moves by at most s
+    votes in l2 between neighbors, is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`. It holds
+    against whoever sees the sum and up to `max_colluders` of the shares in it.
+
+    Attributes:
+        noise_std: in votes, > 0, of the shares that are counted on.
+        num_holders: n, >= 1, how many draw a share.
+        max_dropouts: d, how many of them may be missing.
+        max_colluders: c, how many of the others may tell their share, or draw none.
+
+    Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
+
+    >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
+    >>> shares.num_counted, shares.steps, shares.share.variance
+    (32, 1, 79)
+    """
+
+    noise_std: float
+    num_holders: int
+    max_dropouts: int = 0
+    max_colluders: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive("noise_std", self.noise_std)
+        require_count("num_holders", self.num_holders)
+        require_count("max_dropouts", self.max_dropouts, minimum=0)
+        require_count("max_colluders", self.max_colluders, minimum=0)
+        lost = self.max_dropouts + self.max_colluders
+        rule = f"more than max_dropouts + max_colluders = {lost}"
+        require(self.num_holders > lost, "num_holders", self.num_holders, rule)
+
+    @property
+    def num_counted(self) -> int:
+        """N - d - c: shares that are in the sum and that nobody else knows."""
+        return self.num_holders - self.max_dropouts - self.max_colluders
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps per vote, a power of two."""
+        share_std = self.noise_std / math.sqrt(self.num_counted)
+        return 1 << max(0, math.ceil(math.log2(_LEAST_SHARE / share_std)))
+
+    @cached_property
+    def share_variance(self) -> int:
+        """Of one share, in steps squared; a whole number, rounded up."""
+        return math.ceil(Fraction(self.noise_std) ** 2 * self.steps**2 / self.num_counted)
+
+    @property
+    def share(self) -> DiscreteGaussian:
+        """What one holder adds to each of its counts, in steps.
+
+        Raises:
+            InvalidValue: noise too large to draw.
+        """
+        rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
+        require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
+        return DiscreteGaussian(self.share_variance)
+
+    def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Noise as wide as the shares of all holders together, drawn in one place; in steps.
+
+        The sum of k shares and one draw of k times the variance differ by `failure_prob` at most, so as many shares are
+        drawn as one as can be.
+        """
+        at_once = LARGEST_VARIANCE // self.share.variance
+        whole, rest = divmod(self.num_holders, at_once)
+        noise = np.zeros(shape, dtype=np.int64)
+        for count in (*(at_once,) * whole, *((rest,) if rest else ())):
+            noise += DiscreteGaussian(count * self.share_variance).sample(shape, rng)
+        return noise
+
+    @property
+    def variance(self) -> float:
+        """Of the shares that are counted on, in votes squared; rounded down."""
+        return self.num_counted * self.share_variance / self.steps**2 * _DOWN
+
+    def failure_prob(self, num_counts: int) -> float:
+        """By how much the noise on that many counts may differ from one draw of discrete Gaussian noise.
+
+        A sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md).
+        """
+        exponents = (2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted))
+        waves = (math.exp(-min(exponent * _DOWN, 700.0)) for exponent in exponents)
+        spread = math.fsum(math.atanh(min(2 * wave / (1 - wave) * _UP, 1 - 2.0**-53)) for wave in waves)
+        return -math.expm1(-2 * num_counts * spread * _UP) * _UP

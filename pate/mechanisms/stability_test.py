@@ -1,0 +1,447 @@
+"""The stability test (propose-test-release): releases a top-k set only if the gap below it is safely large."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ApproximateEvent, Event, OneBitEvent
+from pate.accounting.special import expit, log_ndtr, ndtri
+from pate.files.atomic import write_text
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_each,
+    require_generator,
+    require_histogram,
+    require_positive,
+    require_probability,
+    require_rising,
+    require_teachers_by_count,
+    rounded_up,
+)
+
+Array = NDArray[np.float64]
+ProbsOf = Callable[[Array, float, float], Array]
+
+_GRID = 2**53
+_LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
+_LARGEST_NUMERATOR = _GRID - 2**13  # that is _LARGEST_PROB
+_FORMAT = "pate stability table"
+_EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+_SLACK = Decimal("1e-45")
+_KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
+_LARGEST_LOGIT = 36.0
+_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityTable:
+    """Pass probabilities by level, the level being how many sensitivities the gap lies above the first.
+
+    Attributes:
+        order: the Renyi order a > 1 that the table is made for.
+        rdp_budget: the largest D_a between neighboring levels, either way round, > 0.
+        failure_prob: the pass probability at level 0, in (0, 1).
+        logits: log odds of passing at level 0, 1, …; levels beyond the end pass like the last.
+    """
+
+    order: float
+    rdp_budget: float
+    failure_prob: float
+    logits: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        plain = all(isinstance(logit, (int, float)) for logit in self.logits)
+        require(len(self.logits) > 0 and plain, "logits", self.logits[:3], "at least one number")
+
+
+@lru_cache(maxsize=64)
+def optimal_stability_table(*, order: float, rdp_budget: float, failure_prob: float, num_levels: int) -> StabilityTable:
+    """The table with the largest pass probability at every level.
+
+    Level 0 passes with `failure_prob`; each next level with the largest probability whose D_order to the level before
+    is at most `rdp_budget` in both directions. Greedy is optimal as the divergence grows with the distance.
+
+    Args:
+        order: > 1. The table costs `rdp_budget` at this order alone, and more above it.
+        rdp_budget: > 0.
+        failure_prob: in (0, 1).
+        num_levels: >= 1; probabilities stop rising once they are 1 to double precision.
+
+    Source: docs/proofs/stability_test.md.
+
+    >>> table = optimal_stability_table(order=8.0, rdp_budget=0.001, failure_prob=1e-6, num_levels=3)
+    >>> [round(logit, 3) for logit in table.logits]
+    [-13.816, -12.708, -11.739]
+    """
+    require(order > 1 and math.isfinite(order), "order", order, "a finite number > 1")
+    require_positive("rdp_budget", rdp_budget)
+    require_probability("failure_prob", failure_prob)
+    require_count("num_levels", num_levels)
+    logits = [math.log(failure_prob) - math.log1p(-failure_prob)]
+    step = 1.0
+    while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
+        step = _largest_step(logits[-1], order, rdp_budget, step)
+        logits.append(logits[-1] + step)
+    return StabilityTable(order, rdp_budget, failure_prob, tuple(logits))
+
+
+def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
+    """The largest rise of the log odds within the budget, from below: bracketed, then regula falsi (Illinois)."""
+    low, high = 0.0, guess
+    low_value, high_value = -rdp_budget, _excess_of_step(logit, high, order, rdp_budget)
+    while high_value <= 0:
+        low, low_value, high = high, high_value, high * 2
+        high_value = _excess_of_step(logit, high, order, rdp_budget)
+    side = 0
+    for _ in range(_STEPS):
+        if high - low <= 1e-13 * max(1.0, high):
+            break
+        middle = (low * high_value - high * low_value) / (high_value - low_value)
+        if not low < middle < high:
+            middle = (low + high) / 2
+        value = _excess_of_step(logit, middle, order, rdp_budget)
+        if value <= 0:
+            low, low_value = middle, value
+            high_value = high_value / 2 if side < 0 else high_value
+            side = -1
+        else:
+            high, high_value = middle, value
+            low_value = low_value / 2 if side > 0 else low_value
+            side = 1
+        if value == 0:
+            break
+    return low
+
+
+def _excess_of_step(logit: float, step: float, order: float, rdp_budget: float) -> float:
+    """The larger of both divergences between two levels, minus the budget."""
+    p, not_p = _log_expit(logit + step), _log_expit(-logit - step)
+    q, not_q = _log_expit(logit), _log_expit(-logit)
+    up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
+    down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
+    return max(up, down) / (order - 1) - rdp_budget
+
+
+def _log_expit(x: float) -> float:
+    return -math.log1p(math.exp(-x)) if x > 0 else x - math.log1p(math.exp(x))
+
+
+def _log_add(a: float, b: float) -> float:
+    high, low = (a, b) if a > b else (b, a)
+    return high + math.log1p(math.exp(low - high))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityTest:
+    """Passes with a probability that depends on the gap alone. Noise on the gap is one way to choose that probability.
+
+    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
+        * If the top-k sets of neighbors differ, both gaps are at most sens, and both pass with probability at most
+          `failure_prob`. Otherwise the gaps differ by at most sens.
+        * So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`: an
+          `ApproximateEvent` of a `OneBitEvent`, computed from the very numbers that are compared with a uniform draw.
+
+    Attributes:
+        pass_probs: the probability of passing at gap 0, 1, …, num_teachers: never decreasing, at most `failure_prob`
+            up to sens. Rounded down to multiples of 2**-53, so that a draw has exactly this probability, and to at
+            most 1 - 2**-40.
+        failure_prob: in (0, 1).
+        adjacency: what one change means.
+
+    Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
+    docs/proofs/stability_test.md.
+
+    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10, adjacency="add_remove")
+    >>> round(test.pass_probs[10], 9)
+    0.985134365
+    """
+
+    pass_probs: tuple[float, ...]
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        require(1 / _GRID <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
+        probs = require_array("pass_probs", self.pass_probs).astype(np.float64)
+        require(probs.ndim == 1 and probs.size > 0, "pass_probs", probs.shape, "one probability for each gap")
+        require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
+        require_rising("pass_probs", probs.tolist())
+        floor = probs[: self.adjacency.gap_sensitivity + 1].max()
+        require(
+            floor <= self.failure_prob,
+            "pass_probs",
+            floor,
+            f"at most failure_prob={self.failure_prob} up to the sensitivity",
+        )
+        rounded = np.floor(np.minimum(probs, _LARGEST_PROB) * _GRID) / _GRID
+        object.__setattr__(self, "pass_probs", tuple(rounded.tolist()))
+
+    @classmethod
+    def gaussian(
+        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+    ) -> StabilityTest:
+        """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
+        return cls._noisy(_gaussian_probs, test_std, failure_prob, num_teachers, adjacency)
+
+    @classmethod
+    def laplace(
+        cls, *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+    ) -> StabilityTest:
+        """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
+        return cls._noisy(_laplace_probs, test_std, failure_prob, num_teachers, adjacency)
+
+    @classmethod
+    def from_table(
+        cls, table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
+    ) -> StabilityTest:
+        """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
+        return _table_test(table, require_teachers_by_count(num_teachers), Adjacency.parse(adjacency))
+
+    @staticmethod
+    def _noisy(
+        probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+    ) -> StabilityTest:
+        return _noisy_test(
+            probs_of,
+            require_positive("test_std", test_std),
+            require_probability("failure_prob", failure_prob),
+            require_teachers_by_count(num_teachers),
+            Adjacency.parse(adjacency),
+        )
+
+    @property
+    def num_teachers(self) -> int:
+        """T, the largest gap."""
+        return len(self.pass_probs) - 1
+
+    @cached_property
+    def event(self) -> Event:
+        """The price of one test."""
+        with np.errstate(divide="ignore"):
+            logits = np.log(self._probs) - np.log1p(-self._probs)
+        bit = OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity)
+        return ApproximateEvent(bit, self.failure_prob)
+
+    @cached_property
+    def _probs(self) -> Array:
+        return np.array(self.pass_probs)
+
+    def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Whether each gap passes: gaps `[Q]` or `[]`, in 0..num_teachers; the same shape of bits."""
+        require_generator(rng)
+        gaps = np.asarray(gaps)
+        require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
+        return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
+
+    def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
+        """The exact probability of passing, elementwise."""
+        return np.asarray(self._probs[gaps])
+
+    def gap_to_pass(self, probability: float) -> int | None:
+        """The smallest gap that passes with at least this probability; None where no gap of T teachers does."""
+        enough = np.flatnonzero(self._probs >= probability)
+        return int(enough[0]) if enough.size else None
+
+
+@lru_cache(maxsize=64)
+def _noisy_test(
+    probs_of: ProbsOf, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
+    return _test_of(probs_of(_excess_gaps(num_teachers, adjacency), test_std, failure_prob), failure_prob, adjacency)
+
+
+def _gaussian_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
+    return np.asarray(np.exp(log_ndtr(excess / test_std + ndtri(failure_prob))))
+
+
+def _laplace_probs(excess: Array, test_std: float, failure_prob: float) -> Array:
+    x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
+    tail = 0.5 * np.exp(-np.abs(x))
+    return np.where(x < 0, tail, 1 - tail)
+
+
+@lru_cache(maxsize=64)
+def _table_test(table: StabilityTable, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+    levels = np.ceil(_excess_gaps(num_teachers, adjacency) / adjacency.gap_sensitivity).astype(np.int64)
+    logits = np.array(table.logits)[np.minimum(levels, len(table.logits) - 1)]
+    return _test_of(np.asarray(expit(logits)), table.failure_prob, adjacency)
+
+
+def _excess_gaps(num_teachers: int, adjacency: Adjacency) -> Array:
+    """max(sens, gap) - sens for every gap: `[T + 1]`."""
+    return np.asarray(np.maximum(np.arange(num_teachers + 1.0) - adjacency.gap_sensitivity, 0.0))
+
+
+def _test_of(probs: Array, failure_prob: float, adjacency: Adjacency) -> StabilityTest:
+    floor = np.arange(len(probs)) <= adjacency.gap_sensitivity
+    probs = np.where(floor, np.minimum(probs, failure_prob), probs)
+    return StabilityTest(pass_probs=tuple(probs.tolist()), failure_prob=failure_prob, adjacency=adjacency)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CertifiedTable:
+    """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and what one test costs.
+
+    Formal guarantees:
+        * A draw passes with exactly numerator / 2**53.
+        * The Renyi divergence of one test at `order` is at most `rdp`, recomputed from the integers with 60 digits
+          whenever a table is made or read; a table that costs more than it claims is refused.
+        * Up to the adjacency's sensitivity a test passes with at most `failure_prob`.
+
+    Other orders are priced by the accountant, from the same probabilities.
+
+    Attributes:
+        numerators: of 2**53, at gap 0, 1, …, T: never decreasing, at most 2**53 - 2**13.
+        order: the Renyi order a > 1 of the claim.
+        rdp: what one test costs at that order, at most.
+        failure_prob: in [2**-53, 1).
+        adjacency: what one change means; the table serves no other.
+
+    Source: docs/proofs/stability_test.md.
+
+    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10)
+    >>> table = CertifiedTable.of(test, order=4.0)
+    >>> table.numerators[:2], round(table.rdp, 3)
+    ((90071992547409, 90071992547409), 1.432)
+    """
+
+    numerators: tuple[int, ...]
+    order: float
+    rdp: float
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+        for numerator in self.numerators:
+            require_count("numerators", numerator, minimum=0)
+            require(numerator <= _LARGEST_NUMERATOR, "numerators", numerator, f"at most {_LARGEST_NUMERATOR}")
+        _ = self.test  # checks floor and order
+        cost = certified_rdp(self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity)
+        require(
+            cost <= self.rdp,
+            "rdp",
+            self.rdp,
+            f"at least {rounded_up(cost)}, what the table costs at order {self.order}",
+        )
+
+    @classmethod
+    def of(cls, test: StabilityTest, *, order: float) -> CertifiedTable:
+        """The table of a test, with the smallest claim that holds at an order."""
+        require(1 < order < math.inf, "order", order, "a finite number > 1")
+        numerators = tuple(int(prob * _GRID) for prob in test.pass_probs)
+        rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
+        return cls(
+            numerators=numerators, order=order, rdp=rdp, failure_prob=test.failure_prob, adjacency=test.adjacency
+        )
+
+    @property
+    def num_teachers(self) -> int:
+        """T, the largest gap."""
+        return len(self.numerators) - 1
+
+    @cached_property
+    def test(self) -> StabilityTest:
+        """The test with exactly these probabilities."""
+        probs = tuple(numerator / _GRID for numerator in self.numerators)
+        return StabilityTest(pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency)
+
+    @property
+    def digest(self) -> str:
+        """A name that no two different tables share."""
+        values = tuple(getattr(self, name) for name in _KEYS)
+        return hashlib.sha256(repr(values).encode()).hexdigest()
+
+    def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """The test, if the table was made for that T and that adjacency; raises otherwise."""
+        require(
+            num_teachers == self.num_teachers, "num_teachers", num_teachers, f"{self.num_teachers}, as in the table"
+        )
+        require(adjacency is self.adjacency, "adjacency", adjacency, f"{self.adjacency}, as in the table")
+        return self.test
+
+    def __repr__(self) -> str:
+        head = f"order={self.order}, rdp={self.rdp}, num_teachers={self.num_teachers}, adjacency={self.adjacency}"
+        return f"CertifiedTable({head}, sha256={self.digest})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the table as JSON, exactly."""
+        values = {name: getattr(self, name) for name in _KEYS[:-1]}
+        values |= {"num_teachers": self.num_teachers, "denominator": _GRID, "numerators": self.numerators}
+        write_text(Path(path), json.dumps({"format": _FORMAT} | values) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CertifiedTable:
+        """Reads what `save` wrote and certifies it anew.
+
+        Raises:
+            InvalidValue: no file there, another format, or a table that costs more than it claims.
+        """
+        try:
+            values = json.loads(Path(path).read_text())
+            known = values["format"] == _FORMAT and values["denominator"] == _GRID
+            fields: dict[str, Any] = {name: values[name] for name in _KEYS}
+            fields["numerators"] = tuple(fields["numerators"])
+            counted = len(fields["numerators"]) == values["num_teachers"] + 1
+        except OSError as error:
+            raise InvalidValue(f"table={path}: expected a file that can be read ({error.strerror})") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InvalidValue(f"table={path}: expected the JSON of a stability table") from error
+        require(known and counted, "table", path, "the JSON of a stability table")
+        try:
+            return cls(**fields)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise InvalidValue(f"table={path}: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
+    """The largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up; 60 digits.
+
+    Pairs exactly `reach` apart are the worst, either way round, as the numerators never decrease.
+    """
+    with localcontext(_EXACT):
+        a = Decimal(order)
+        moments = [_log_moment(*pair, a) for pair in set(_pairs(numerators, reach))]
+        worst = max(moments, default=Decimal(0))
+        cost = (worst + a * _SLACK) / (a - 1) if worst > 0 else Decimal(0)
+    return math.inf if not cost.is_finite() else (math.nextafter(float(cost), math.inf) if cost else 0.0)
+
+
+def _pairs(numerators: tuple[int, ...], reach: int) -> Iterator[tuple[int, int]]:
+    """Both orders of every pair that differs."""
+    last = len(numerators) - 1
+    for gap, low in enumerate(numerators):
+        high = numerators[min(gap + reach, last)]
+        if low != high:
+            yield low, high
+            yield high, low
+
+
+def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
+    """(a - 1) D_a between two bits with probabilities p and q of 2**53."""
+    if q == 0:
+        return Decimal("inf")
+    total = Decimal(0)
+    for mine, other in ((p, q), (_GRID - p, _GRID - q)):
+        if mine > 0:
+            share, ratio = Decimal(other) / _GRID, Decimal(mine) / other
+            total += share * (a * ratio.ln()).exp()
+    return total.ln()

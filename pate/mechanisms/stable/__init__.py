@@ -1,1 +1,0 @@
-"""Gap selection and the stability test: a set of labels is released where its gap is safely large."""

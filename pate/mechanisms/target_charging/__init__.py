@@ -1,1 +1,0 @@
-"""Calls that are paid for only where their outcome hits a target."""

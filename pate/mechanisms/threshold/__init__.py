@@ -1,1 +1,0 @@
-"""Noisy comparisons with thresholds."""

@@ -1,0 +1,163 @@
+"""Base of the top-k mechanisms: their outcome, the checks of their arguments, and noise from a price."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, Event, PureDpEvent
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_histogram,
+    require_positive,
+)
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Distribution = dict[tuple[int, ...], float]
+
+LARGEST_COUNT = 2**40
+"""Above it, noise beside a count has few digits left in floating point."""
+_MOST_OUTCOMES = 100_000
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The outcome of a top-k mechanism.
+
+    Attributes:
+        indices: int64 `[k]`, or `[Q, k]` for a batch; places that were not filled hold -1.
+        answered: bool `[]` or `[Q]`: whether at least one index was released.
+    """
+
+    indices: NDArray[np.int64]
+    answered: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKMechanism(ABC):
+    """Releases k indices of a histogram whose counts each move by at most 1 between neighbors.
+
+    Counts are whole numbers >= 0, votes or not. A subclass states its price in `event` and must not look at counts to
+    do so.
+
+    Attributes:
+        k: how many indices, >= 1.
+        adjacency: what one change means: counts move by -1, 0 or 1 (replace-one), or all by 0 or 1 in one direction.
+    """
+
+    k: int
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """The price of one histogram."""
+
+    @abstractmethod
+    def draw(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
+
+    @abstractmethod
+    def distribution_of(self, counts: Counts) -> Distribution:
+        """The exact distribution for checked counts `[d]`."""
+
+    def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> TopK:
+        """Draws k indices of one histogram `[d]` or of each of a batch `[Q, d]`.
+
+        Raises:
+            InvalidValue: counts that are not whole numbers in 0..2**40, fewer than k of them, or `rng` is a seed.
+        """
+        require_generator(rng)
+        checked = self._checked(counts)
+        indices = self.draw(np.atleast_2d(checked), rng)
+        answered = np.asarray((indices >= 0).any(axis=1))
+        return TopK(indices, answered) if checked.ndim == 2 else TopK(indices[0], np.asarray(answered[0]))
+
+    def distribution(self, counts: NDArray[np.integer]) -> Distribution:
+        """The exact distribution of the outcome for one small histogram `[d]`: tuples of indices.
+
+        Raises:
+            InvalidValue: counts that a call would refuse, a batch, more than 100,000 sequences of k indices, or counts
+                more than 5,000 noise scales apart where the distribution is an integral.
+        """
+        checked = self._checked(counts, rank=1)
+        outcomes = math.perm(len(checked), self.k)
+        require(outcomes <= _MOST_OUTCOMES, "counts", f"{outcomes} sequences", f"at most {_MOST_OUTCOMES}")
+        return self.distribution_of(checked)
+
+    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
+        checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank).astype(
+            np.int64, copy=False
+        )
+        require(self.k <= checked.shape[-1], "k", self.k, f"at most the number of counts, {checked.shape[-1]}")
+        return checked
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureTopK(TopKMechanism):
+    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon: w = 2 (replace-one) or 1 (add/remove).
+
+    Attributes:
+        epsilon: pure DP of the whole release, > 0.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("epsilon", self.epsilon)
+
+    @property
+    def noise_scale(self) -> float:
+        """The noise's scale in counts."""
+        return self.k * self.adjacency.gap_sensitivity / self.epsilon
+
+    @property
+    def event(self) -> Event:
+        return PureDpEvent(self.epsilon)
+
+
+def utilities_of(counts: Counts, noise_scale: float) -> Array:
+    """Counts in units of the noise, the largest at 0: `[..., d]`."""
+    return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
+
+
+def bounded_range_of(epsilon: float | None, rho: float | None, *, rounds: int = 1) -> float:
+    """The range of each of `rounds` bounded-range releases that are together epsilon-DP, or rho-zCDP.
+
+    Bounded ranges of e add up to `rounds * e` pure DP and to `rounds * e**2 / 8` zCDP.
+
+    Raises:
+        InvalidValue: both prices, none, or one that is not > 0.
+    """
+    if rho is None:
+        require(epsilon is not None, "epsilon", epsilon, "epsilon or rho")
+        return require_positive("epsilon", epsilon or 0.0) / rounds
+    require(epsilon is None, "rho", rho, "epsilon or rho, not both")
+    return math.sqrt(8 * require_positive("rho", rho) / rounds)
+
+
+def peel_distribution(utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]) -> Distribution:
+    """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
+    distribution: Distribution = {(): 1.0}
+    for _ in range(k):
+        longer: Distribution = {}
+        for prefix, probability in distribution.items():
+            rest = [i for i in range(len(utilities)) if i not in prefix]
+            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True):
+                longer[*prefix, i] = probability * float(p)
+        distribution = longer
+    return {outcome: distribution[outcome] for outcome in permutations(range(len(utilities)), k)}

@@ -1,1 +1,0 @@
-"""Private top-k: one histogram of votes to the k labels with the most votes."""

@@ -1,0 +1,365 @@
+"""A price against exact distributions, densities, or draws on all neighboring histograms of a small instance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.accounting.special import gauss_legendre
+from pate.validation import InvalidValue, require, require_count, require_generator, require_probability
+from pate.verification.claim import (
+    DELTA,
+    DELTAS,
+    EPSILONS,
+    ORDERS,
+    Claim,
+    Comparison,
+    PriceRefuted,
+    Verdict,
+    WorstPair,
+    compare,
+)
+from pate.verification.neighbors import Counts, Indices, Neighbors, neighbors
+
+Array = NDArray[np.float64]
+ExactDistribution = Callable[[Counts], Mapping[Any, float]]
+
+_SUM_TOLERANCE = 1e-9
+LogDensity = Callable[[Array], Array]
+Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
+_MASS_TOLERANCE = 1e-9
+_NUM_CANDIDATES = 8
+_LARGEST_EXPONENT = 300.0
+_SHARES_AT_ONCE = 2**20
+
+
+def verify(
+    distribution: ExactDistribution,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    adjacency: Adjacency,
+    event: Event | Claim,
+    orders: Sequence[float] = ORDERS,
+    epsilons: Sequence[float] = EPSILONS,
+    deltas: Sequence[float] = DELTAS,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    count: int = 1,
+    one_vote: bool = False,
+    symmetric: bool = False,
+) -> Verdict:
+    """Compares a mechanism's exact distributions on all neighboring histograms of a small instance with its price.
+
+    Renyi divergences are taken outside of the event's failure probability, by the best choice of what fails; deltas
+    are compared with what the accountant prints. A refutation names a pair of histograms and is a proof, up to
+    rounding. Otherwise the price holds on this instance at the orders and epsilons looked at, and nothing is said
+    about others.
+
+    Args:
+        distribution: takes a histogram, int `[L]`, and returns the probability of each outcome. Called once a
+            histogram.
+        num_labels: L.
+        num_teachers: T.
+        adjacency: what one change means.
+        event: the price of one release, or a `Claim`: figures that need not come from an event.
+        orders: Renyi orders at which an event is compared.
+        epsilons: where the printed delta is compared.
+        deltas: where the printed epsilon is compared, beyond what failures take.
+        accountant: makes the accountant that prints.
+        count: compares this many releases on the same pair with the price of all of them, for the pairs that are
+            worst in one release. What is then found is a lower bound on the true divergence.
+        one_vote: whether each teacher votes for exactly one label.
+        symmetric: whether the distribution treats labels alike and breaks ties by the lowest index; then pairs that
+            differ by names only are compared once. A refutation does not depend on it.
+
+    Raises:
+        InvalidValue: a distribution that is no distribution, an instance that is too large, an event that cannot be
+            priced.
+
+    >>> from pate.accounting import PureDpEvent
+    >>> def coin(histogram):
+    ...     return {"yes": (1 + histogram[0]) / 4, "no": (3 - histogram[0]) / 4}
+    >>> verdict = verify(coin, num_labels=1, num_teachers=2, adjacency="add_remove", event=PureDpEvent(0.5))
+    >>> verdict.sound, verdict.delta.first, verdict.delta.second
+    (False, (1,), (0,))
+    """
+    require_count("count", count)
+    pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    claim = Claim.of(event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count)
+    num_pairs = len(pairs)
+    pairs = pairs.up_to_names() if symmetric else pairs
+    used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
+    first, second = np.split(rows.reshape(-1), 2)
+    histograms = pairs.histograms[used]
+    table = distribution_table(
+        [distribution(histogram) for histogram in histograms], [_tuple(histogram) for histogram in histograms]
+    )
+    kept = _different(table, first, second)
+    first, second = first[kept], second[kept]
+    comparison = compare(table, first, second, claim, count=count)
+    return comparison.verdict(
+        lambda pair: (_tuple(histograms[first[pair]]), _tuple(histograms[second[pair]])), num_pairs=num_pairs
+    )
+
+
+def verify_distributions(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    event: Event | Claim,
+    count: int = 1,
+    names: Callable[[int], tuple[Any, Any]] | None = None,
+) -> Verdict:
+    """Compares given pairs of distributions with a price, in the stated direction only.
+
+    Args:
+        first: probabilities `[n]`, or `[N, n]` for N pairs.
+        second: the same of the neighbors, over the same outcomes.
+        event: as in `verify`; `Claim.of(event, orders=...)` chooses where the event is compared.
+        count: as in `verify`.
+        names: what the pair of a row is called; else by its number.
+    """
+    one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
+    require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
+    claim = Claim.of(event, count=require_count("count", count))
+    table = np.concatenate([one, other])
+    _require_distributions(table, lambda row: f"{'first' if row < len(one) else 'second'}[{row % len(one)}]")
+    rows = np.arange(len(one))
+    comparison = compare(table, rows, rows + len(one), claim, count=count)
+    return comparison.verdict(names or (lambda row: (f"first[{row}]", f"second[{row}]")))
+
+
+def distribution_table(distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]) -> Array:
+    """Distributions as rows over all their outcomes: `[H, n]`.
+
+    Raises:
+        InvalidValue: probabilities that are negative or not numbers, or do not sum to 1 within 1e-9.
+    """
+    columns: dict[Hashable, int] = {}
+    for distribution, name in zip(distributions, names, strict=True):
+        if not isinstance(distribution, Mapping):
+            raise InvalidValue(
+                f"distribution({name})={type(distribution).__name__}: expected a mapping from outcomes to probabilities"
+            )
+        for outcome in distribution:
+            columns.setdefault(outcome, len(columns))
+    table = np.zeros((len(distributions), len(columns)))
+    for row, distribution in enumerate(distributions):
+        table[row, [columns[outcome] for outcome in distribution]] = list(distribution.values())
+    _require_distributions(table, lambda row: f"distribution({names[row]})")
+    return table
+
+
+def _different(table: Array, first: Indices, second: Indices) -> Indices:
+    """One pair for each two distributions, where distributions that are equal to the last bit are the same."""
+    if len(first) == 0:
+        return first
+    row = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    return np.asarray(np.unique(row[first] * len(table) + row[second], return_index=True)[1])
+
+
+def _require_distributions(table: Array, name: Callable[[int], str]) -> None:
+    totals = table.sum(axis=1)
+    wrong = np.flatnonzero(~((np.abs(totals - 1) <= _SUM_TOLERANCE) & (table >= 0).all(axis=1)))
+    if wrong.size:
+        row = int(wrong[0])
+        smallest = float(table[row].min()) if table.shape[1] else math.nan
+        found = f"total {totals[row]:.9g}, smallest {smallest:.3g}"
+        raise InvalidValue(f"{name(row)}={found}: expected probabilities >= 0 that sum to 1 within {_SUM_TOLERANCE}")
+
+
+def _tuple(histogram: Counts) -> tuple[int, ...]:
+    return tuple(histogram.tolist())
+
+
+def verify_densities(
+    first: LogDensity,
+    second: LogDensity,
+    *,
+    low: float,
+    high: float,
+    event: Event | Claim,
+    names: tuple[Any, Any] = ("first", "second"),
+    num_panels: int = 4000,
+) -> Verdict:
+    """Compares two densities with a price by quadrature, in both directions.
+
+    For mechanisms that publish a number, one pair of neighbors at a time. Sixteen nodes a panel: densities should be
+    smooth but at the ends of panels. What lies outside of [low, high] is left out, so divergences can be too small, and
+    by rounding and quadrature too large by about 1e-9.
+
+    Args:
+        first: logarithm of the density, elementwise.
+        second: the same of the neighbor.
+        low: where to begin.
+        high: where to end; at high orders the tails matter far beyond where the densities have mass.
+        event: the price, or a `Claim`: `Claim.of(event, orders=...)` chooses where the event is compared.
+        names: what the two are called.
+        num_panels: equal parts of [low, high].
+
+    Raises:
+        InvalidValue: a density whose integral is not 1 within 1e-9.
+    """
+    require(low < high, "low", low, f"a number below high={high}")
+    edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
+    half = np.diff(edges)[:, None] / 2
+    nodes, weights = gauss_legendre(16)
+    points = (edges[:-1, None] + half * (1 + nodes)).ravel()
+    log_weights = np.log(half * weights).ravel()
+    log_distributions = np.stack([np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)])
+    distributions = np.exp(log_distributions)
+    for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
+        require(abs(total - 1) <= _MASS_TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]")
+    comparison = Comparison(Claim.of(event))
+    comparison.add(distributions, distributions[::-1], np.arange(2), (log_distributions, log_distributions[::-1]))
+    return comparison.verdict(lambda pair: names if pair == 0 else names[::-1])
+
+
+@dataclass(frozen=True)
+class SampleVerdict:
+    """What samples say about a price. They can refute one; they never confirm one.
+
+    Attributes:
+        refuted: whether a pair costs more than claimed; wrong with probability at most 1 - confidence.
+        confidence: of a refutation.
+        worst: the pair, with a lower confidence bound in place of the exact delta.
+        num_tests: how many candidates shared the error probability.
+    """
+
+    refuted: bool
+    confidence: float
+    worst: WorstPair
+    num_tests: int
+
+    def require(self) -> Self:
+        """Returns itself unless refuted.
+
+        Raises:
+            PriceRefuted: otherwise.
+        """
+        if self.refuted:
+            raise PriceRefuted(f"price refuted at confidence {self.confidence}: {self.worst}")
+        return self
+
+    def __str__(self) -> str:
+        head = "REFUTED" if self.refuted else "not refuted"
+        return f"{head} at confidence {self.confidence}, {self.num_tests} tests (exact = lower bound)\n  {self.worst}"
+
+
+def verify_samples(
+    sampler: Sampler,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    adjacency: Adjacency,
+    event: Event | Claim,
+    rng: np.random.Generator,
+    num_samples: int = 20_000,
+    confidence: float = 0.99,
+    epsilons: Sequence[float] = EPSILONS,
+    deltas: Sequence[float] = DELTAS,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    one_vote: bool = False,
+) -> SampleVerdict:
+    """Compares draws on all neighboring histograms of a small instance with the (epsilon, delta) of a price.
+
+    One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim.
+    The other half is independent of that choice, and tests them by Clopper-Pearson bounds on both probabilities. All
+    bounds share the error probability.
+
+    Args:
+        sampler: takes a histogram `[L]`, how many draws, and the generator; returns independent outcomes, an array
+            `[n]` or `[n, ...]` or a sequence of hashable values. Outcomes should repeat: round numbers that do not.
+        num_labels: L.
+        num_teachers: T.
+        adjacency: what one change means.
+        event: the price of one draw, or a `Claim`, of which only the deltas are used.
+        rng: source of the draws.
+        num_samples: how many draws for each histogram, at least 2.
+        confidence: with which a refutation must hold.
+        epsilons: where the printed delta is compared.
+        deltas: where the printed epsilon is compared, beyond what failures take.
+        accountant: makes the accountant that prints.
+        one_vote: whether each teacher votes for exactly one label.
+    """
+    require_generator(rng)
+    require_probability("confidence", confidence)
+    half = require_count("num_samples", num_samples, minimum=2) // 2
+    claim = event
+    if not isinstance(claim, Claim):
+        claim = Claim.of(claim, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas)
+    require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
+    pairs = neighbors(num_labels, num_teachers, Adjacency.parse(adjacency), one_vote=one_vote)
+    require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
+    seen = _frequencies([sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half)
+    candidates = _candidates(seen[0], pairs, claim, half)
+    error = (1 - confidence) / (2 * len(candidates))
+    worst_pairs = [_tested(seen, pairs, claim.deltas[point], pair, half, error) for pair, point in candidates]
+    worst = max(worst_pairs, key=lambda pair: (pair.exceeds, pair.ratio, pair.exact))
+    return SampleVerdict(worst.exceeds, confidence, worst, len(candidates))
+
+
+def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
+    """How often each outcome came in each half: `[2, H, n]` as shares."""
+    index: dict[Any, int] = {}
+    columns = []
+    for drawn in draws:
+        outcomes = _hashable(drawn)
+        if len(outcomes) != 2 * half:
+            raise InvalidValue(f"sampler={len(outcomes)} outcomes: expected {2 * half}")
+        columns.append(np.array([index.setdefault(outcome, len(index)) for outcome in outcomes]))
+    counts = [
+        [np.bincount(part, minlength=len(index)) for part in (column[:half], column[half:])] for column in columns
+    ]
+    return np.asarray(np.swapaxes(np.array(counts), 0, 1) / half)
+
+
+def _hashable(drawn: Sequence[Any]) -> list[Any]:
+    if not isinstance(drawn, np.ndarray):
+        return list(drawn)
+    if drawn.ndim == 1:
+        return list(drawn.tolist())
+    return [tuple(row) for row in drawn.reshape(len(drawn), -1).tolist()]
+
+
+def _candidates(shares: Array, pairs: Neighbors, claim: Claim, half: int) -> list[tuple[int, int]]:
+    """The pairs and points of the claim where the first half exceeds it by most standard errors."""
+    size = max(1, _SHARES_AT_ONCE // shares.shape[1])
+    scores = np.empty((len(pairs), len(claim.deltas)))
+    for start in range(0, len(pairs), size):
+        rows = slice(start, start + size)
+        one, other = shares[pairs.first[rows]], shares[pairs.second[rows]]
+        for point, (epsilon, delta) in enumerate(claim.deltas):
+            factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
+            event = one > factor * other
+            p, q = ((side * event).sum(axis=1) for side in (one, other))
+            # a share of 0 or 1 of few draws is not certain: one draw is added on either side
+            near_p, near_q = ((share * half + 1) / (half + 2) for share in (p, q))
+            spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
+            scores[rows, point] = (p - factor * q - delta) / spread
+    best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
+    return [(int(place) // len(claim.deltas), int(place) % len(claim.deltas)) for place in best]
+
+
+def _tested(
+    shares: Array, pairs: Neighbors, point: tuple[float, float], pair: int, half: int, error: float
+) -> WorstPair:
+    """A lower bound on the delta of one pair at one epsilon, from the set of outcomes that the first half suggests."""
+    epsilon, delta = point
+    one, other = int(pairs.first[pair]), int(pairs.second[pair])
+    factor = float(np.exp(min(epsilon, _LARGEST_EXPONENT)))
+    event = shares[0, one] > factor * shares[0, other]
+    hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
+    at_least = float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
+    at_most = float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error)) if hits[1] < half else 1.0
+    bound = max(0.0, at_least - factor * at_most)
+    histograms = pairs.histograms
+    names = tuple(histograms[one].tolist()), tuple(histograms[other].tolist())
+    return WorstPair(DELTA, epsilon, bound, delta, *names)

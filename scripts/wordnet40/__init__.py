@@ -1,1 +1,0 @@
-"""From WordNet's dictionary to the arrays of WordNet-40, the embedded data set."""

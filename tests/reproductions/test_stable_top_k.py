@@ -1,0 +1,188 @@
+"""The experiments of Zhu & Wang: prices and floors of the CelebA release, and epsilon at equal accuracy."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, RdpAccountant
+from pate.data import DigitsGrid, Split
+from pate.student import LinearStudent
+from pate.votes import VoteStore
+from reproductions.stable_top_k import exp3, table2
+from reproductions.stable_top_k.celeba_prices import BOUND, FALSE, PricedAccounting
+from reproductions.stable_top_k.exp3 import main
+from reproductions.stable_top_k.floors import Floor
+from reproductions.stable_top_k.table2 import StudentExperiment, aligned, families, within_reach
+
+pytestmark = pytest.mark.slow  # one table, computed once for all tests here
+Cells = tuple[float | None, float | None, float | None, float | None]
+COLUMNS = ("add_remove_classic", "add_remove_tight", "replace_one_classic", "replace_one_tight")
+PRINTED: dict[str, tuple[str, Cells]] = {
+    "Corollary 9, literally": (BOUND, (71.42, 71.34, 143.97, 143.82)),
+    "selection as a Gaussian of twice the sensitivity": (FALSE, (6.32, 5.78, None, None)),
+    "selection as a Gaussian of the sensitivity: the paper's 3.6": (FALSE, (3.66, 3.28, 7.74, 7.12)),
+    "Gumbel of the same std, zCDP": (BOUND, (4.35, 3.92, 9.26, 8.58)),
+    "Gumbel of the same std, bounded range and one bit": (BOUND, (4.09, 3.67, 8.67, 8.02)),
+    "the same, optimal adaptive composition": (BOUND, (None, 3.44, None, 7.55)),
+    "Gumbel of scale 50, bounded range and one bit": (BOUND, (3.36, 3.00, 7.07, 6.49)),
+    "the paper's noise, valid bound, loss distributions": (BOUND, (None, 7.83, None, 18.06)),
+    "the paper's noise, valid bound, Renyi": (BOUND, (None, 9.30, None, 21.68)),
+}
+ADDED = "the same, test as one bit: what pate-account prints"
+AT_LEAST = (5.33, 12.1, 5.32, 6.358)
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, Any]:
+    """The command's JSON."""
+    written = io.StringIO()
+    with contextlib.redirect_stdout(written):
+        main(["--format", "json"])
+    return dict(json.loads(written.getvalue()))
+
+
+def test_the_rows_are_those_of_the_specification_and_one_more(printed: dict[str, Any]) -> None:
+    assert [row["accounting"] for row in printed["rows"]] == [*PRINTED, ADDED]
+
+
+@pytest.mark.parametrize("accounting", PRINTED)
+def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any], accounting: str) -> None:
+    [row] = [row for row in printed["rows"] if row["accounting"] == accounting]
+    holds, cells = PRINTED[accounting]
+    assert row["holds"] == holds
+    assert [row[column] is None for column in COLUMNS] == [cell is None for cell in cells]
+    slack = {"abs": 0.02} if "optimal" in accounting else {"rel": 0.01}
+    for column, cell in zip(COLUMNS, cells, strict=True):
+        if cell is not None:
+            assert row[column] == pytest.approx(cell, **slack)
+
+
+def test_bounds_are_above_what_pairs_give_away_and_the_false_formula_is_below(printed: dict[str, Any]) -> None:
+    floors = printed["floors"]
+    for floor, expected in zip(floors, AT_LEAST, strict=True):
+        assert floor["epsilon_at_least"] == pytest.approx(expected, rel=0.01)
+    by_name = {row["accounting"]: row for row in printed["rows"]}
+    for floor in floors:
+        column = f"{floor['adjacency']}_tight"
+        for sound in (
+            "the paper's noise, valid bound, loss distributions",
+            "the paper's noise, valid bound, Renyi",
+            ADDED,
+        ):
+            assert by_name[sound][column] > floor["epsilon_at_least"]
+    false = by_name["selection as a Gaussian of the sensitivity: the paper's 3.6"]
+    assert false["add_remove_classic"] < floors[0]["epsilon_at_least"]
+    assert false["replace_one_classic"] < floors[1]["epsilon_at_least"]
+
+
+def test_the_table_and_the_csv_say_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = PricedAccounting("some accounting", FALSE, 1.2341, None, 2.0, 3.0)
+    floor = Floor("some pair", Adjacency.REPLACE_ONE, 1.2349)
+    monkeypatch.setattr(exp3, "prices", lambda: [row])
+    monkeypatch.setattr(exp3, "floors", lambda: [floor])
+    main(["--format", "csv"])
+    [read] = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert (read["accounting"], read["holds"]) == ("some accounting", FALSE)
+    assert [read[column] for column in COLUMNS] == ["1.2341", "", "2.0", "3.0"]
+    main([])
+    table = capsys.readouterr().out
+    assert FALSE in table
+    assert "1.235" in table  # a bound is rounded up
+    assert "1.234 " in table  # what is given away at least is rounded down
+
+
+def test_an_unknown_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--format", "yaml"])
+    assert "invalid choice: 'yaml'" in capsys.readouterr().err
+
+
+NUM_TEACHERS, NUM_QUERIES, NUM_LABELS = 60, 80, 6
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> StudentExperiment:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((NUM_QUERIES + 200, 5)).astype(np.float32)
+    labels = inputs @ rng.standard_normal((5, NUM_LABELS)) > 0.7
+    chance = np.where(labels[:NUM_QUERIES], 0.9, 0.05)
+    votes = rng.random((NUM_TEACHERS, NUM_QUERIES, NUM_LABELS)) < chance
+    shape = {"num_teachers": NUM_TEACHERS, "num_queries": NUM_QUERIES, "num_labels": NUM_LABELS}
+    store = VoteStore.write(tmp_path / "votes.npz", [votes], **shape)
+    ids = np.arange(200)
+    test = Split(inputs[NUM_QUERIES:], labels[NUM_QUERIES:], ids, ids)
+    return StudentExperiment(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
+
+
+@pytest.mark.slow
+def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
+    compared = families()
+    accuracy = experiment.prior_accuracy()
+    accuracy += 0.5 * (within_reach(experiment, compared) - accuracy)
+    for family in compared:
+        for adjacency in Adjacency:
+            found = aligned(family, experiment, accuracy, adjacency)
+            assert found.noise is not None
+            assert np.mean(found.accuracies) >= accuracy
+            event = family.make(found.noise, adjacency).event_for(
+                num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
+            )
+            assert found.epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
+            assert (found.paper_epsilon is None) == ("ours" in family.name)
+
+
+def test_an_accuracy_out_of_reach_costs_infinity(experiment: StudentExperiment) -> None:
+    found = aligned(families()[0], experiment, 1.0, Adjacency.REPLACE_ONE)
+    assert (found.noise, found.epsilon) == (None, math.inf)
+
+
+def test_plain_pate_as_its_paper_accounts() -> None:
+    """20.0 at sigma 50 for 600 queries of 40 labels, by the classic conversion of rho = 600 * 40 / (2 * 50**2)."""
+    how = {"num_queries": 600, "num_labels": 40, "target_delta": 1e-6}
+    rho = 600 * 40 / (2 * 50.0**2)
+    wanted = rho + 2 * math.sqrt(rho * math.log(1e6))
+    assert families()[0].paper_epsilon(50.0, **how) == pytest.approx(wanted, rel=1e-3)
+    assert families()[2].paper_epsilon(50.0, **how) == pytest.approx(3.66, abs=0.02)
+    assert families()[3].paper_epsilon(50.0, **how) is None
+
+
+@pytest.mark.slow
+def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {"num_private": 200, "num_public": 60, "num_test": 50}
+    data = DigitsGrid(**sizes).load()
+    rng = np.random.default_rng(1)
+    chance = np.where(data.public.labels[:40], 0.9, 0.1)
+    votes = rng.random((30, 40, 10)) < chance
+    VoteStore.write(tmp_path / "votes.npz", [votes], num_teachers=30, num_queries=40, num_labels=10)
+    plan = {
+        "data": {"_target_": "pate.data.DigitsGrid", **sizes},
+        "teacher": {"num_teachers": 30},
+        "target_delta": 1e-6,
+        "allowed_targets": [],
+    }
+    (tmp_path / "run.json").write_text(json.dumps(plan))
+    table2.main([str(tmp_path), "--seeds", "2", "--directions", "20"])
+    printed = capsys.readouterr().out
+    assert "digits_grid (synthetic): 30 teachers, 40 queries" in printed
+    assert "no bound" in printed
+    with (tmp_path / "table2.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows[::2]] == [family.name for family in families()]
+    assert [row["adjacency"] for row in rows[:2]] == ["add_remove", "replace_one"]
+
+
+def test_a_folder_of_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        table2.main([str(tmp_path)])
+    assert "expected a folder of pate-train, with run.json and votes.npz in it" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+"""Contenders at one sound price, and how near their picks are to the true top k."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, NoOpEvent, RdpAccountant
+from pate.validation import InvalidValue
+from reproductions.top_k.contender import FAMILIES, Contender, SelectionTask
+from reproductions.top_k.price import SharedBudget, fit, price_row, sound_epsilon, theorem_11
+from reproductions.top_k.score import repeated, scores
+
+COUNTS = np.array([40, 3, 90, 60, 0, 1, 2, 55])
+
+
+def task(budget: SharedBudget, adjacency: str = "replace_one", **changed: int) -> SelectionTask:
+    size = {"k": 2, "num_items": 8, "most": 100, **changed}
+    return SelectionTask(failure_prob=budget.failure_prob, adjacency=Adjacency.parse(adjacency), **size)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: str) -> None:
+    budget = SharedBudget(epsilon=1.5, releases=3)
+    asked = task(budget, adjacency)
+    found = fit(name, asked, budget)
+    assert found.epsilon <= 1.5 * (1 + 1e-9)
+    assert RdpAccountant().compose(found.contender.event, 3).get_epsilon(budget.delta) >= found.epsilon
+    finer = FAMILIES[name].make(asked, found.precision * 1.01).event
+    assert sound_epsilon(finer, budget) > 1.5
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_with_much_to_spend_the_true_items_come_back(name: str) -> None:
+    budget = SharedBudget(epsilon=1000.0)
+    found = fit(name, task(budget), budget)
+    picks = found.contender.pick(np.tile(COUNTS, (5, 1)), np.random.default_rng(0))
+    assert [set(row) for row in picks.tolist()] == [{2, 3}] * 5
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
+    budget = SharedBudget(epsilon=1.0)
+    row = price_row(name, task(budget), budget)
+    assert row.add_remove <= 1
+    assert 1.9 * row.add_remove < row.replace_one < 2.4 * row.add_remove
+
+
+def test_papers_formulas() -> None:
+    assert theorem_11(0.1, target_delta=1e-5) == pytest.approx(0.1 + math.sqrt(0.2 * math.log(1e5)))
+    budget = SharedBudget(epsilon=1.0)
+    stable, peeling, joint = (price_row(name, task(budget), budget) for name in ("stable", "peeling", "joint"))
+    assert stable.paper is not None
+    assert (stable.paper < stable.add_remove, stable.paper_is) == (True, "false")
+    precision = fit("peeling", task(budget, "add_remove"), budget).precision
+    rho = 2 * (precision / 2) ** 2 / 8
+    assert peeling.paper == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
+    assert (joint.paper, joint.paper_is) == (None, "not stated")
+
+
+def test_tasks_and_targets_are_checked() -> None:
+    with pytest.raises(InvalidValue, match="k=8: expected below the number of items, 8"):
+        task(SharedBudget(epsilon=1.0), k=8)
+    with pytest.raises(InvalidValue, match=r"epsilon=0\.0: expected a number > 0"):
+        SharedBudget(epsilon=0.0)
+    with pytest.raises(InvalidValue, match=r"delta=1\.0: expected a number in \(0, 1\)"):
+        SharedBudget(epsilon=1.0, delta=1.0)
+    with pytest.raises(InvalidValue, match="releases=0: expected a whole number >= 1"):
+        SharedBudget(epsilon=1.0, releases=0)
+    with pytest.raises(InvalidValue, match=r"precision=-1\.0: expected a number > 0"):
+        FAMILIES["stable"].make(task(SharedBudget(epsilon=1.0)), -1.0)
+
+
+COUNTS_OF_SCORE = np.array([5, 0, 9, 7, 7, 0])
+
+
+def test_scores_by_hand() -> None:
+    picks = np.array([[2, 3, 0], [0, 2, -1], [1, 5, 2], [-1, -1, -1]])
+    found = scores(COUNTS_OF_SCORE, picks, k=3, ordered=True)  # true counts 9, 7, 7
+    assert found.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
+    assert found.precision == pytest.approx([2 / 3, 1 / 2, 1 / 3, 1])
+    assert found.l_inf.tolist() == [2, 7, 9, 9]
+    assert found.l_1.tolist() == [2, 13, 18, 23]
+    assert found.k_relative.tolist() == [2, 7, 7, 7]
+
+
+def test_sets_are_compared_in_their_best_order() -> None:
+    assert scores(COUNTS_OF_SCORE, np.array([[3, 2, 0]]), k=3, ordered=True).l_1.tolist() == [6]
+    assert scores(COUNTS_OF_SCORE, np.array([[3, 2, 0]]), k=3, ordered=False).l_1.tolist() == [2]
+
+
+def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
+    assert scores(COUNTS_OF_SCORE, np.array([[2, 3], [2, 4]]), k=2, ordered=True).recall.tolist() == [1, 1]
+    everything = scores(COUNTS_OF_SCORE, np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
+    assert everything.recall.tolist() == [1]
+    assert everything.precision.tolist() == [4 / 5]
+    assert scores(COUNTS_OF_SCORE, np.array([[2, 3, 4]]), k=2, ordered=True).precision == pytest.approx([2 / 3])
+
+
+def test_longer_outcomes_are_cut_in_the_errors() -> None:
+    found = scores(COUNTS_OF_SCORE, np.array([[2, 3, 4, 0]]), k=2, ordered=True)
+    assert found.l_1.tolist() == [0]
+
+
+def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def pick(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        sizes.append(len(counts))
+        return rng.integers(0, 2, (len(counts), 1))
+
+    monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
+    found = repeated(
+        Contender(NoOpEvent(), pick), np.array([1, 0, 0]), k=1, ordered=True, repeats=10, rng=np.random.default_rng(0)
+    )
+    assert sizes == [4, 4, 2]
+    assert found.recall.shape == (10,)
+    assert set(found.recall.tolist()) == {0.0, 1.0}

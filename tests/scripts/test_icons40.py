@@ -1,0 +1,530 @@
+"""The icons: words, splits, drawing, the package's sets, and the builder with what stops it."""
+
+import errno
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Icons
+from pate.data.stages import unwatched
+from pate.files.lock import locked
+from pate.validation import InvalidValue
+from scripts.icons40 import drawing
+from scripts.icons40.build import Recipe
+from scripts.icons40.drawing import BLANK, BROKEN, DRAWN, draw_icon, renderer_version
+from scripts.icons40.package import NAME, VERSION, IconPackage, IconSet
+from scripts.icons40.survey import choose_labels, deal_splits, number_of
+from scripts.icons40.words import family_of, label_words
+
+SHAPES = {
+    "square": '<path d="M4 4h16v16H4z"/>',
+    "bar": '<path d="M2 10h20v4H2z"/>',
+    "pole": '<path d="M10 2h4v20h-4z"/>',
+    "corner": '<path d="M2 2h10v10H2z"/>',
+    "arrow": '<path d="M12 2l10 20H2z"/>',
+    "wedge": '<path d="M2 2h20L2 22z"/>',
+}
+STYLES = ("", "-outline", "-24-bold", "-sharp")
+
+
+def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[str, Any]:
+    """24 icons in 6 families; a set's pictures differ from another's by their width."""
+    width = 24 + len(prefix)
+    icons = {
+        f"{shape}{style}": {"body": body.replace("/>", f' opacity="{1 - place / 5}"/>')}
+        for shape, body in SHAPES.items()
+        for place, style in enumerate(STYLES)
+    }
+    license_said = {} if license_ is None else {"license": {"title": license_, "spdx": license_}}
+    info = {"name": prefix.title(), "author": {"name": f"{prefix}'s author"}, **license_said}
+    return {"prefix": prefix, "info": info, "icons": {**icons, **more}, "width": width, "height": 24}
+
+
+@pytest.fixture
+def sets() -> dict[str, dict[str, Any]]:
+    """Six sets: four that are taken, one of a license that is not, one of none."""
+    odd = {
+        "bar-broken-one": {"body": "<path d=<"},
+        "bar-blank": {"body": ""},
+        "bar-entry": "none",
+        "bar-flat": {"body": "<path/>", "width": 0},
+    }
+    return {
+        "alpha": icon_set("alpha"),
+        "be": icon_set("be", **odd),
+        "gammas": icon_set("gammas", license_="CC-BY-4.0"),
+        "deltadelta": icon_set("deltadelta", license_="Apache-2.0"),
+        "copyleft": icon_set("copyleft", license_="GPL-3.0"),
+        "nobody": icon_set("nobody", license_=None),
+    }
+
+
+@pytest.fixture
+def make_package(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a folder as npm unpacks it, and packs it."""
+
+    def make(sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True) -> Path:
+        folder = tmp_path / "unpacked" / "package"
+        (folder / "json").mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text(json.dumps({"name": name, "version": version}))
+        for prefix, content in sets.items():
+            text = content if isinstance(content, str) else json.dumps(content)
+            (folder / "json" / f"{prefix}.json").write_text(text)
+        if not packed:
+            return folder.parent
+        path = tmp_path / "iconify-json.tgz"
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(folder, "package")
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("user-circle-24-filled", {"person", "circle", "fill"}),
+        ("person-outlined", {"person", "outline"}),
+        ("baseline-add-to-photos", {"plus", "image"}),
+        ("file-arrow-up-2", {"file", "arrow", "up"}),
+        ("24-hours", {"hours"}),
+        ("looks-two-3x", {"looks"}),
+        ("a", set()),
+    ],
+)
+def test_words_of_a_name(name: str, words: set[str]) -> None:
+    assert label_words(name) == words
+
+
+def test_words_for_what_is_shown_leave_the_style_out() -> None:
+    assert label_words("user-circle-24-filled", styles=False) == {"person", "circle"}
+    assert label_words("heart-outline-rounded-thin", styles=False) == {"heart"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["home", "home-outline", "outline-home", "home-24-filled", "home-16-regular", "home-sharp-outline", "home-2"],
+)
+def test_styles_and_sizes_of_an_icon_are_one_family(name: str) -> None:
+    assert family_of("some", name) == "some:home"
+
+
+def test_other_icons_and_other_sets_are_other_families() -> None:
+    names = [("some", "home"), ("some", "home-lock"), ("other", "home")]
+    assert len({family_of(*name) for name in names}) == 3
+
+
+def test_a_name_of_nothing_but_styles_is_a_family_of_its_own() -> None:
+    assert family_of("some", "bold") == "some:bold"
+    assert family_of("some", "24") == "some:24"
+
+
+def test_no_word_is_a_synonym_of_two() -> None:
+    from scripts.icons40.words import _SYNONYMS
+
+    listed = [synonym for synonyms in _SYNONYMS.values() for synonym in synonyms.split()]
+    assert len(set(listed)) == len(listed)
+    assert set(listed).isdisjoint(_SYNONYMS), "a merged word would be merged again"
+
+
+def test_numbers_are_fixed() -> None:
+    """SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum."""
+    assert number_of("family", "a:b") == 0x66FA18AC7195D5AB >> 2
+    assert number_of("family", "a:b") != number_of("icon", "a:b")
+
+
+def test_whole_families_fill_the_splits_exactly() -> None:
+    families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
+    split_of = deal_splits(families, (20, 30))
+    assert np.bincount(split_of)[:2].tolist() == [20, 30]
+    for family in range(50):
+        assert len(set(split_of[families == family])) == 1
+
+
+def test_the_family_with_the_smallest_number_is_public() -> None:
+    assert deal_splits(np.array([9, 2, 5, 2]), (2, 1)).tolist() == [2, 0, 1, 0]
+
+
+def test_labels_are_the_most_frequent_words_of_the_pool_alone() -> None:
+    """Families 0 to 2 are the pool: 4 icons with a label. What comes later has other words, in greater numbers."""
+    families = np.array([0, 0, 1, 2, 3, 4, 5, 6])
+    words = [frozenset(each.split()) for each in ["b a", "a", "b a", "c b", "z", "z y", "z y", "z y"]]
+    assert choose_labels(words, families, num_public=4, num_labels=2) == ["a", "b"]
+    changed = [*words[:4], *[frozenset(["c"])] * 4]
+    assert choose_labels(changed, families, num_public=4, num_labels=2) == ["a", "b"]
+    assert choose_labels(words, families, num_public=8, num_labels=2) == ["z", "a"], "the rest would count"
+
+
+def by_definition(words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int) -> list[str]:
+    """Prefix after prefix, each counted anew."""
+    labels: list[str] = []
+    for last in np.unique(families):
+        pool = [each for each, family in zip(words, families, strict=True) if family <= last]
+        counts = Counter(word for each in pool for word in each)
+        chosen = sorted(counts, key=lambda word: (-counts[word], word))[:num_labels]
+        if sum(not each.isdisjoint(chosen) for each in pool) > num_public:
+            break
+        labels = chosen
+    return labels
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 29, 34, 106, 112])
+def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
+    """Also where a longer one would hold fewer icons with a label, as other words come first in it."""
+    rng = np.random.default_rng(seed)
+    families = np.repeat(np.arange(30), rng.integers(1, 6, 30))
+    of_family = [frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)]
+    words = [of_family[family] for family in families]
+    sizes = {"num_public": 25, "num_labels": 2}
+    assert choose_labels(words, families, **sizes) == by_definition(words, families, **sizes)
+
+
+HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
+
+
+def test_pixels_stand_where_the_picture_has_them() -> None:
+    levels, outcome = draw_icon(f'{HEAD}<path d="M0 0h8v2H0z"/></svg>', pixels=8, color="grey")
+    expected = np.full((1, 8, 8), 255)
+    expected[:, :2] = 0
+    assert outcome == DRAWN
+    assert np.array_equal(levels, expected)
+
+
+def test_colors_are_channels() -> None:
+    red = f'{HEAD}<path fill="#f00" d="M0 0h4v8H0z"/></svg>'
+    levels, _ = draw_icon(red, pixels=4, color="rgb")
+    assert levels[:, 0, 0].tolist() == [255, 0, 0]
+    assert levels[:, 0, 3].tolist() == [255, 255, 255]
+    grey, _ = draw_icon(red, pixels=4, color="grey")
+    assert grey[0, 0, 0] == 76, "the luma of red"
+
+
+@pytest.mark.parametrize(
+    ("svg", "outcome"),
+    [
+        (f"{HEAD}</svg>", BLANK),
+        (f'{HEAD}<path fill="#fff" d="M0 0h8v8H0z"/></svg>', BLANK),
+        (f"{HEAD}<path", BROKEN),
+        ("", BROKEN),
+        ("no svg", BROKEN),
+        (None, BROKEN),
+        (f"{HEAD}{'<g>' * 5000}{'</g>' * 5000}</svg>", BROKEN),
+        (f"{HEAD}<text>a</text></svg>", BLANK),  # a font would be the machine's
+    ],
+)
+def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
+    levels, found = draw_icon(svg, pixels=8, color="grey")
+    assert found == outcome
+    assert levels.shape == (1, 8, 8)
+
+
+def test_without_the_renderer_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(InvalidValue, match=r"pip install 'pate-multilabel\[icons\]'"):
+        renderer_version()
+
+
+Make = Callable[..., Path]
+
+
+def test_archive_and_folder_hold_the_same(make_package: Make, sets: dict[str, Any]) -> None:
+    packed, unpacked = make_package(sets), make_package(sets, packed=False)
+    found = [
+        {each.prefix: each.content for each in IconPackage(path).sets()}
+        for path in (packed, unpacked, unpacked / "package")
+    ]
+    assert found[0] == found[1] == found[2] == sets
+    IconPackage(packed).require_version()
+    IconPackage(unpacked).require_version()
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_another_version_is_one_line(make_package: Make, sets: dict[str, Any], packed: bool) -> None:
+    path = make_package(sets, version="2.2.1", packed=packed)
+    with pytest.raises(InvalidValue, match=r"expected @iconify/json 2\.2\.535, found @iconify/json 2\.2\.1; npm pack"):
+        IconPackage(path).require_version()
+
+
+def test_no_package_is_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.tgz", tmp_path):
+        with pytest.raises(InvalidValue, match=r"^package=.*npm pack @iconify/json@2\.2\.535, or make icons"):
+            IconPackage(path).require_version()
+
+
+def test_a_package_that_was_cut_off_is_one_line(make_package: Make, sets: dict[str, Any]) -> None:
+    path = make_package(sets)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InvalidValue, match=r"as a \.tgz or a folder, whole"):
+        list(IconPackage(path).sets())
+    path.write_bytes(b"no archive")
+    with pytest.raises(InvalidValue, match=r"as a \.tgz or a folder, whole"):
+        IconPackage(path).require_version()
+
+
+def test_a_set_that_is_no_json_is_one_line(make_package: Make) -> None:
+    with pytest.raises(InvalidValue, match=r"expected JSON in json/odd\.json"):
+        list(IconPackage(make_package({"odd": "{"}, packed=False)).sets())
+
+
+@pytest.mark.parametrize(
+    ("license_", "refusal"),
+    [
+        ({"spdx": "MIT", "title": "MIT"}, ""),
+        ({"spdx": "CC-BY-SA-4.0"}, ""),
+        ({"spdx": "CC-BY-NC-4.0"}, "license CC-BY-NC-4.0"),
+        ({"spdx": "GPL-2.0-or-later"}, "license GPL-2.0-or-later"),
+        ({"title": "Ask us"}, "license Ask us"),
+        ({}, "no license"),
+        (None, "no license"),
+        ("MIT", "no license"),
+    ],
+)
+def test_which_licenses_are_taken(license_: Any, refusal: str) -> None:
+    assert IconSet("some", {"info": {"license": license_}}).refusal == refusal
+
+
+def test_a_set_without_a_word_about_itself_is_left_out() -> None:
+    for content in ({}, {"info": None}, {"info": []}):
+        assert IconSet("some", content).refusal == "no license"
+        assert IconSet("some", content).names == []
+
+
+def test_a_picture_is_a_square_with_the_icon_in_its_middle() -> None:
+    icons = {"wide": {"body": "<g/>", "width": 40, "left": 2}, "plain": {"body": "<g/>"}}
+    svg = IconSet("some", {"icons": icons, "height": 20}).svg
+    assert 'viewBox="2 -10 40 40"' in str(svg("wide"))
+    assert 'viewBox="-2 0 20 20"' in str(svg("plain")), "16 wide, the format's own default"
+
+
+@pytest.mark.parametrize(
+    "icon",
+    [None, "x", {}, {"body": 3}, {"body": "", "width": 0}, {"body": "", "top": "a"}, {"body": "", "height": True}],
+)
+def test_an_entry_that_is_no_icon(icon: Any) -> None:
+    assert IconSet("some", {"icons": {"odd": icon}}).svg("odd") is None
+
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = Recipe(pixels=8, num_public=20, num_test=16, num_labels=6)
+NAMES = {"arrow", "bar", "corner", "pole", "square", "wedge", "outline", "bold", "sharp"}
+
+
+@pytest.fixture
+def package(make_package: Make, sets: dict[str, Any]) -> IconPackage:
+    return IconPackage(make_package(sets))
+
+
+def built(package: IconPackage, folder: Path, recipe: Recipe = RECIPE, jobs: int = 1) -> Path:
+    return recipe.build(package, folder, unwatched, jobs=jobs)
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_file_is_what_the_loader_reads(package: IconPackage, tmp_path: Path) -> None:
+    path = built(package, tmp_path / "out")
+    data = Icons(path, image_size=8).load()
+    assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
+    assert (data.name, data.real, data.kind, data.input_shape) == ("icons", True, "images", (1, 8, 8))
+    assert 16 < len(data.public) <= 20, "whole families of up to four"
+    assert 12 < len(data.test) <= 16
+    assert data.num_labels == 6
+    assert set(data.label_names) < NAMES
+    assert data.private.labels.any(axis=1).all()
+
+
+def test_pictures_labels_and_families_are_those_of_the_names(package: IconPackage, tmp_path: Path) -> None:
+    data = Icons(built(package, tmp_path / "out"), image_size=8).load()
+    pictures, groups = np.asarray(data.public.inputs), data.public.group_ids
+    families = [family_of(*name.split(":")) for name in data.published_ids]
+    for row, name in enumerate(data.published_ids.tolist()):
+        shape, *style = name.partition(":")[2].split("-")
+        told = {label for label, holds in zip(data.label_names, data.public.labels[row], strict=True) if holds}
+        assert told == {shape, *style} & set(data.label_names)
+        if shape in ("corner", "bar"):
+            assert pictures[row, 0, 2, 2] < 1 or shape == "bar"
+            assert pictures[row, 0, 7, 7] == 1
+    assert len(set(zip(families, groups.tolist(), strict=True))) == len(set(families)) == len(set(groups.tolist()))
+
+
+def test_the_manifest_counts_what_was_left_out_and_why(package: IconPackage, tmp_path: Path) -> None:
+    said = json.loads(
+        built(package, tmp_path / "out", Recipe(8, "grey", True, 48, 16, 9)).with_suffix(".json").read_text()
+    )
+    counts = said["counts"]
+    assert counts["icons"] == 6 * 24 + 4
+    assert (counts["left out: license GPL-3.0"], counts["left out: no license"]) == (24, 24)
+    assert (counts["left out: blank"], counts["left out: broken"]) == (1, 3)
+    assert counts["pictures"] == 4 * 24 == sum(said["splits"].values())
+    assert said["left_out"]["nobody"]["reason"] == "no license"
+    assert said["sets"]["gammas"]["license"] == "CC-BY-4.0"
+    assert said["sets"]["be"] | {"drawn": 24, "blank": 1, "broken": 3, "author": "be's author"} == said["sets"]["be"]
+    assert said["licenses"] == {"MIT": 48, "CC-BY-4.0": 24, "Apache-2.0": 24}
+    assert said["package"] == "@iconify/json 2.2.535"
+
+
+def test_labels_can_be_those_of_what_is_shown_alone(package: IconPackage, tmp_path: Path) -> None:
+    path = built(package, tmp_path / "out", Recipe(8, "rgb", False, 20, 16, 4))
+    data = Icons(path, image_size=8, channels=3).load()
+    assert path.name == "icons-8-rgb-shown.npz"
+    assert set(data.label_names).isdisjoint(("outline", "bold", "sharp"))
+    assert data.input_shape == (3, 8, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_the_bytes_do_not_depend_on_processes_or_on_the_package_s_form(
+    make_package: Make, sets: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "SIZE", 10)
+    packed = built(IconPackage(make_package(sets)), tmp_path / "one", jobs=2)
+    unpacked = built(IconPackage(make_package(sets, packed=False)), tmp_path / "other")
+    for suffix in (".npz", ".json"):
+        assert packed.with_suffix(suffix).read_bytes() == unpacked.with_suffix(suffix).read_bytes()
+
+
+def test_a_build_that_was_killed_goes_on(package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = built(package, tmp_path / "whole").read_bytes()
+    drawn, draw = [], drawing.Shard.draw
+
+    def killed(self: drawing.Shard, folder: Path) -> None:
+        if len(drawn) == 2:
+            raise KeyboardInterrupt
+        drawn.append(self.first)
+        draw(self, folder)
+
+    monkeypatch.setattr(drawing.Shard, "draw", killed)
+    with pytest.raises(KeyboardInterrupt):
+        built(package, tmp_path / "out")
+    parts = tmp_path / "out" / ".icons-8-grey.npz.parts"
+    assert left(tmp_path / "out") == [parts.name]
+    torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
+    torn.write_bytes(torn.read_bytes()[:-100])
+
+    def counted(self: drawing.Shard, folder: Path) -> None:
+        drawn.append(self.first)
+        draw(self, folder)
+
+    monkeypatch.setattr(drawing.Shard, "draw", counted)
+    drawn.clear()
+    assert built(package, tmp_path / "out").read_bytes() == whole
+    assert len(drawn) == 3, "of four sets one was whole"
+    assert left(tmp_path / "out") == ["icons-8-grey.json", "icons-8-grey.npz"]
+
+
+@pytest.mark.parametrize("place", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build.write_arrays"])
+def test_a_full_disk_leaves_no_half_written_file(
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def full(path: Path, **arrays: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place, full)
+        with pytest.raises(OSError, match="No space left"):
+            built(package, tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.npz"))
+    assert not list((tmp_path / "out").glob(".*/pictures"))
+    assert built(package, tmp_path / "out").is_file()
+
+
+def test_a_second_build_in_the_same_folder_is_refused(package: IconPackage, tmp_path: Path) -> None:
+    parts = tmp_path / "out" / f".{RECIPE.file_name}.parts"
+    parts.mkdir(parents=True)
+    with locked(parts / "lock"), pytest.raises(InvalidValue, match="expected no other build that writes there"):
+        built(package, tmp_path / "out")
+
+
+def test_too_few_icons_are_one_line(make_package: Make, sets: dict[str, Any], tmp_path: Path) -> None:
+    few = IconPackage(make_package({"alpha": sets["alpha"]}, packed=False))
+    with pytest.raises(InvalidValue, match=r"expected more than 20 \+ 16 icons with a label.* found 2"):
+        built(few, tmp_path / "out")
+    with pytest.raises(InvalidValue, match="expected names with at least 40 words, in sets with an open license"):
+        built(few, tmp_path / "out", Recipe())
+    with pytest.raises(InvalidValue, match="found 0 in 0 icons"):
+        built(IconPackage(make_package({"alpha": {}}, packed=False)), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"pixels": 0}, "pixels=0: expected"),
+        ({"pixels": 300}, "pixels=300: expected at most 256"),
+        ({"color": "gray"}, "color=gray: expected one of grey, rgb"),
+    ],
+)
+def test_settings_out_of_range(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        Recipe(**setting)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["build_icons.py", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "scripts" / "build_icons.py"), run_name="__main__")
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_the_command_says_what_is_wrong_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, tmp_path / "none.tgz") == 2
+    assert re.fullmatch(r"package=.*none\.tgz: expected @iconify/json .*\n", capsys.readouterr().err)
+    assert command(monkeypatch, tmp_path, "--pixels", "0") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert command(monkeypatch, tmp_path, "--jobs", "0") == 2
+    assert "jobs=0: expected" in capsys.readouterr().err
+
+
+def test_make_fetches_the_version_that_is_built() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"ICONS_PACKAGE := {NAME}@{VERSION}\n" in makefile
+    assert f"ICONS_FILE := iconify-json-{VERSION}.tgz\n" in makefile
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_signal_ends_the_command_in_one_line(tmp_path: Path) -> None:
+    package = tmp_path / "package.tgz"
+    os.mkfifo(package)
+    words = [sys.executable, str(ROOT / "scripts" / "build_icons.py"), str(package), "--output", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        held = None
+        while held is None and process.poll() is None:
+            with suppress(OSError):  # until the command reads
+                held = os.open(package, os.O_WRONLY | os.O_NONBLOCK)
+            time.sleep(0.05)
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    if held is not None:
+        os.close(held)
+    assert process.returncode == 143
+    assert told == "ended by SIGTERM; the same command continues where it stopped\n"
+
+
+def test_a_full_disk_ends_the_command_in_one_line(
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Recipe, *rest: object, **more: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out"))
+
+    monkeypatch.setattr(Recipe, "build", full)
+    assert command(monkeypatch, package.path, "--output", tmp_path / "out") == 1
+    assert capsys.readouterr().err.endswith("; the same command continues once that is mended\n")

@@ -1,0 +1,317 @@
+"""WordNet's table: dictionary, labels, splits, representation, archive, and the builder."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data.wordnet.wordnet40 import ARCHIVE
+from pate.validation import InvalidValue
+from scripts.wordnet40 import (
+    STEPS,
+    Recipe,
+    Representation,
+    Synset,
+    ancestors,
+    choose_labels,
+    deal_splits,
+    gloss_families,
+    label_matrix,
+    label_names,
+    parse_dictionary,
+    write_archive,
+)
+
+LICENCE = ["  1 This software and database is being provided to you  ", "  2 under the following license.  "]
+KINDS = {2: ("animal", "an animal"), 3: ("plant", "a plant"), 4: ("tool", "a tool")}
+PLACES = ("field", "forest", "garden", "river")
+
+
+def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss: str) -> str:
+    listed = " ".join(f"{symbol} {target:08d} {kind} 0000" for symbol, target, kind in pointers)
+    return f"{offset:08d} 03 n 02 {lemma} 0 other_{lemma} a {len(pointers):03d} {listed} | {gloss}  "
+
+
+@pytest.fixture(scope="session")
+def dictionary() -> list[str]:
+    """A root (1), three kinds under it (2..4) and 48 things (100..147), a third of them of each kind."""
+    lines = [*LICENCE, synset(1, "entity", [("~", 2, "n"), ("~", 3, "n")], "that which exists")]
+    for kind, (lemma, gloss) in KINDS.items():
+        lines.append(synset(kind, lemma, [("@", 1, "n"), ("+", 7, "v")], gloss))
+    for number in range(48):
+        kind = 2 + number % 3
+        gloss = f'{KINDS[kind][1]} of the {PLACES[number % 4]}; thing {number // 3}; "we saw it {number} times"'
+        lines.append(synset(100 + number, f"thing{number}", [("@", kind, "n")], gloss))
+    return lines
+
+
+FORAY = (
+    "00976953 04 n 03 foray 0 raid 0 maraud 0 006 @ 00975452 n 0000 + 02020255 v 0301 + 02494850 v 0201 "
+    "+ 01228653 v 0101 ~ 00974111 n 0000 ~ 00977214 n 0000 | a sudden short attack  \n"
+)
+ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the attack began"; "at dawn"  \n'
+
+
+def test_a_line_of_the_real_dictionary_by_hand() -> None:
+    foray, attack = parse_dictionary([FORAY, ATTACK])
+    assert foray == Synset(976953, "foray", (975452,), "a sudden short attack")
+    assert attack.hypernyms == ()
+
+
+def test_examples_are_no_part_of_the_definition() -> None:
+    attack = parse_dictionary([ATTACK])[0]
+    assert attack.definition == "an Offensive,  against an enemy"
+    assert attack.normalized == "an offensive against an enemy"
+
+
+def test_an_example_whose_quote_never_closes_is_dropped_too() -> None:
+    line = '00000001 03 n 01 a 0 000 | a letter; "A comes first\n'
+    assert parse_dictionary([line])[0].definition == "a letter"
+
+
+def test_word_counts_are_hexadecimal_and_instances_count_as_hypernyms() -> None:
+    words = " ".join(f"word{i} 0" for i in range(11))
+    lines = [
+        f"00000002 03 n 0b {words} 001 @i 00000001 n 0000 | many words\n",
+        "00000001 03 n 01 a 0 000 | one\n",
+    ]
+    assert parse_dictionary(lines)[0].hypernyms == (1,)
+
+
+def test_the_license_at_the_top_is_passed_over(dictionary: list[str]) -> None:
+    assert len(parse_dictionary(dictionary)) == len(dictionary) - 2
+
+
+def test_ancestors_follow_every_path_and_include_the_synset() -> None:
+    diamond = [
+        Synset(1, "a", (), ""),
+        Synset(2, "b", (1,), ""),
+        Synset(3, "c", (1,), ""),
+        Synset(4, "d", (2, 3), ""),
+    ]
+    assert ancestors(diamond) == {1: {1}, 2: {1, 2}, 3: {1, 3}, 4: {1, 2, 3, 4}}
+
+
+def test_ancestors_survive_a_circle() -> None:
+    assert ancestors([Synset(1, "a", (2,), ""), Synset(2, "b", (1,), "")]) == {1: {1, 2}, 2: {1, 2}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], r"^dictionary=empty: expected the lines of WordNet's data\.noun$"),
+        (["  1 only a license"], r"^dictionary=empty"),
+        (
+            [ATTACK, "offset,lemma,gloss"],
+            r"^dictionary line 2='offset,lemma,gloss': expected a synset of data\.noun$",
+        ),
+        (["00000001 03 n 01 a 0 | no pointer count"], r"^dictionary line 1='00000001 03 n 01 a 0"),
+        ([FORAY], r"^hypernym=00975452: expected a synset of the same dictionary$"),
+    ],
+)
+def test_what_is_no_dictionary_is_refused(lines: list[str], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        parse_dictionary(lines)
+
+
+ABOVE = {
+    1: frozenset({1}),
+    2: frozenset({1, 2}),
+    3: frozenset({1, 3}),
+    10: frozenset({1, 2, 10}),
+    11: frozenset({1, 2, 11}),
+    12: frozenset({1, 3, 12}),
+    13: frozenset({1, 3, 13}),
+    14: frozenset({1, 3, 14}),
+}
+
+
+def test_the_commonest_hypernyms_but_for_the_root() -> None:
+    public = [10, 11, 12, 13, 14]
+    assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
+    assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]  # a tie among five goes to the smallest
+    assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=0.5) == [2]
+    assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=1.0) == [1]
+
+
+def test_only_public_records_are_counted() -> None:
+    assert choose_labels(ABOVE, [10, 11, 2, 12, 13], num_labels=1) == [2]
+    assert choose_labels(ABOVE, [14, 12, 13, 10, 11], num_labels=1) == [3]
+
+
+def test_the_matrix_says_what_each_record_is() -> None:
+    assert label_matrix(ABOVE, [11, 3, 1], [3, 2]).tolist() == [[False, True], [True, False], [False, False]]
+
+
+def test_names_that_are_shared_are_numbered_by_offset() -> None:
+    synsets = [Synset(1, "part", (), ""), Synset(5, "substance", (), ""), Synset(3, "substance", (), "")]
+    assert label_names(synsets, [5, 1, 3]) == ("substance_2", "part", "substance_1")
+
+
+def test_synsets_with_one_gloss_are_one_family() -> None:
+    synsets = [
+        Synset(9, "x", (), "a variety of aster"),
+        Synset(4, "y", (), "A variety of  aster,"),
+        Synset(5, "z", (), "a variety of daisy"),
+    ]
+    assert gloss_families(synsets) == {9: 4, 4: 4, 5: 5}
+
+
+def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
+    families = {record: record - record % 3 if record < 60 else record for record in range(200)}
+    public, test, private = deal_splits(families, (50, 30))
+    assert [len(public), len(test), len(private)] == [50, 30, 120]
+    assert sorted(public + test + private) == list(range(200))
+    kept = [{families[record] for record in split} for split in (public, test, private)]
+    assert not (kept[0] & kept[1] or kept[0] & kept[2] or kept[1] & kept[2])
+
+
+def test_splits_are_fixed_and_look_shuffled() -> None:
+    families = {record: record for record in range(200)}
+    backwards = dict(reversed(families.items()))
+    public, _, private = deal_splits(families, (50, 30))
+    assert deal_splits(backwards, (50, 30))[0] == public
+    assert public != sorted(public)
+    assert abs(sum(public) / 50 - sum(private) / 120) < 40
+
+
+TEXTS = [f"{color} {shape} on a {color} table" for color in ("red", "blue", "green") for shape in ("cup", "jug")]
+
+
+def test_codes_are_unit_vectors_times_127() -> None:
+    codes = Representation.fit(TEXTS, num_dims=3).encode(TEXTS)
+    assert codes.dtype == np.int8
+    lengths = np.linalg.norm(codes / STEPS, axis=1)
+    np.testing.assert_allclose(lengths, 1.0, atol=0.01)  # each of 3 entries is off by at most 0.5 / 127
+
+
+def test_the_components_are_the_leading_singular_vectors() -> None:
+    fitted = Representation.fit(TEXTS, num_dims=3)
+    matrix = fitted.vectorizer.transform(TEXTS).toarray()
+    _, values, rows = np.linalg.svd(matrix)
+    assert values[2] - values[3] > 0.01
+    np.testing.assert_allclose(np.abs(np.sum(rows[0] * fitted.components[:, 0])), 1.0, atol=1e-12)
+    projector = fitted.components @ fitted.components.T
+    np.testing.assert_allclose(projector, rows[:3].T @ rows[:3], atol=1e-12)
+
+
+def test_the_sign_is_fixed_by_the_largest_entry() -> None:
+    components = Representation.fit(TEXTS, num_dims=3).components
+    assert (components[np.abs(components).argmax(axis=0), range(3)] > 0).all()
+
+
+def test_a_text_is_encoded_by_itself() -> None:
+    fitted = Representation.fit(TEXTS, num_dims=3)
+    alone = fitted.encode(["a red jug"])
+    among = fitted.encode(["other words entirely", "a red jug", "a green cup"])
+    assert among[1].tolist() == alone[0].tolist()
+    assert np.count_nonzero(alone) > 0
+
+
+def test_a_text_of_unknown_words_is_zero() -> None:
+    assert np.count_nonzero(Representation.fit(TEXTS, num_dims=3).encode(["nothing known here"])) == 0
+
+
+def test_a_text_outside_the_components_is_zero_not_noise() -> None:
+    """Two words that occur only together, and too seldom for the two leading components."""
+    texts = [*TEXTS * 5, "lonely island", "lonely island"]
+    fitted = Representation.fit(texts, num_dims=2)
+    assert "lonely" in fitted.vectorizer.vocabulary_
+    assert np.count_nonzero(fitted.encode(["lonely island"])) == 0
+
+
+ARRAYS = {"numbers": np.arange(6, dtype=np.int8).reshape(2, 3), "names": np.array(["dog", "plant"])}
+
+
+def test_numpy_reads_what_was_written(tmp_path: Path) -> None:
+    write_archive(tmp_path / "a.npz", ARRAYS)
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as read:
+        assert sorted(read.files) == ["names", "numbers"]
+        assert read["numbers"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert read["names"].tolist() == ["dog", "plant"]
+
+
+def test_the_bytes_depend_on_the_arrays_alone(tmp_path: Path) -> None:
+    write_archive(tmp_path / "a.npz", ARRAYS)
+    os.umask(os.umask(0o077))
+    write_archive(tmp_path / "b.npz", {name: array.copy() for name, array in ARRAYS.items()})
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    write_archive(tmp_path / "c.npz", ARRAYS | {"numbers": ARRAYS["numbers"] + np.int8(1)})
+    assert (tmp_path / "a.npz").read_bytes() != (tmp_path / "c.npz").read_bytes()
+
+
+SHA256 = "50b31ded30bec3ca625356954bf6cfcf5adc8d860f40f8191302ed36409be495"
+DICTIONARY = Path("/usr/share/wordnet/data.noun")  # where Debian's wordnet-base puts it
+ROOT = Path(__file__).parents[2]
+SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
+
+
+def test_the_vendored_file_is_the_one_that_was_measured() -> None:
+    assert hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() == SHA256
+
+
+def test_a_small_dictionary_from_lines_to_arrays(dictionary: list[str]) -> None:
+    arrays = SMALL.build(dictionary)
+    assert arrays["split_sizes"].tolist() == [20, 12, 20]
+    assert arrays["features"].shape == (52, 4)
+    assert sorted(arrays["label_names"].tolist()) == ["animal", "plant", "tool"]
+    labels = np.unpackbits(arrays["labels"], axis=1, count=3).astype(bool)
+    kind_of = {name: 2 + ("animal", "plant", "tool").index(name) for name in arrays["label_names"].tolist()}
+    for record, row in zip(arrays["record_ids"].tolist(), labels.tolist(), strict=True):
+        kind = 2 + (record - 100) % 3 if record >= 100 else record
+        assert row == [kind_of[name] == kind for name in arrays["label_names"].tolist()]
+
+
+def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: list[str]) -> None:
+    """Changing every private gloss leaves the public and test rows as they were, to the bit."""
+    before = SMALL.build(dictionary)
+    private = {f"{record:08d}" for record in before["record_ids"][32:]}
+    changed = [
+        line.split("|")[0] + f"| secret secret {line[:8]}" if line[:8] in private else line for line in dictionary
+    ]
+    after = SMALL.build(changed)
+    assert changed != dictionary
+    for name in ("record_ids", "features", "labels"):
+        assert after[name][:32].tolist() == before[name][:32].tolist()
+    assert after["label_names"].tolist() == before["label_names"].tolist()
+    assert after["features"][32:].tolist() != before["features"][32:].tolist()
+
+
+def test_the_representation_is_fitted_on_as_many_texts_as_are_public(
+    dictionary: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted_on: list[int] = []
+    fit = Representation.fit.__func__
+
+    def spy(cls: type[Representation], texts: list[str], *, num_dims: int) -> Representation:
+        fitted_on.append(len(texts))
+        return fit(cls, texts, num_dims=num_dims)
+
+    monkeypatch.setattr(Representation, "fit", classmethod(spy))
+    SMALL.build(dictionary)
+    assert fitted_on == [20]
+
+
+@pytest.mark.process
+def test_the_script_refuses_a_missing_dictionary_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scripts.build_wordnet", tmp_path / "absent", "--output", tmp_path / "out.npz"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.startswith(f"dictionary={tmp_path / 'absent'}: expected a readable data.noun")
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.skipif(not DICTIONARY.exists(), reason="Debian's wordnet-base is not installed")
+def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scripts.build_wordnet", DICTIONARY, "--output", tmp_path / "out.npz"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert SHA256 in ended.stdout
+    assert (tmp_path / "out.npz").read_bytes() == ARCHIVE.read_bytes()

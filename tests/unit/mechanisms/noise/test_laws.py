@@ -1,0 +1,59 @@
+"""Distributions of the noisy argmax: symmetry, extremes, and many candidates."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+from pate.mechanisms.noise.laws import (
+    exponential_argmax,
+    gaussian_argmax,
+    gumbel_argmax,
+    laplace_argmax,
+)
+
+DISTRIBUTIONS = {
+    "gumbel": gumbel_argmax,
+    "exponential": exponential_argmax,
+    "gaussian": gaussian_argmax,
+    "laplace": laplace_argmax,
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("size", [1, 2, 40])
+def test_equal_values_are_equally_likely(name: str, size: int) -> None:
+    np.testing.assert_allclose(DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_only_differences_count(name: str) -> None:
+    values = np.random.default_rng(0).normal(scale=3, size=(5, 6))
+    np.testing.assert_allclose(DISTRIBUTIONS[name](values), DISTRIBUTIONS[name](values + 1000.0), rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distributions_add_up_to_1_and_favor_the_larger(name: str) -> None:
+    values = np.sort(np.random.default_rng(1).normal(scale=4, size=(20, 39)), axis=1)
+    distribution = DISTRIBUTIONS[name](values)
+    np.testing.assert_allclose(distribution.sum(axis=1), 1, rtol=1e-9)
+    assert (np.diff(distribution, axis=1) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_hopeless_candidate_has_no_chance(name: str) -> None:
+    np.testing.assert_allclose(DISTRIBUTIONS[name](np.array([[0.0, 500.0]])), [[0.0, 1.0]], atol=1e-12)
+
+
+def test_two_candidates_in_closed_form() -> None:
+    """P(first wins) from the distribution of the difference of two draws, at a difference of 1.3 scales."""
+    x = mpmath.mpf("1.3")
+    expected = {
+        "gumbel": 1 / (1 + mpmath.exp(-x)),
+        "exponential": 1 - mpmath.exp(-x) / 2,
+        "gaussian": mpmath.ncdf(x / mpmath.sqrt(2)),
+        "laplace": 1 - mpmath.exp(-x) * (2 + x) / 4,
+    }
+    for name, distribution in DISTRIBUTIONS.items():
+        assert distribution(np.array([[1.3, 0.0]]))[0, 0] == pytest.approx(float(expected[name]), rel=1e-10), name

@@ -1,0 +1,243 @@
+"""Noise in whole numbers and shares of it: masses, limits, messages, and what floats cannot decide."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.mechanisms import DiscreteLaplace
+from pate.mechanisms.noise import whole_numbers
+from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, words
+from pate.mechanisms.noise.whole_numbers import DiscreteGaussian, NoiseShares, RoundedGaussian, exponential_coins
+from pate.validation import InvalidValue
+from tests.statistical.chi_square import p_value
+
+DRAWS = 40_000
+
+
+def distribution(noise: DiscreteLaplace) -> dict[int, float]:
+    return {value: float(noise.mass(value)) for value in range(-400, 401)}
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.05, 0.7, 3.0, 20.0])
+def test_masses_are_normalized_exponentials_and_sum_to_the_tail(rate: float) -> None:
+    noise = DiscreteLaplace.at_most(rate)
+    exact = float(noise.rate)
+    values = np.arange(-int(60 / exact) - 3, int(60 / exact) + 4)
+    weights = np.exp(-exact * np.abs(values))
+    np.testing.assert_allclose(noise.mass(values), weights / weights.sum(), rtol=1e-9)
+    near = np.abs(values) * exact < 35  # the sum ends at 60 scales
+    np.testing.assert_allclose(noise.tail(values)[near], np.cumsum(noise.mass(values)[::-1])[::-1][near], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.7, Fraction(3), 4.5])
+def test_draws_follow_the_masses(rate: Any) -> None:
+    noise = DiscreteLaplace.at_most(rate)
+    drawn = Counter(noise.sample((DRAWS,), np.random.default_rng(11)).tolist())
+    assert p_value(drawn, distribution(noise)) > 1e-4
+    assert p_value(drawn, distribution(DiscreteLaplace.at_most(float(rate) * 1.05))) < 1e-4
+
+
+def test_coins_show_true_as_often_as_the_exponential_says() -> None:
+    for numerator, denominator in ((0, 7), (1, 3), (7, 7), (2**31, 2**32)):
+        coins = exponential_coins(np.full(DRAWS, numerator), denominator, np.random.default_rng(5))
+        expected = math.exp(-numerator / denominator)
+        assert abs(coins.mean() - expected) <= 4.5 * math.sqrt(expected * (1 - expected) / DRAWS) + 1e-12
+
+
+def test_the_rate_is_the_largest_on_the_grid() -> None:
+    assert DiscreteLaplace.at_most(0.1).rate == Fraction(math.floor(Fraction(0.1) * 2**32), 2**32)
+    assert DiscreteLaplace.at_most(2.0**-32).rate == Fraction(1, 2**32)
+    assert DiscreteLaplace.at_most(Fraction(1, 3)).rate < Fraction(1, 3)
+
+
+def test_shapes_and_an_empty_draw() -> None:
+    noise = DiscreteLaplace.at_most(1.0)
+    assert noise.sample((), np.random.default_rng(0)).shape == ()
+    assert noise.sample((2, 3), np.random.default_rng(0)).shape == (2, 3)
+    assert noise.sample((0,), np.random.default_rng(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
+def test_a_rate_that_is_no_positive_number_is_refused(rate: float) -> None:
+    with pytest.raises(InvalidValue, match=r"rate=.*: expected a number > 0"):
+        DiscreteLaplace.at_most(rate)
+
+
+def test_a_rate_off_the_grid_is_refused() -> None:
+    for rate in (1e-12, 1e6):
+        with pytest.raises(InvalidValue, match=r"rate=.*: expected a number in \[2\*\*-32, 2\*\*16\]"):
+            DiscreteLaplace.at_most(rate)
+    for given in (Fraction(1, 3), Fraction(-1, 2), 0.5):
+        with pytest.raises(InvalidValue, match=r"rate=.*: expected a multiple of 2\*\*-32 in \(0, 2\*\*16\]"):
+            DiscreteLaplace(given)
+
+
+def test_a_seed_is_no_generator() -> None:
+    with pytest.raises(InvalidValue, match="rng=0: expected a numpy"):
+        DiscreteLaplace.at_most(1.0).sample((1,), 0)
+
+
+@pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
+def test_fast_decisions_are_the_exact_ones(std: float) -> None:
+    noise, bits = RoundedGaussian(std), words(np.random.default_rng(3), (3, 150))
+    values, kept = noise._candidates(bits, np.random.default_rng(5))
+    for index in range(150):
+        exact = noise._exactly([int(word) for word in bits[:, index]], np.random.default_rng(5))
+        assert (kept[index] == exact[1]) and (not kept[index] or values[index] == exact[0])
+
+
+def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a margin that decides nothing, the same bits give the same numbers."""
+    expected = RoundedGaussian(9.0).sample((40,), np.random.default_rng(0))
+    monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
+    calls = 0
+    exactly = RoundedGaussian._exactly
+
+    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+        nonlocal calls
+        calls += 1
+        return exactly(self, first, rng)
+
+    monkeypatch.setattr(RoundedGaussian, "_exactly", counted)
+    np.testing.assert_array_equal(RoundedGaussian(9.0).sample((40,), np.random.default_rng(0)), expected)
+    assert calls >= 40
+
+
+def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
+    boundary = whole_numbers._EXP_TABLE[2]
+    _, decided = whole_numbers._geometric_words(np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64))
+    assert decided.tolist() == [False, True, False]
+    assert whole_numbers._geometric_words(np.array([2**64 - 1], dtype=np.uint64))[0].tolist() == [0.0]
+    half = LazyBitsUniform(int(boundary), np.random.default_rng(0))
+    target = Fraction(int(boundary), 2**64) + Fraction(1, 2**66)
+    assert half.below(lambda digits: (target, target)) in (True, False)
+    assert half.digits > 40
+
+
+def test_the_table_holds_powers_of_e() -> None:
+    values = whole_numbers._EXP_TABLE.astype(np.float64) / 2.0**64
+    np.testing.assert_allclose(values[:20], np.exp(-np.arange(1.0, 21.0)), rtol=1e-9)
+    assert math.floor(math.exp(-44) * 2.0**64) == int(whole_numbers._EXP_TABLE[-1]) == 1
+
+
+@pytest.mark.parametrize("std", [0.0, -1.0, math.nan, math.inf, 2.0**45])
+def test_impossible_widths_are_refused(std: float) -> None:
+    with pytest.raises(InvalidValue, match=r"std=.*: expected (a number > 0|at most 2\*\*44)"):
+        RoundedGaussian(std)
+
+
+@pytest.mark.parametrize("rng", [0, None])
+def test_a_seed_is_no_generator_of_rounded_gaussian(rng: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"expected a numpy\.random\.Generator"):
+        RoundedGaussian(1.0).sample((2,), rng)
+
+
+def test_nothing_is_drawn_for_an_empty_shape() -> None:
+    assert RoundedGaussian(1.0).sample((0, 3), np.random.default_rng(0)).shape == (0, 3)
+
+
+def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At std 2**44 the first 64 bits leave 2**-20 of a step open: a place one word below a step is not decided."""
+    asked: list[int] = []
+    exactly = RoundedGaussian._exactly
+
+    def counted(self: RoundedGaussian, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+        asked.append(first[1])
+        return exactly(self, first, rng)
+
+    monkeypatch.setattr(RoundedGaussian, "_exactly", counted)
+    bits = words(np.random.default_rng(0), (3, 200))
+    bits[1] = 2**19 - 1  # half a step over std, less one
+    values, kept = RoundedGaussian(2.0**44)._candidates(bits, np.random.default_rng(1))
+    near = kept & (values <= 1)
+    assert len(asked) >= near.sum() > 50
+
+
+def test_the_mass_of_small_numbers_worked_out_by_hand() -> None:
+    """At variance 1 the weights are 1, e^-1/2, e^-2, e^-9/2, …; their sum over all whole numbers is 2.5066283."""
+    np.testing.assert_allclose(
+        DiscreteGaussian(1).mass([0, 1, -2, 3]), np.exp([0, -0.5, -2, -4.5]) / 2.506628288, rtol=1e-8
+    )
+
+
+@pytest.mark.parametrize("variance", [1, 9, 40])
+def test_every_decision_in_floats_is_the_exact_one(variance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = DiscreteGaussian(variance).sample((60,), np.random.default_rng(0))
+    monkeypatch.setattr(whole_numbers, "_TABLE_MARGIN", 2.0)  # which decides nothing in floats
+    np.testing.assert_array_equal(DiscreteGaussian(variance).sample((60,), np.random.default_rng(0)), expected)
+
+
+def test_u_next_to_one_is_a_number_far_out_that_more_bits_decide() -> None:
+    """No table ends the noise: all 64 first bits of u are ones, and so are the next ones."""
+    first = np.full(1, 2**64 - 1, dtype=np.uint64)
+    near = LazyUniforms(first, np.random.default_rng(0), np.zeros((1, 1), dtype=np.uint64))
+    far = LazyUniforms(first, np.random.default_rng(0), np.full((1, 3), 2**64 - 1, dtype=np.uint64))
+    noise = DiscreteGaussian(100)
+    found = [abs(int(noise._drawn(uniforms)[0])) for uniforms in (near, far)]
+    assert 85 < found[0] < 100  # 2**-64 beyond: 9 standard deviations
+    assert 170 < found[1] < 200  # 2**-256 beyond: 18
+
+
+def test_no_number_overflows_at_the_widest() -> None:
+    drawn = DiscreteGaussian(2**24).sample((20_000,), np.random.default_rng(1))
+    assert drawn.std() == pytest.approx(4096, rel=0.02)
+    together = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49).drawn_together(
+        (5_000,), np.random.default_rng(2)
+    )
+    assert together.std() == pytest.approx(1000 * 50**0.5, rel=0.05)  # several draws of the widest
+
+
+@pytest.mark.parametrize("variance", [0, -1, 2**24 + 1, 2.5])
+def test_impossible_variances_are_refused(variance: int) -> None:
+    with pytest.raises(InvalidValue, match=r"variance=.*: expected "):
+        DiscreteGaussian(variance)
+
+
+def test_shares_that_are_counted_on_have_at_least_the_noise_that_was_asked_for() -> None:
+    for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
+        for holders, dropouts, colluders in ((1, 0, 0), (2, 1, 0), (40, 4, 4), (10_000, 100, 1_000)):
+            shares = NoiseShares(
+                noise_std=noise_std, num_holders=holders, max_dropouts=dropouts, max_colluders=colluders
+            )
+            assert noise_std**2 * (1 - 1e-12) <= shares.variance <= noise_std**2 * (1 + 1 / 64)
+            assert shares.share_variance >= 64
+            assert 0 <= shares.failure_prob(10**9) < 1e-200
+
+
+def test_more_noise_is_asked_for_more_noise_is_drawn() -> None:
+    """So a calibration by bisection finds the least."""
+    variances = [NoiseShares(noise_std=std, num_holders=7).variance for std in np.geomspace(0.1, 100, 500).tolist()]
+    assert (np.diff(variances) >= 0).all()
+
+
+def test_fewer_shares_have_to_be_wider() -> None:
+    all_of_them = NoiseShares(noise_std=40.0, num_holders=40)
+    some = NoiseShares(noise_std=40.0, num_holders=40, max_dropouts=20)
+    ratio = (some.share_variance / some.steps**2) / (all_of_them.share_variance / all_of_them.steps**2)
+    assert ratio == pytest.approx(2, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_holders": 3, "max_dropouts": 2, "max_colluders": 1}, r"num_holders=3: expected more than max_dropouts"),
+        ({"num_holders": 0}, r"num_holders=0: expected"),
+        ({"num_holders": 3, "max_dropouts": -1}, r"max_dropouts=-1: expected"),
+        ({"num_holders": 3, "noise_std": 0.0}, r"noise_std=0\.0: expected a number > 0"),
+    ],
+)
+def test_impossible_shares_are_refused(given: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        NoiseShares(**({"noise_std": 1.0} | given))  # type: ignore[arg-type]
+
+
+def test_noise_that_is_too_wide_to_draw_is_refused_by_name() -> None:
+    shares = NoiseShares(noise_std=1e6, num_holders=4)
+    with pytest.raises(InvalidValue, match=r"noise_std=1000000\.0: expected at most 8192"):
+        _ = shares.share

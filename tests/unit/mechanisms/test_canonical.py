@@ -1,0 +1,149 @@
+"""Canonical top-k: classes of sets against their definition, and the distributions of the five kinds of noise."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+import pytest
+
+from pate.accounting import BoundedRangeEvent, PureDpEvent
+from pate.mechanisms import CanonicalTopK
+from pate.mechanisms.canonical import CanonicalClasses
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import ordered_distribution
+from pate.validation import InvalidValue
+
+
+def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float) -> float:
+    """(1 - gamma) max(best missing, worst present) - gamma worst present, from the set itself."""
+    missing = [int(counts[i]) for i in range(len(counts)) if i not in chosen]
+    worst = min(int(counts[i]) for i in chosen)
+    return (1 - gamma) * max([*missing, worst]) - gamma * worst
+
+
+def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
+    likely = (CanonicalClasses.likely(falling, k, weight=0.01, gamma=gamma) for gamma in (0.0, 0.5))
+    return [CanonicalClasses.all(len(falling), k), CanonicalClasses.by_worst(len(falling), k), *likely]
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_class_sizes_count_every_set_once(size: int) -> None:
+    falling = -np.sort(-np.random.default_rng(size).integers(0, 4, size))
+    for k in range(1, size + 1):
+        for classes in kinds_of_classes(falling, k):
+            sizes = [classes.size(place) for place in range(len(classes.first))]
+            assert min(sizes) >= 1
+            assert sum(sizes) == comb(size, k)
+            np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
+    rng, draws = np.random.default_rng(0), 2_000
+    classes = kinds_of_classes(np.array([5, 5, 3, 3, 3, 1]), 3)[kind]
+    seen: set[tuple[int, ...]] = set()
+    for place in range(len(classes.first)):
+        size = classes.size(place)
+        members = Counter(map(tuple, classes.members(np.full(draws, place), rng).tolist()))
+        assert len(members) == size
+        assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
+        assert not seen & members.keys()
+        seen |= members.keys()
+    assert seen == set(combinations(range(6), 3))
+
+
+def test_log_sizes_are_exact_to_twelve_digits_for_long_runs() -> None:
+    falling = np.repeat([900, 500, 100], [40, 1, 2_000])
+    classes = CanonicalClasses.likely(falling, 30, weight=1e-6, gamma=0.5)
+    for place in range(len(classes.first)):
+        assert classes.log_sizes[place] == pytest.approx(math.log(classes.size(place)), rel=1e-13, abs=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+@pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
+def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
+    falling = -np.sort(-np.random.default_rng(2).integers(0, 3_000, 400))
+    k, every = 8, CanonicalClasses.all(400, 8)
+    likely = CanonicalClasses.likely(falling, k, weight=weight, gamma=gamma)
+    weights = [c.log_sizes - weight * c.losses(falling[None], gamma)[0] for c in (every, likely)]
+    assert np.logaddexp.reduce(weights[0]) == pytest.approx(np.logaddexp.reduce(weights[1]), rel=1e-12)
+    inside = (every.first >= likely.first.min()) & (every.high <= likely.high.max())
+    assert np.logaddexp.reduce(weights[0][~inside], initial=-np.inf) < -120
+    assert len(likely.first) < len(every.first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamma", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("noise", ["gumbel", "half_logistic"])
+def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
+    """The ways to draw, against the exact distribution: a chi-square with a fixed seed."""
+    rng, counts = np.random.default_rng(4), np.array([4, 4, 2, 1, 0])
+    mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
+    distribution = mechanism.distribution(counts)
+    block = mechanism._draw_block(np.tile(counts, (20_000, 1)), rng, few=True)
+    single = np.concatenate([mechanism._draw_block(counts[None], rng, few=False) for _ in range(3_000)])
+    for drawn in (block, single):
+        seen = Counter(map(tuple, drawn.tolist()))
+        expected = {outcome: p * len(drawn) for outcome, p in distribution.items()}
+        statistic = sum((seen[outcome] - n) ** 2 / n for outcome, n in expected.items())
+        assert statistic < len(distribution) - 1 + 5 * math.sqrt(2 * len(distribution))
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("noise", list(UNIT_NOISES))
+def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(noise: str, gamma: float) -> None:
+    counts = np.array([1, 4, 0, 3])
+    mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
+    sets = list(combinations(range(4), 2))
+    values = np.array(
+        [-mechanism.weight_for(len(counts)) * loss_by_definition(counts, chosen, gamma) for chosen in sets]
+    )
+    expected = ordered_distribution(values, 1, UNIT_NOISES[noise])
+    distribution = mechanism.distribution(counts)
+    assert distribution.keys() == set(sets)
+    for place, chosen in enumerate(sets):
+        assert distribution[chosen] == pytest.approx(expected[(place,)], rel=1e-9)
+
+
+def test_a_large_instance_is_drawn() -> None:
+    counts = np.random.default_rng(0).permutation(2000) * 100
+    outcome = CanonicalTopK(k=60, epsilon=100.0, noise="logistic")(counts, rng=np.random.default_rng(1))
+    assert outcome.indices.tolist() == sorted(np.argsort(-counts)[:60].tolist())
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
+def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:
+    for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
+        weight = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency).weight_for(d)
+        sets, widest = list(combinations(range(d), k)), 0.0
+        for counts in product(range(1, 4), repeat=d):
+            if list(counts) != sorted(counts, reverse=True):
+                continue
+            before = np.array([loss_by_definition(np.array(counts), chosen, gamma) for chosen in sets])
+            for move in product(moves, repeat=d):
+                after = [loss_by_definition(np.array(counts) + move, chosen, gamma) for chosen in sets]
+                widest = max(widest, float(np.ptp(np.array(after) - before)))
+        assert weight * widest <= 1 + 1e-12
+        if k > 1 or gamma >= 0.5:
+            assert weight * widest >= 1 - 1e-12
+
+
+def test_prices_and_refusals() -> None:
+    assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(2.0)
+    assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(2.0)
+    assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(2.0)
+    assert CanonicalTopK(k=3, epsilon=2.0).weight_for(9) == 1.0
+    assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(9) == 2.0
+    assert CanonicalTopK(k=1, epsilon=2.0).weight_for(9) == CanonicalTopK(k=8, epsilon=2.0).weight_for(9) == 2.0
+    for gamma in (-0.1, 1.1, np.nan):
+        with pytest.raises(InvalidValue, match=r"gamma=.*: expected a number in \[0, 1\]"):
+            CanonicalTopK(k=1, epsilon=1.0, gamma=gamma)
+    with pytest.raises(InvalidValue, match="noise=cauchy: expected one of exponential, gumbel, half_logistic"):
+        CanonicalTopK(k=1, epsilon=1.0, noise="cauchy")
+    with pytest.raises(InvalidValue, match=r"rho=0\.1: expected epsilon with noise=exponential"):
+        CanonicalTopK(k=1, rho=0.1, noise="exponential")

@@ -1,0 +1,180 @@
+"""Joint selection: the classes of sequences against their definition, and the distribution of a draw."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, PureDpEvent
+from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
+from pate.mechanisms.joint import JointClasses, count_by_loss
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import ordered_distribution
+from pate.validation import InvalidValue
+
+Sequence = tuple[int, ...]
+BATCHED = ("falling", "order", "losses", "log_sizes")
+
+
+def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
+    best = sorted(counts.tolist(), reverse=True)
+    return {s: max(best[i] - int(counts[s[i]]) for i in range(k)) for s in permutations(range(len(counts)), k)}
+
+
+def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
+    rng = np.random.default_rng(0)
+    sizes = [int(rng.integers(1, 6)) for _ in range(number)]
+    return [(rng.integers(0, 5, size), int(rng.integers(1, size + 1))) for size in sizes]
+
+
+def test_class_counts_agree_with_all_sequences() -> None:
+    for counts, k in random_instances(150):
+        expected = Counter(losses_by_definition(counts, k).values())
+        assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
+        for classes in (
+            JointClasses.all(-np.sort(-counts)[None], k),
+            JointClasses.likely(-np.sort(-counts)[None], k, weight=0.01),
+        ):
+            sizes = np.zeros(int(classes.losses.max()) + 1)
+            np.add.at(sizes, classes.losses[0], np.exp(classes.log_sizes[0]))
+            assert sizes == pytest.approx([expected[loss] for loss in range(len(sizes))])
+            assert sizes.sum() == pytest.approx(sum(expected.values()))
+
+
+@pytest.mark.parametrize("likely", [False, True])
+def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
+    rng = np.random.default_rng(1)
+    falling, k, draws = np.array([[3, 3, 1, 1, 0]]), 3, 3_000
+    losses = losses_by_definition(falling[0], k)
+    classes = JointClasses.likely(falling, k, weight=0.01) if likely else JointClasses.all(falling, k)
+    seen: set[Sequence] = set()
+    for place, (loss, log_size) in enumerate(zip(classes.losses[0], classes.log_sizes[0], strict=True)):
+        many = dataclasses.replace(
+            classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED}
+        )
+        members = Counter(map(tuple, many.members(np.full(draws, place), rng).tolist()))
+        size = round(np.exp(log_size))
+        assert len(members) == size
+        assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
+        assert {losses[member] for member in members} == {int(loss)}
+        assert not seen & members.keys()
+        seen |= members.keys()
+    assert seen == losses.keys()
+
+
+@pytest.mark.parametrize(
+    ("k", "weight", "both_ends"),
+    [(8, 0.05, False), (8, 0.5, False), (8, 5.0, False), (120, 0.05, True), (120, 0.5, True), (120, 5.0, False)],
+)
+def test_losses_that_weigh_nothing_are_left_out_and_no_others(k: int, weight: float, both_ends: bool) -> None:
+    """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
+    falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
+    classes = JointClasses.likely(falling[None], k, weight=weight)
+    lowest, highest = classes.losses[0, 1], classes.losses[0, -1]
+    log_weights = {loss: math.log(n) - weight * loss for loss, n in count_by_loss(falling, k).items()}
+    everything = np.logaddexp.reduce(list(log_weights.values()))
+    for end, cut in (("above", highest < max(log_weights)), ("below", both_ends)):
+        left_out = [w for loss, w in log_weights.items() if (loss > highest if end == "above" else loss < lowest)]
+        assert bool(left_out) == cut
+        assert np.logaddexp.reduce([-np.inf, *left_out]) - everything < -61.5
+        assert not left_out or np.logaddexp.reduce(left_out) - everything > -85
+    for loss in (loss for loss in log_weights if lowest <= loss <= highest):
+        found = np.logaddexp.reduce(classes.log_sizes[classes.losses == loss])
+        expected = log_weights[loss] + weight * loss
+        assert found == pytest.approx(expected, abs=1e-9) or loss == 0  # the best sequence has a class of its own
+
+
+def test_class_counts_are_exact_far_beyond_floating_point() -> None:
+    counts = np.arange(400)
+    sizes = JointTopK(k=40, epsilon=1.0).class_counts(counts)
+    total = 1
+    for factor in range(361, 401):
+        total *= factor
+    assert sum(sizes.values()) == total
+
+
+@pytest.mark.slow
+def test_few_and_many_places_have_the_same_distribution() -> None:
+    """The two ways to draw, against the exact distribution: a chi-square with a fixed seed."""
+    rng = np.random.default_rng(3)
+    counts, draws = np.array([4, 4, 2, 1, 0]), 20_000
+    for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
+        distribution = mechanism.distribution(counts)
+        blocks = {
+            "all": mechanism._draw_block(np.tile(counts, (draws, 1)), rng, likely=False),
+            "likely": np.concatenate(
+                [mechanism._draw_block(counts[None], rng, likely=True) for _ in range(draws // 8)]
+            ),
+        }
+        for block in blocks.values():
+            seen = Counter(map(tuple, block.tolist()))
+            expected = {outcome: p * len(block) for outcome, p in distribution.items()}
+            statistic = sum((seen[outcome] - n) ** 2 / n for outcome, n in expected.items())
+            assert seen.keys() <= distribution.keys()
+            assert statistic < len(distribution) - 1 + 5 * math.sqrt(2 * len(distribution))
+
+
+def test_a_large_instance_is_drawn() -> None:
+    counts = np.random.default_rng(0).permutation(1000) * 20
+    for kind in (JointTopK, PermuteAndFlipJointTopK):
+        outcome = kind(k=50, epsilon=100.0)(counts, rng=np.random.default_rng(1))
+        assert outcome.indices.tolist() == np.argsort(-counts)[:50].tolist()
+
+
+def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
+    counts = np.array([2, 1, 1])
+    mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
+    losses = losses_by_definition(counts, 2)
+    values = -mechanism.weight * np.array(list(losses.values()), dtype=float)
+    distribution = ordered_distribution(values, 1, UNIT_NOISES["exponential"])
+    for place, sequence in enumerate(losses):
+        assert mechanism.distribution(counts)[sequence] == pytest.approx(distribution[(place,)], rel=1e-10)
+
+
+def test_prices() -> None:
+    assert JointTopK(k=7, epsilon=2.0).event == BoundedRangeEvent(2.0)
+    assert JointTopK(k=7, rho=0.5).event == BoundedRangeEvent(2.0)
+    assert PermuteAndFlipJointTopK(k=7, epsilon=2.0).event == PureDpEvent(2.0)
+    assert JointTopK(k=7, epsilon=2.0).weight == 0.5
+    assert PermuteAndFlipJointTopK(k=7, epsilon=2.0, adjacency="add_remove").weight == 1.0
+    assert JointTopK(k=1, epsilon=2.0).weight == 1.0
+    assert PermuteAndFlipJointTopK(k=1, epsilon=2.0, adjacency="add_remove").weight == 2.0
+
+
+@pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
+def test_losses_move_by_the_range_that_is_charged_and_by_half_of_it_for_one_index(
+    adjacency: str, range_of_one: int
+) -> None:
+    moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
+    widest = dict.fromkeys((1, 2), 0.0)
+    for k in widest:
+        mechanism = JointTopK(k=k, epsilon=1.0, adjacency=adjacency)
+        for counts in product(range(1, 4), repeat=3):
+            before = mechanism.losses_of(np.array(counts))[1]
+            for move in product(moves, repeat=3):
+                moved = mechanism.losses_of(np.array(counts) + move)[1] - before
+                widest[k] = max(widest[k], float(np.ptp(moved)))
+        assert widest[k] == mechanism.range_of_losses
+    assert widest == {1: range_of_one, 2: 2 * range_of_one}
+
+
+def test_counts_are_checked_before_classes_are_counted() -> None:
+    with pytest.raises(InvalidValue, match="k=3: expected at most the number of counts, 2"):
+        JointTopK(k=3, epsilon=1.0).class_counts(np.array([1, 2]))
+
+
+def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
+    counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
+    with pytest.raises(InvalidValue, match=r"failure_prob=0\.0: expected 2\.7e-22 or more"):
+        PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(counts, rng=np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match="expected a smaller epsilon, or JointTopK"):
+        PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)(counts, rng=np.random.default_rng(0))
+    mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
+    assert mechanism.event == ApproximateEvent(PureDpEvent(30.0), 1e-12)
+    picked = mechanism(counts, rng=np.random.default_rng(0)).indices
+    assert len(np.unique(picked)) == 1000

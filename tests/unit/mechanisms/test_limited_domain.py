@@ -1,0 +1,141 @@
+"""Limited domain and top-stable: bottom and threshold, distributions, price on small instances, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent
+from pate.mechanisms import LimitedDomainTopK, PeelingTopK, TopStableTopK
+from pate.validation import InvalidValue
+
+
+def mechanism(**changes: object) -> LimitedDomainTopK:
+    values = {"k": 2, "domain_size": 3, "epsilon": 6.0, "failure_prob": 0.1, **changes}
+    return LimitedDomainTopK(**values)
+
+
+def test_draws_follow_the_exact_distribution() -> None:
+    counts, draws = np.array([2, 5, 4, 1]), 20_000
+    outcome = mechanism()(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
+    distribution = mechanism().distribution(counts)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
+    seen = Counter(map(tuple, outcome.indices.tolist()))
+    assert seen.keys() <= distribution.keys()
+    expected = np.array(list(distribution.values())) * draws
+    assert chisquare([seen[key] for key in distribution], expected / expected.sum() * draws).pvalue > 1e-4
+    assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
+    assert not outcome.answered.all()
+
+
+def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -> None:
+    outcome = mechanism()(np.tile([2, 5, 4, 1], (5_000, 1)), rng=np.random.default_rng(0)).indices
+    assert set(outcome.ravel().tolist()) == {-1, 0, 1, 2}
+    assert (outcome[outcome[:, 0] < 0] == -1).all()
+
+
+def test_large_counts_pass_and_equal_ones_do_not() -> None:
+    wide = mechanism(failure_prob=1e-9, epsilon=1.0)
+    counts = np.array([10_000, 0, 20_000, 3])
+    assert wide(counts, rng=np.random.default_rng(0)).indices.tolist() == [2, 0]
+    assert sum(p for outcome, p in wide.distribution(np.full(4, 10_000)).items() if outcome != (-1, -1)) < 1e-9
+
+
+def test_the_bottom_lies_above_the_best_count_outside() -> None:
+    assert mechanism().margin == pytest.approx(2 + (2 * 2 / 6) * math.log(3 / 0.1))
+    assert mechanism(adjacency="add_remove").margin == pytest.approx(1 + (2 * 1 / 6) * math.log(3 / 0.1))
+    assert mechanism().event == ApproximateEvent(PureDpEvent(6.0), 0.1)
+
+
+def test_the_whole_domain_leaves_an_outside_of_count_0() -> None:
+    """With all indices inside and counts far above the bottom it is peeling."""
+    counts = np.array([500, 501, 502])
+    distribution = mechanism(domain_size=3).distribution(counts)
+    for outcome, probability in PeelingTopK(k=2, epsilon=6.0).distribution(counts).items():
+        assert distribution[outcome] == pytest.approx(probability, rel=1e-9)
+
+
+def test_refusals() -> None:
+    with pytest.raises(InvalidValue, match="domain_size=1: expected a whole number >= 2"):
+        mechanism(domain_size=1)
+    with pytest.raises(InvalidValue, match=r"failure_prob=0: expected a number in \(0, 1\)"):
+        mechanism(failure_prob=0)
+    with pytest.raises(InvalidValue, match="epsilon=-1: expected a number > 0"):
+        mechanism(epsilon=-1)
+    with pytest.raises(InvalidValue, match="domain_size=3: expected at most the number of counts, 2"):
+        mechanism()(np.array([1, 2]), rng=np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match=r"counts\[\d+\]: expected counts in 0\.\."):
+        mechanism()(np.array([1, 2, -4]), rng=np.random.default_rng(0))
+
+
+def mechanism_of_top_stable(**changes: object) -> TopStableTopK:
+    values = {"k": 1, "domain_size": 3, "epsilon": 3.0, "failure_prob": 0.2, **changes}
+    return TopStableTopK(**values)
+
+
+def test_draws_follow_the_exact_distribution_of_top_stable() -> None:
+    counts, draws = np.array([2, 9, 5, 1]), 20_000
+    outcome = mechanism_of_top_stable()(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
+    distribution = mechanism_of_top_stable().distribution(counts)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
+    assert distribution.keys() == {(-1, -1, -1), (1, -1, -1), (1, 2, -1), (0, 1, 2)}
+    seen = Counter(map(tuple, outcome.indices.tolist()))
+    assert chisquare([seen[key] for key in distribution], np.array(list(distribution.values())) * draws).pvalue > 1e-4
+    assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
+
+
+def test_a_gap_of_w_passes_with_its_share_of_the_failure() -> None:
+    for adjacency in Adjacency:
+        made = mechanism_of_top_stable(adjacency=adjacency, k=3, failure_prob=1e-3)
+        counts = np.array([9, 9, 9, 9 - adjacency.gap_sensitivity])
+        assert made.distribution(counts)[0, 1, 2] == pytest.approx(1e-3, rel=1e-9)
+        assert made.gap_scale == 2 * made.threshold_scale == 4 * adjacency.gap_sensitivity / 3.0
+
+
+def largest_delta(made: TopStableTopK, adjacency: Adjacency, *, epsilon: float) -> float:
+    """The largest hockey stick over all neighboring histograms of 3 labels and 4 teachers."""
+    distributions = {counts: made.distribution(np.array(counts)) for counts in product(range(5), repeat=3)}
+    ups = [(0, 1)] if adjacency is Adjacency.ADD_REMOVE else [(-1, 0, 1)]
+    largest = 0.0
+    for counts, distribution in distributions.items():
+        for move in product(*ups, repeat=3):
+            other = distributions.get(tuple(c + m for c, m in zip(counts, move, strict=True)))
+            if other is not None:
+                for p, q in ((distribution, other), (other, distribution)):
+                    excess = [p.get(y, 0.0) - math.exp(epsilon) * q.get(y, 0.0) for y in p]
+                    largest = max(largest, sum(x for x in excess if x > 0))
+    return largest
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize(("epsilon", "failure_prob"), [(0.5, 0.1), (2.0, 0.01)])
+def test_the_price_covers_all_neighbors(adjacency: Adjacency, epsilon: float, failure_prob: float) -> None:
+    made = mechanism_of_top_stable(k=1, domain_size=2, epsilon=epsilon, failure_prob=failure_prob, adjacency=adjacency)
+    assert made.event == ApproximateEvent(PureDpEvent(epsilon), failure_prob)
+    exact = largest_delta(made, adjacency, epsilon=epsilon)
+    assert 0.4 * failure_prob < exact <= failure_prob
+
+
+def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
+    made = mechanism_of_top_stable(k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE)
+    assert largest_delta(made, Adjacency.REPLACE_ONE, epsilon=2.0) > 0.01
+
+
+def test_large_failure_probabilities_make_no_negative_threshold() -> None:
+    assert mechanism_of_top_stable(k=3, failure_prob=0.9).threshold == 0
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="domain_size=0: expected a whole number >= 1"):
+        mechanism_of_top_stable(domain_size=0)
+    with pytest.raises(InvalidValue, match="domain_size=3: expected at most 2, one below the counts"):
+        mechanism_of_top_stable()(np.array([3, 2, 1]), rng=np.random.default_rng(0))
+    with pytest.raises(InvalidValue, match=r"epsilon=0\.0: expected a number > 0"):
+        mechanism_of_top_stable(epsilon=0.0)
+    with pytest.raises(InvalidValue, match=r"failure_prob=1\.0: expected a number in \(0, 1\)"):
+        mechanism_of_top_stable(failure_prob=1.0)

@@ -1,0 +1,155 @@
+"""Peeling, one-shot and peeling from a part: prices, scales, the one distribution that they share, refusals."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent, ZCdpEvent
+from pate.mechanisms import LipschitzTopK, OneShotTopK, PeelingTopK, PermuteAndFlipTopK, SubsetPeeling
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.laws import ordered_distribution
+from pate.mechanisms.noise.noisy_order import draw_largest
+from pate.validation import InvalidValue
+
+
+def test_one_shot_gumbel_is_peeling() -> None:
+    counts = np.array([4, 0, 3, 3])
+    values = (counts - counts.max()) / PeelingTopK(k=3, epsilon=4.0).noise_scale
+    by_quadrature = ordered_distribution(values, 3, UNIT_NOISES["gumbel"])
+    peeled = PeelingTopK(k=3, epsilon=4.0).distribution(counts)
+    assert by_quadrature.keys() == peeled.keys()
+    for outcome, probability in peeled.items():
+        assert by_quadrature[outcome] == pytest.approx(probability, rel=1e-10)
+    assert OneShotTopK(k=3, epsilon=4.0).event == PeelingTopK(k=3, epsilon=4.0).event
+
+
+def test_scales_and_events() -> None:
+    assert PeelingTopK(k=4, epsilon=2.0).noise_scale == 4.0
+    assert PeelingTopK(k=4, epsilon=2.0, adjacency="add_remove").noise_scale == 2.0
+    assert PeelingTopK(k=4, epsilon=2.0).event == SelfComposedEvent(BoundedRangeEvent(0.5), 4)
+    assert PeelingTopK(k=2, rho=1.0).event == SelfComposedEvent(BoundedRangeEvent(2.0), 2)
+    assert PermuteAndFlipTopK(k=4, epsilon=2.0).event == SelfComposedEvent(PureDpEvent(0.5), 4)
+    assert PermuteAndFlipTopK(k=4, epsilon=2.0).noise_scale == 4.0
+    assert LipschitzTopK(k=4, epsilon=2.0, noise="laplace").event == PureDpEvent(2.0)
+    assert LipschitzTopK(k=4, epsilon=2.0).noise_scale == 4.0
+
+
+def test_kinds_of_noise_are_checked() -> None:
+    with pytest.raises(InvalidValue, match="noise=laplas: expected one of exponential, gumbel, half_logistic, laplace"):
+        LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
+
+
+@pytest.mark.parametrize("noise", list(UNIT_NOISES))
+def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
+    kind = UNIT_NOISES[noise]
+    x = np.linspace(max(kind.low, -3), 8, 45)[1:]
+    log_q = np.log(-np.log(kind.cdf(x)))
+    np.testing.assert_allclose(kind.quantile_of_log(log_q), x, rtol=1e-9, atol=1e-9)
+    slopes = (kind.cdf(x + 1e-6) - kind.cdf(x - 1e-6)) / 2e-6
+    np.testing.assert_allclose(kind.density(x), slopes, rtol=1e-6, atol=2e-6)
+    assert (kind.density(x) <= (1 - kind.cdf(x)) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("noise", list(UNIT_NOISES))
+@pytest.mark.parametrize("log_size", [5.0, 1000.0])
+def test_the_largest_of_many_has_its_own_distribution(noise: str, log_size: float) -> None:
+    """All five have a tail of at most 2 exp(-x), so the largest of N lies around log N and spreads like one Gumbel."""
+    rng = np.random.default_rng(0)
+    size = int(np.exp(log_size)) if log_size < 700 else 10**434
+    values = draw_largest(noise, np.full((1, 20_000), log_size), lambda row, place: size, rng).values - log_size
+    shift = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)
+    assert values.mean() - shift == pytest.approx(np.euler_gamma, abs=0.06)
+    assert values.std() == pytest.approx(np.pi / np.sqrt(6), rel=0.04)
+
+
+COUNTS = np.array([6, 2, 5, 4, 0])
+PART = np.array([True, False, True, True, True])
+
+
+def test_price_by_hand() -> None:
+    assert SubsetPeeling(noise_scale=4.0).event == ZCdpEvent((2 / 4) ** 2 / 8)
+    assert SubsetPeeling(noise_scale=4.0, adjacency="add_remove").event == ZCdpEvent((1 / 4) ** 2 / 8)
+
+
+def test_distribution_of_one_pick_by_hand() -> None:
+    """Weights exp(count / scale) over the part."""
+    distribution = SubsetPeeling(noise_scale=2.0).distribution_of(COUNTS, PART, 1)
+    weights = np.exp(COUNTS[PART] / 2)
+    assert distribution.keys() == {(0,), (2,), (3,), (4,)}
+    np.testing.assert_allclose(list(distribution.values()), weights / weights.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_j_picks_are_peeling_whose_zcdp_is_that_of_one(size: int) -> None:
+    """`PeelingTopK` at the same rho, its outcomes without their order."""
+    peeling = SubsetPeeling(noise_scale=3.0)
+    ordered = PeelingTopK(k=size, rho=peeling.event.rho).distribution(COUNTS[PART])
+    expected: Counter[tuple[int, ...]] = Counter()
+    for picks, probability in ordered.items():
+        expected[tuple(sorted(np.flatnonzero(PART)[list(picks)].tolist()))] += probability
+    distribution = peeling.distribution_of(COUNTS, PART, size)
+    assert distribution == pytest.approx(dict(expected), rel=1e-12)
+
+
+def test_none_and_all_are_certain() -> None:
+    peeling = SubsetPeeling(noise_scale=3.0)
+    assert peeling.distribution_of(COUNTS, PART, 0) == {(): 1.0}
+    assert peeling.distribution_of(COUNTS, PART, 4) == pytest.approx({(0, 2, 3, 4): 1.0})
+    assert peeling.distribution_of(COUNTS, np.zeros(5, dtype=bool), 0) == {(): 1.0}
+
+
+@pytest.mark.parametrize(("size", "scale", "fits"), [(1, 3.0, True), (2, 3.0, True), (2, 2.4, False), (3, 3.0, True)])
+def test_draws_follow_the_exact_distribution_and_not_that_of_another_scale(size: int, scale: float, fits: bool) -> None:
+    draws = 40_000
+    picked = SubsetPeeling(noise_scale=3.0)(
+        np.tile(COUNTS, (draws, 1)), part=PART, size=size, rng=np.random.default_rng(5)
+    )
+    assert (picked.sum(axis=1) == size).all()
+    assert not picked[:, ~PART].any()
+    seen = Counter(tuple(np.flatnonzero(row).tolist()) for row in picked)
+    distribution = SubsetPeeling(noise_scale=scale).distribution_of(COUNTS, PART, size)
+    assert seen.keys() <= distribution.keys()
+    pvalue = chisquare([seen[key] for key in distribution], np.array(list(distribution.values())) * draws).pvalue
+    assert (pvalue > 1e-4) if fits else (pvalue < 1e-12)
+
+
+def test_a_batch_of_different_parts_and_sizes() -> None:
+    counts = np.array([[900, 0, 500], [0, 900, 500], [1, 2, 3], [900, 500, 700]])
+    part = np.array([[True, True, True], [True, False, True], [False, False, False], [True, True, True]])
+    picked = SubsetPeeling(noise_scale=0.1)(counts, part=part, size=[1, 1, 0, 2], rng=np.random.default_rng(0))
+    assert picked.astype(int).tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0], [1, 0, 1]]
+    single = SubsetPeeling(noise_scale=0.1)(counts[0], part=part[0], size=2, rng=np.random.default_rng(0))
+    assert single.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 5}, r"size=\[5\]: expected 0\.\.the number of indices that compete"),
+        ({"size": -1}, r"size=\[-1\]: expected 0\.\.the number of indices that compete"),
+        ({"counts": [1.0, 2, 3, 4, 5]}, r"counts\.dtype=float64: expected integer vote counts"),
+        ({"counts": [-1, 2, 3, 4, 5]}, r"counts\[0\]: expected counts in"),
+        ({"rng": 0}, r"rng=0: expected a numpy\.random\.Generator, not a seed"),
+    ],
+)
+def test_impossible_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"counts": COUNTS, "part": PART, "size": 2, "rng": np.random.default_rng(0)} | changes
+    with pytest.raises(InvalidValue, match=message):
+        SubsetPeeling(noise_scale=1.0)(arguments.pop("counts"), **arguments)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_impossible_scales_are_refused(scale: float) -> None:
+    with pytest.raises(InvalidValue, match=rf"noise_scale={scale}: expected a number > 0"):
+        SubsetPeeling(noise_scale=scale)
+
+
+def test_long_distributions_are_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
+        SubsetPeeling(noise_scale=1.0).distribution_of(np.arange(100), np.ones(100, dtype=bool), 3)

@@ -1,0 +1,345 @@
+"""The stability test, the optimal table and a table as exact integers, against closed forms and high precision."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import laplace, norm
+
+from pate.accounting import Adjacency, ApproximateEvent, OneBitEvent
+from pate.accounting.rdp import count_leaves, rdp_curve
+from pate.aggregators import StableTopK
+from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_table
+from pate.validation import InvalidValue
+
+SHAPE: dict[str, Any] = {"failure_prob": 1e-3, "num_teachers": 50}
+ADJACENCIES = [("replace_one", 2), ("add_remove", 1)]
+
+
+@pytest.mark.parametrize(("adjacency", "sens"), ADJACENCIES)
+@pytest.mark.parametrize("test_std", [0.7, 3.0, 100.0])
+def test_gaussian_in_closed_form(adjacency: Adjacency, sens: int, test_std: float) -> None:
+    """max(sens, gap) + N(0, std**2) - std Phi^-1(1 - failure_prob) > sens."""
+    test = StabilityTest.gaussian(test_std=test_std, adjacency=adjacency, **SHAPE)
+    gaps = np.arange(51)
+    expected = norm.sf(sens + test_std * norm.isf(1e-3) - np.maximum(sens, gaps), scale=test_std)
+    np.testing.assert_allclose(test.pass_probs, np.minimum(expected, 1 - 2.0**-40), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("adjacency", "sens"), ADJACENCIES)
+@pytest.mark.parametrize("test_std", [0.7, 3.0, 100.0])
+def test_laplace_in_closed_form(adjacency: Adjacency, sens: int, test_std: float) -> None:
+    """The same with Laplace noise of that std and the threshold that passes the floor with failure_prob."""
+    test = StabilityTest.laplace(test_std=test_std, adjacency=adjacency, **SHAPE)
+    scale = test_std / math.sqrt(2)
+    expected = laplace.sf(sens + scale * math.log(1 / 2e-3) - np.maximum(sens, np.arange(51)), scale=scale)
+    np.testing.assert_allclose(test.pass_probs, np.minimum(expected, 1 - 2.0**-40), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("adjacency", "sens"), ADJACENCIES)
+def test_table_rises_one_level_for_each_sens_votes(adjacency: Adjacency, sens: int) -> None:
+    table = optimal_stability_table(order=5.0, rdp_budget=0.1, failure_prob=1e-3, num_levels=60)
+    test = StabilityTest.from_table(table, num_teachers=50, adjacency=adjacency)
+    for gap in range(51):
+        level = max(0, math.ceil((gap - sens) / sens))
+        expected = 1 / (1 + math.exp(-table.logits[min(level, len(table.logits) - 1)]))
+        assert test.pass_probs[gap] == pytest.approx(min(expected, 1 - 2.0**-40), rel=1e-9)
+
+
+@pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
+@pytest.mark.parametrize("failure_prob", [1e-12, 1e-9, 0.4, 0.6, 0.999])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_probabilities_rise_from_the_failure_probability_on_a_grid(
+    make: Any, failure_prob: float, adjacency: Adjacency
+) -> None:
+    test = make(test_std=2.0, failure_prob=failure_prob, num_teachers=60, adjacency=adjacency)
+    probs = np.array(test.pass_probs)
+    assert (np.diff(probs) >= 0).all()
+    assert probs[adjacency.gap_sensitivity] <= failure_prob
+    assert (probs * 2.0**53 == np.floor(probs * 2.0**53)).all()
+    assert probs.max() <= 1 - 2.0**-40
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_fewer_teachers_than_the_sensitivity(adjacency: Adjacency) -> None:
+    test = StabilityTest.gaussian(test_std=1.0, failure_prob=0.01, num_teachers=1, adjacency=adjacency)
+    assert len(test.pass_probs) == 2
+    assert max(test.pass_probs) <= 0.01
+    assert isinstance(test.event, ApproximateEvent)
+
+
+def test_event_is_one_bit_of_the_very_probabilities() -> None:
+    test = StabilityTest.gaussian(test_std=1.0, failure_prob=0.01, num_teachers=12)
+    event = test.event
+    assert isinstance(event, ApproximateEvent)
+    assert isinstance(event.event, OneBitEvent)
+    assert (event.failure_prob, event.event.reach) == (0.01, 2)
+    recovered = 1 / (1 + np.exp(-np.array(event.event.logits)))
+    np.testing.assert_allclose(recovered, test.pass_probs, rtol=1e-12)
+
+
+def test_gap_to_pass() -> None:
+    test = StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=800, adjacency=Adjacency.ADD_REMOVE)
+    assert test.gap_to_pass(0.5) == 361  # spec section 11
+    assert test.gap_to_pass(0.95) == 460
+    assert test.gap_to_pass(0.0) == 0
+    assert StabilityTest.gaussian(test_std=60.0, failure_prob=1e-9, num_teachers=300).gap_to_pass(0.5) is None
+
+
+@pytest.mark.parametrize("shape", [(), (7,)])
+def test_draws_have_the_shape_of_the_gaps(shape: tuple[int, ...]) -> None:
+    test = StabilityTest.gaussian(test_std=1.0, **SHAPE)
+    passed = test(np.full(shape, 50), rng=np.random.default_rng(0))
+    assert passed.shape == shape
+    assert passed.dtype == np.bool_
+    assert passed.all()
+    assert not test(np.full(shape, 0), rng=np.random.default_rng(0)).any()
+
+
+@pytest.mark.parametrize("gaps", [[51], [-1], [1.5]])
+def test_impossible_gaps_are_refused(gaps: list[float]) -> None:
+    test = StabilityTest.gaussian(test_std=1.0, **SHAPE)
+    with pytest.raises(InvalidValue, match=r"gaps(\[|\.dtype=).*: expected (counts in 0\.\.50|integer vote counts)"):
+        test(np.array(gaps), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("test_std", 0.0, r"test_std=0\.0: expected a number > 0"),
+        ("test_std", -1.0, r"test_std=-1\.0: expected a number > 0"),
+        ("failure_prob", 0.0, r"failure_prob=0\.0: expected a number in"),
+        ("failure_prob", 1.0, r"failure_prob=1\.0: expected a number in"),
+        ("num_teachers", 0, r"num_teachers=0: expected a whole number >= 1"),
+        ("adjacency", "swap", r"adjacency=swap: expected one of replace_one, add_remove"),
+    ],
+)
+def test_impossible_parameters_are_refused(make: Any, field: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        make(**({"test_std": 1.0} | SHAPE | {field: value}))
+
+
+@pytest.mark.parametrize(
+    ("probs", "message"),
+    [
+        ((), r"pass_probs=\(0,\): expected one probability for each gap"),
+        ((0.0, 0.0, 0.0, 1.5), r"pass_probs=1\.5: expected numbers in \[0, 1\]"),
+        ((0.0, 0.0, 0.0, math.nan), r"pass_probs=nan: expected numbers in \[0, 1\]"),
+        ((0.01, 0.0, 0.0, 0.5), r"pass_probs=0\.01, 0\.0: expected numbers that never decrease"),
+        ((0.0, 0.0, 0.02, 0.5), r"pass_probs=0\.02: expected at most failure_prob=0\.01 up to the sensitivity"),
+    ],
+)
+def test_impossible_tables_are_refused(probs: tuple[float, ...], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        StabilityTest(pass_probs=probs, failure_prob=0.01)
+
+
+class Fixed(np.random.Generator):
+    """Every uniform number is the same."""
+
+    value = 0.0
+
+    def random(self, size: Any = None) -> Any:
+        return np.full(size, self.value)
+
+
+def test_a_draw_equal_to_the_probability_refuses() -> None:
+    """So that a pass has exactly the probability that is priced, which is a multiple of 2**-53."""
+    test, rng = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1), Fixed(np.random.PCG64(0))
+    assert not test(np.array([0, 1]), rng=rng).any()
+    assert test(np.array([3]), rng=rng).all()
+    rng.value = 0.25
+    assert not test(np.array([3]), rng=rng).any()
+
+
+mpmath.mp.dps = 40
+
+
+def divergence(logit_p: float, logit_q: float, order: float) -> float:
+    def share(logit: float) -> Any:
+        return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
+
+    pairs = ((share(logit_p), share(logit_q)), (share(-logit_p), share(-logit_q)))
+    return float(mpmath.log(sum(p**order * q ** (1 - order) for p, q in pairs)) / (order - 1))
+
+
+@pytest.mark.parametrize(
+    ("order", "budget", "failure_prob"), [(8.0, 1e-3, 1e-9), (1.5, 0.2, 1e-6), (100.0, 1e-4, 0.01), (3.0, 2.0, 1e-12)]
+)
+def test_each_step_spends_the_budget_and_no_more(order: float, budget: float, failure_prob: float) -> None:
+    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300)
+    assert table.logits[0] == pytest.approx(math.log(failure_prob / (1 - failure_prob)), rel=1e-12)
+    for low, high in zip(table.logits, table.logits[1:], strict=False):
+        spent = max(divergence(high, low, order), divergence(low, high, order))
+        assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
+
+
+def test_levels_end_where_a_pass_is_certain() -> None:
+    table = optimal_stability_table(order=8.0, rdp_budget=0.5, failure_prob=1e-9, num_levels=10_000)
+    assert len(table.logits) < 200
+    assert table.logits[-1] >= 36
+    one = optimal_stability_table(order=8.0, rdp_budget=0.5, failure_prob=1e-9, num_levels=1)
+    assert one.logits == table.logits[:1]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("order", 1.0, r"order=1\.0: expected a finite number > 1"),
+        ("order", math.inf, r"order=inf: expected a finite number > 1"),
+        ("rdp_budget", 0.0, r"rdp_budget=0\.0: expected a number > 0"),
+        ("failure_prob", 1.0, r"failure_prob=1\.0: expected a number in \(0, 1\)"),
+        ("num_levels", 0, r"num_levels=0: expected a whole number >= 1"),
+    ],
+)
+def test_impossible_parameters_are_refused_of_stability_table(field: str, value: Any, message: str) -> None:
+    parameters: dict[str, Any] = {"order": 8.0, "rdp_budget": 0.1, "failure_prob": 1e-6, "num_levels": 5}
+    with pytest.raises(InvalidValue, match=message):
+        optimal_stability_table(**(parameters | {field: value}))
+
+
+def test_a_table_is_copied_and_sent_to_another_process_as_it_is() -> None:
+    table = optimal_stability_table(order=8.0, rdp_budget=0.1, failure_prob=1e-6, num_levels=5)
+    aggregator = StableTopK(selection_scale=2.0, test="table", table=table)  # as scikit-learn clones it, and joblib
+    assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
+
+
+SMALL = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
+
+
+def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -> CertifiedTable:
+    table = optimal_stability_table(order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=101)
+    test = StabilityTest.from_table(table, num_teachers=100, adjacency=adjacency)
+    return CertifiedTable.of(test, order=order)
+
+
+def worst_divergence(table: CertifiedTable) -> Any:
+    """Over all pairs within the sensitivity, both ways, with 80 digits."""
+    reach, order = table.adjacency.gap_sensitivity, mpmath.mpf(table.order)
+    worst = mpmath.mpf(0)
+    with mpmath.workdps(80):
+        for gap, mine in enumerate(table.numerators):
+            for other in table.numerators[max(gap - reach, 0) : gap + reach + 1]:
+                p, q = mpmath.mpf(mine) / 2**53, mpmath.mpf(other) / 2**53
+                moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+                worst = max(worst, mpmath.log(moment) / (order - 1))
+        return worst
+
+
+@pytest.mark.parametrize(
+    ("order", "budget", "failure_prob"), [(7.5, 1.5e-3, 1e-9), (1.5, 0.3, 1e-6), (200.0, 1e-4, 1e-12), (4.0, 2.0, 0.01)]
+)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_the_certificate_is_the_rounded_tables_cost(
+    order: float, budget: float, failure_prob: float, adjacency: str
+) -> None:
+    table = table_of(order, budget, failure_prob, adjacency)
+    exact = worst_divergence(table)
+    assert exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
+    priced = float(rdp_curve(count_leaves(table.test.event), np.array([order]))[0])
+    assert table.rdp * (1 - 1e-9) <= priced <= table.rdp * (1 + 1e-6)
+
+
+def test_the_certificate_looks_both_ways_round() -> None:
+    """From nearly certain to 0.9: a refusal becomes likelier by 10**8, and a pass by a ninth less."""
+    probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
+    table = CertifiedTable.of(StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0)
+    exact = worst_divergence(table)
+    assert 17 < exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
+
+
+def test_rounding_costs_more_than_the_budget_that_the_table_was_made_for() -> None:
+    """Why the claim is certified on the integers: at 1e-12 one grid step is a ten thousandth of the probability."""
+    table = table_of(7.5, 1.5e-3, 1e-12, "add_remove")
+    assert 1.5e-3 < table.rdp < 1.5e-3 * 1.1
+
+
+def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
+    table = table_of(7.5, 1.5e-3, 1e-9, "replace_one")
+    table.save(tmp_path / "table.json")
+    again = CertifiedTable.load(tmp_path / "table.json")
+    assert again == table
+    assert again.digest == table.digest
+    assert again.test_for(num_teachers=100, adjacency=table.adjacency).pass_probs == table.test.pass_probs
+    values = json.loads((tmp_path / "table.json").read_text())
+    assert values["num_teachers"] == 100
+    drawn = [Fraction(numerator, values["denominator"]) for numerator in values["numerators"]]
+    assert [Fraction(prob) for prob in again.test.pass_probs] == drawn
+
+
+def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
+    table = table_of(7.5, 1.5e-3, 1e-9, "replace_one")
+    with pytest.raises(InvalidValue, match=r"rdp=0\.00135.*: expected at least 0\.0015\d*, what the table costs"):
+        replace(table, rdp=0.9 * table.rdp)
+    with pytest.raises(InvalidValue, match=r"expected at least .*, what the table costs at order 8"):
+        replace(table, order=8.0)
+    table.save(tmp_path / "table.json")
+    text = (tmp_path / "table.json").read_text()
+    (tmp_path / "table.json").write_text(text.replace(str(table.numerators[60]), str(table.numerators[60] + 2**40)))
+    with pytest.raises(InvalidValue, match=r"table=.*table\.json: rdp=.*: expected at least .*, what the table costs"):
+        CertifiedTable.load(tmp_path / "table.json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"order": 1.0}, r"order=1\.0: expected a finite number > 1"),
+        ({"numerators": (1, 1, 1, 2**53)}, r"numerators=9007199254740992: expected at most 9007199254732800"),
+        ({"numerators": (0, 0, 0, -1)}, r"numerators=-1: expected a whole number >= 0"),
+        ({"numerators": (0, 0, 0, 0.5)}, r"numerators=0\.5: expected a whole number >= 0"),
+        ({"numerators": (1, 1, 1, 5, 4)}, r"pass_probs=.*, .*: expected numbers that never decrease"),
+        (
+            {"numerators": (2**50,) * 4},
+            r"pass_probs=0\.125: expected at most failure_prob=0\.001 up to",
+        ),
+        ({"numerators": (0, 0, 0, 2**20)}, r"rdp=.*: expected at least inf, what the table costs"),
+        ({"adjacency": "sideways"}, r"adjacency=sideways: expected one of replace_one, add_remove"),
+    ],
+)
+def test_impossible_tables_are_refused_of_certified_table(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        replace(CertifiedTable.of(SMALL, order=3.0), **fields)
+
+
+def test_a_table_that_never_passes_costs_nothing() -> None:
+    never = CertifiedTable(numerators=(0,) * 8, order=3.0, rdp=0.0, failure_prob=0.5)
+    assert never.test.pass_probs == (0.0,) * 8
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"format": "pate stability table", "order": 2}'])
+def test_a_damaged_file_is_one_line_of_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(text)
+    with pytest.raises(InvalidValue, match=r"table=.*table\.json: expected the JSON of a stability table"):
+        CertifiedTable.load(path)
+
+
+@pytest.mark.parametrize(("key", "value"), [("num_teachers", 7), ("format", "other"), ("denominator", 3)])
+def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    path = tmp_path / "table.json"
+    CertifiedTable.of(SMALL, order=3.0).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    with pytest.raises(InvalidValue, match=r"table=.*: expected the JSON of a stability table"):
+        CertifiedTable.load(path)
+
+
+def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"table=.*nowhere\.json: expected a file that can be read \(No such file"):
+        CertifiedTable.load(tmp_path / "nowhere.json")
+
+
+def test_a_claim_below_the_cost_by_the_last_digit_is_refused() -> None:
+    table = CertifiedTable.of(SMALL, order=4.0)
+    with pytest.raises(InvalidValue, match=r"rdp=.*: expected at least"):
+        replace(table, rdp=float(np.nextafter(table.rdp, 0.0)))

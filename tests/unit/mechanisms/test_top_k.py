@@ -1,0 +1,283 @@
+"""What all top-k mechanisms share: shapes, refusals, and draws that follow the exact distribution; Laplace top-k."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chisquare
+
+from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, RdpAccountant
+from pate.mechanisms import (
+    CanonicalTopK,
+    GammaTopK,
+    JointTopK,
+    LaplaceTopK,
+    LimitedDomainTopK,
+    LipschitzTopK,
+    OneShotTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+    TopStableTopK,
+)
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.top_k import TopKMechanism, bounded_range_of
+from pate.validation import InvalidValue
+
+PURE: list[tuple[type[Any], dict[str, Any]]] = [
+    (PeelingTopK, {}),
+    (PermuteAndFlipTopK, {}),
+    (OneShotTopK, {}),
+    *((LipschitzTopK, {"noise": noise}) for noise in UNIT_NOISES),
+    (LaplaceTopK, {}),
+    (LaplaceTopK, {"max_labels": 1}),
+    (GammaTopK, {}),
+    (JointTopK, {}),
+    (PermuteAndFlipJointTopK, {}),
+    *((CanonicalTopK, {"noise": noise}) for noise in UNIT_NOISES),
+]
+
+
+def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
+    return [kind(k=k, epsilon=epsilon, **options) for kind, options in PURE]
+
+
+def of_a_domain(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
+    shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": 0.01}
+    return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]
+
+
+def name(mechanism: TopKMechanism) -> str:
+    return f"{type(mechanism).__name__}-{vars(mechanism).get('noise', '')}"
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
+    counts, draws = np.array([2, 5, 4, 1]), 20_000
+    outcome = mechanism(np.tile(counts, (draws, 1)), rng=np.random.default_rng(7))
+    distribution = mechanism.distribution(counts)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
+    seen = Counter(map(tuple, outcome.indices.tolist()))
+    assert seen.keys() <= distribution.keys()
+    expected = np.array(list(distribution.values())) * draws
+    assert chisquare([seen[key] for key in distribution], expected / expected.sum() * draws).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(k=3, epsilon=1e6), ids=name)
+def test_with_little_noise_the_largest_counts_come_back(mechanism: TopKMechanism) -> None:
+    counts = np.array([[1000, 0, 3000, 2000, 7], [4, 3000, 10**12, 2000, 9]])
+    batch = mechanism(counts, rng=np.random.default_rng(0))
+    assert batch.indices.shape == (2, 3)
+    assert batch.indices.dtype == np.int64
+    assert [set(row) for row in batch.indices.tolist()] == [{2, 3, 0}, {2, 1, 3}]
+    assert batch.answered.tolist() == [True, True]
+    one = mechanism(counts[0], rng=np.random.default_rng(0))
+    assert one.indices.shape == (3,)
+    assert one.answered.shape == ()
+    assert set(one.indices.tolist()) == {2, 3, 0}
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(k=3), ids=name)
+def test_all_indices_may_be_asked_for(mechanism: TopKMechanism) -> None:
+    outcome = mechanism(np.array([5, 0, 2]), rng=np.random.default_rng(3))
+    assert sorted(outcome.indices.tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mechanism", [*mechanisms(), *of_a_domain()], ids=name)
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (np.array([1, -1, 2]), r"counts\[1\]: expected counts in 0\.\.1099511627776"),
+        (np.array([1.0, np.nan, 2.0]), r"counts\.dtype=float64: expected integer vote counts"),
+        (np.array([1.5, 2.0]), r"counts\.dtype=float64: expected integer vote counts"),
+        (np.array([2.0, 1.0, 0.0]), r"counts\.dtype=float64: expected integer vote counts"),
+        (np.array([True, False, True]), r"counts\.dtype=bool: expected integer vote counts"),
+        (np.array([], dtype=int), r"counts\.shape=\(0,\): expected at least one query and one label"),
+        ([[1, 2], [3]], r"counts: expected rows of equal length"),
+        (np.array([4]), r"k=2: expected at most the number of counts, 1"),
+        (np.zeros((2, 2, 2), dtype=int), r"counts\.shape=\(2, 2, 2\): expected"),
+        (np.array([2**60, 0]), r"counts\[0\]: expected counts in 0\.\.1099511627776"),
+    ],
+)
+def test_impossible_counts_are_refused_in_one_line(mechanism: TopKMechanism, counts: Any, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message) as caught:
+        mechanism(counts, rng=np.random.default_rng(0))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+@pytest.mark.parametrize("count", [0, 7, 2**40])
+def test_where_all_counts_are_equal_no_index_is_preferred(mechanism: TopKMechanism, count: int) -> None:
+    distribution = mechanism.distribution(np.full(4, count))
+    assert list(distribution.values()) == pytest.approx([1 / len(distribution)] * len(distribution), rel=1e-6)
+    picks = mechanism(np.full((4000, 4), count), rng=np.random.default_rng(5)).indices
+    assert all(len(set(row)) == 2 for row in picks.tolist())
+    assert chisquare(np.bincount(picks.ravel(), minlength=4)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("mechanism", of_a_domain(), ids=name)
+def test_equal_counts_seldom_pass_a_bottom_or_a_threshold(mechanism: TopKMechanism) -> None:
+    outcome = mechanism(np.full((20_000, 5), 7), rng=np.random.default_rng(5))
+    assert outcome.answered.mean() <= 0.01 + 5 * (0.01 / 20_000) ** 0.5
+
+
+def many(k: int = 1000) -> list[TopKMechanism]:
+    """One of each kind; none goes through all counts k times."""
+    plain = [
+        kind(k=k, epsilon=1e5, **options)
+        for kind, options in PURE
+        if not options and kind is not PermuteAndFlipJointTopK  # test_joint.py: it takes a failure_prob
+    ]
+    return [*plain, CanonicalTopK(k=k, epsilon=1e5, gamma=1.0), *of_a_domain(k, 1e6)]
+
+
+@pytest.mark.parametrize("mechanism", many(), ids=name)
+def test_a_thousand_of_a_million_counts(mechanism: TopKMechanism) -> None:
+    counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
+    outcome = mechanism(counts, rng=np.random.default_rng(0))
+    picked = outcome.indices[outcome.indices >= 0]
+    assert len(np.unique(picked)) == len(picked)
+    if not isinstance(mechanism, (GammaTopK, TopStableTopK)):  # noise that grows with d; gaps of 7 are not stable
+        assert counts[picked].min() >= 998_900
+        assert len(picked) >= 990
+
+
+@pytest.mark.parametrize("mechanism", mechanisms(), ids=name)
+def test_a_seed_is_not_a_generator(mechanism: TopKMechanism) -> None:
+    with pytest.raises(InvalidValue, match=r"rng=3: expected a numpy\.random\.Generator"):
+        mechanism(np.array([1, 2, 3]), rng=3)
+
+
+def test_distributions_are_for_one_small_histogram() -> None:
+    with pytest.raises(InvalidValue, match=r"counts\.shape=\(1, 3\): expected \[num_labels\]"):
+        PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
+    with pytest.raises(InvalidValue, match=r"spread=.*: expected values at most 5000 noise scales apart"):
+        LaplaceTopK(k=1, epsilon=1e6).distribution(np.array([1, 2, 3]))
+    with pytest.raises(InvalidValue, match=r"counts=970200 sequences: expected at most 100000"):
+        PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
+
+
+@pytest.mark.parametrize(("kind", "options"), PURE)
+def test_parameters_are_checked(kind: type[Any], options: dict[str, Any]) -> None:
+    for epsilon in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InvalidValue, match=r"epsilon=.*: expected a number > 0"):
+            kind(k=1, epsilon=epsilon, **options)
+    with pytest.raises(InvalidValue, match=r"k=0: expected a whole number >= 1"):
+        kind(k=0, epsilon=1.0, **options)
+    with pytest.raises(InvalidValue, match=r"adjacency=zero_out: expected one of replace_one, add_remove"):
+        kind(k=1, epsilon=1.0, adjacency="zero_out", **options)
+    assert kind(k=1, epsilon=1.0, **options).adjacency is Adjacency.REPLACE_ONE
+
+
+@pytest.mark.parametrize(("kind", "options"), PURE)
+def test_the_accountant_never_charges_more_than_epsilon(kind: type[Any], options: dict[str, Any]) -> None:
+    event = kind(k=3, epsilon=0.6, **options).event
+    printed = RdpAccountant().compose(event).get_epsilon(1e-12)
+    assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
+
+
+def test_a_price_is_either_epsilon_or_rho() -> None:
+    assert bounded_range_of(6.0, None, rounds=3) == 2.0
+    assert bounded_range_of(None, 4.0, rounds=2) == 4.0
+    with pytest.raises(InvalidValue, match="epsilon=None: expected epsilon or rho"):
+        bounded_range_of(None, None)
+    with pytest.raises(InvalidValue, match=r"rho=1\.0: expected epsilon or rho, not both"):
+        bounded_range_of(1.0, 1.0)
+    with pytest.raises(InvalidValue, match=r"rho=0\.0: expected a number > 0"):
+        PeelingTopK(k=1, rho=0.0)
+
+
+def test_scales() -> None:
+    assert LaplaceTopK(k=5, epsilon=2.0).noise_scale(num_counts=9) == 5.0
+    assert LaplaceTopK(k=5, epsilon=2.0, adjacency="add_remove").noise_scale(num_counts=9) == 2.5
+    assert LaplaceTopK(k=5, epsilon=2.0, max_labels=3).noise_scale(num_counts=9) == 3.0
+    assert LaplaceTopK(k=5, epsilon=2.0, max_labels=8).noise_scale(num_counts=9) == 5.0
+
+
+def test_the_scale_with_a_failure_is_that_of_one_shot_until_k_is_large() -> None:
+    for k, moves in ((73, 73.0), (74, 2 * math.sqrt(74 * math.log(100)))):  # 16 log 100 = 73.7
+        approximate = LaplaceTopK(k=k, epsilon=0.1, failure_prob=0.05, adjacency="add_remove")
+        assert approximate.noise_scale(num_counts=5) == pytest.approx(10 * moves)
+        assert approximate.event == ApproximateEvent(PureDpEvent(0.1), 0.05)
+
+
+def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
+    mechanism = LaplaceTopK(k=3, epsilon=0.2, failure_prob=0.05)
+    drawn = mechanism(np.full((50, 6), 7), rng=np.random.default_rng(0)).indices
+    assert (np.diff(drawn, axis=1) > 0).all()
+    distribution = mechanism.distribution(np.array([2, 1, 1, 0]))
+    assert list(distribution) == [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
+
+
+def test_the_approximate_price_is_refused_outside_its_range() -> None:
+    with pytest.raises(InvalidValue, match=r"epsilon=0\.3: expected at most 0\.2 with a failure_prob"):
+        LaplaceTopK(k=1, epsilon=0.3, failure_prob=0.01)
+    for failure_prob in (0.0, 0.06, math.nan):
+        with pytest.raises(InvalidValue, match=r"failure_prob=.*: expected a number in \(0, 0\.05\]"):
+            LaplaceTopK(k=1, epsilon=0.1, failure_prob=failure_prob)
+    with pytest.raises(InvalidValue, match="max_labels=2: expected None with a failure_prob"):
+        LaplaceTopK(k=1, epsilon=0.1, failure_prob=0.01, max_labels=2)
+    with pytest.raises(InvalidValue, match="max_labels=0: expected a whole number >= 1"):
+        LaplaceTopK(k=1, epsilon=0.1, max_labels=0)
+
+
+def hockey_sticks(mechanism: LaplaceTopK, counts: np.ndarray, *, epsilon: float) -> list[float]:
+    """Of all neighbors of one histogram, both ways."""
+    up = [0, 1] if mechanism.adjacency is Adjacency.ADD_REMOVE else [-1, 0, 1]
+    distribution, deltas = mechanism.distribution(counts), []
+    for move in product(up, repeat=len(counts)):
+        other = mechanism.distribution(counts + np.array(move))
+        pairs = [(distribution[y], other[y]) for y in distribution]
+        deltas += [
+            sum(max(0.0, p - math.exp(epsilon) * q) for p, q in side) for side in (pairs, [x[::-1] for x in pairs])
+        ]
+    return deltas
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_approximate_price_covers_small_instances(adjacency: Adjacency) -> None:
+    mechanism = LaplaceTopK(k=2, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
+    assert max(hockey_sticks(mechanism, np.array([3, 1, 1]), epsilon=0.2)) <= 0.05
+    assert max(hockey_sticks(mechanism, np.array([3, 1, 1]), epsilon=0.001)) > 0  # the check can fail
+
+
+def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
+    """How many of the first are among the 200 largest of 200 of one value and 200 of another, plus noise: `[201]`."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    edges = np.unique([*np.linspace(-6, 6, 61), *values])
+    half = np.diff(edges)[:, None] / 2
+    points, weight = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    away = [points - value for value in values]
+    density = [np.exp(-np.abs(x)) / 2 for x in away]
+    exceeds = [np.where(x > 0, f, 1 - f) for x, f in zip(away, density, strict=True)]
+    count = np.arange(201)[:, None]
+    last_is_first = 200 * binom.pmf(count - 1, 199, exceeds[0]) * binom.pmf(200 - count, 200, exceeds[1]) * density[0]
+    last_is_second = 200 * binom.pmf(count, 200, exceeds[0]) * binom.pmf(199 - count, 199, exceeds[1]) * density[1]
+    return np.asarray((last_is_first + last_is_second) @ weight)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lead", [0, 3, 15])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_approximate_price_covers_many_counts_of_two_kinds(adjacency: Adjacency, lead: int) -> None:
+    """Those of the first kind lead by some votes; all moves of the kinds, and a thirtieth of the noise."""
+    mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
+    scale = mechanism.noise_scale(num_counts=400)
+    assert scale < 200 * mechanism.adjacency.gap_sensitivity / 0.2  # less noise than one shot takes
+    steps = [0, 1] if adjacency is Adjacency.ADD_REMOVE else [-1, 0, 1]
+    for share, covered in ((1.0, True), (1 / 30, False)):
+        distribution = chosen_distribution((lead / scale / share, 0.0))
+        assert distribution.sum() == pytest.approx(1)
+        deltas = []
+        for first, second in product(steps, steps):
+            other = chosen_distribution(((lead + first) / scale / share, second / scale / share))
+            deltas += [
+                np.maximum(p - math.exp(0.2) * q, 0).sum() for p, q in ((distribution, other), (other, distribution))
+            ]
+        assert (max(deltas) <= 0.05) == covered

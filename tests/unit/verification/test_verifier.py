@@ -1,0 +1,336 @@
+"""Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import laplace, norm
+
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Event,
+    ExactAccountant,
+    GaussianEvent,
+    PureDpEvent,
+    RdpAccountant,
+)
+from pate.validation import InvalidValue
+from pate.verification import Claim, PriceRefuted, verify, verify_densities, verify_distributions, verify_samples
+
+SHAPE: dict[str, Any] = {"num_labels": 2, "num_teachers": 3, "adjacency": Adjacency.REPLACE_ONE}
+FAR = 5.0
+
+
+def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dict[int, float]:
+    """Label i with weight exp(epsilon h_i / 2): differences of counts move by 2 at most, so the range is epsilon."""
+    weights = np.exp(epsilon * histogram / 2)
+    return dict(enumerate((weights / weights.sum()).tolist()))
+
+
+def test_a_right_price_holds_and_is_attained() -> None:
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), **SHAPE)
+    assert verdict.sound
+    assert not verdict.refuted
+    assert verdict.require() is verdict
+    assert 0.99 < verdict.ratio <= 1
+    assert verdict.num_pairs == (4 + 3 + 3) ** 2 - 4**2
+    assert str(verdict).startswith("holds on 84 ordered pairs\n  Renyi divergence at order ")
+
+
+def test_a_price_10_percent_too_small_is_refuted_with_its_pair() -> None:
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(0.9), **SHAPE)
+    assert verdict.refuted
+    assert not verdict.sound
+    assert str(verdict).startswith("REFUTED on 84 ordered pairs\n")
+    worst = verdict.renyi
+    assert np.abs(np.subtract(worst.first, worst.second)).tolist() == [1, 1]
+    with pytest.raises(PriceRefuted, match=r"price refuted: .* claimed .* of it; \(\d, \d\) -> \(\d, \d\)"):
+        verdict.require()
+
+
+def test_a_scaled_claim_is_refuted() -> None:
+    claim = Claim.of(BoundedRangeEvent(1.0))
+    assert verify(exponential_mechanism, event=claim, **SHAPE).sound
+    assert verify(exponential_mechanism, event=claim.scaled(0.9), **SHAPE).refuted
+
+
+def test_exact_figures_by_hand() -> None:
+    """One label, one teacher: a coin of 1/4 or 1/2. delta(0) = 1/4, D_2(1/2 || 1/4) = log(4/3)."""
+    claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
+    verdict = verify(
+        lambda histogram: {True: (1 + histogram[0]) / 4, False: (3 - histogram[0]) / 4},
+        num_labels=1,
+        num_teachers=1,
+        adjacency="add_remove",
+        event=claim,
+    )
+    assert verdict.renyi.exact == pytest.approx(math.log(4 / 3))
+    assert (verdict.renyi.first, verdict.renyi.second) == ((1,), (0,))
+    assert verdict.delta.exact == pytest.approx(0.25)
+
+
+def test_a_distribution_is_asked_once_for_each_histogram() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def distribution(histogram: np.ndarray) -> dict[int, float]:
+        asked.append(tuple(histogram.tolist()))
+        return exponential_mechanism(histogram)
+
+    verify(distribution, event=BoundedRangeEvent(1.0), **SHAPE)
+    assert sorted(asked) == sorted(set(asked))
+    assert len(asked) == 16
+    asked.clear()
+    verify(distribution, event=BoundedRangeEvent(1.0), symmetric=True, **SHAPE)
+    assert len(asked) <= 16
+
+
+def test_symmetry_changes_no_figure() -> None:
+    every, kinds = (verify(exponential_mechanism, event=BoundedRangeEvent(1.0), symmetric=s, **SHAPE) for s in (0, 1))
+    assert [f.exact for f in kinds.worst_pairs] == pytest.approx([f.exact for f in every.worst_pairs], abs=1e-12)
+    assert kinds.num_pairs == every.num_pairs
+
+
+@pytest.mark.parametrize("one_vote", [False, True])
+def test_one_vote_each(one_vote: bool) -> None:
+    """With one vote per teacher the difference of two counts still moves by 2."""
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), one_vote=one_vote, **SHAPE)
+    assert verdict.ratio > 0.99
+
+
+def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
+    """Publishes the histogram with probability `leak`, else nothing."""
+    return {tuple(histogram.tolist()): leak, None: 1 - leak}
+
+
+def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
+    event = ApproximateEvent(PureDpEvent(0.01), 0.1)
+    assert verify(leaky, event=event, **SHAPE).sound
+    verdict = verify(lambda histogram: leaky(histogram, leak=0.11), event=event, **SHAPE)
+    assert math.isinf(verdict.renyi.exact)
+    assert verdict.delta.ratio == pytest.approx(1.1, rel=1e-3)
+
+
+def test_without_the_failure_nothing_covers_it() -> None:
+    assert math.isinf(verify(leaky, event=PureDpEvent(FAR), **SHAPE).renyi.exact)
+
+
+@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
+def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
+    event = PureDpEvent(1.0)
+    verdict = verify(exponential_mechanism, event=event, accountant=accountant, epsilons=(0.2,), deltas=(), **SHAPE)
+    assert verdict.sound
+    assert verdict.delta.claimed == accountant().compose(event).get_delta(0.2)
+
+
+def test_several_releases_against_the_price_of_all() -> None:
+    event = BoundedRangeEvent(1.0)
+    right = verify(exponential_mechanism, event=event, count=5, accountant=ExactAccountant, **SHAPE)
+    assert not right.refuted
+    assert not right.sound
+    assert str(right).startswith("not refuted on")
+    assert verify(exponential_mechanism, event=Claim.of(event), count=5, **SHAPE).refuted  # the price of one
+
+
+@pytest.mark.parametrize(
+    ("distribution", "match"),
+    [
+        (lambda h: {0: 0.5, 1: 0.49}, r"distribution\(\(0, 0\)\)=total 0\.99, smallest 0: expected probabilities"),
+        (lambda h: {0: math.nan, 1: 1.0}, r"distribution\(\(0, 0\)\)=total nan"),
+        (lambda h: {0: 1.5, 1: -0.5}, r"smallest -0\.5"),
+        (lambda h: [0.5, 0.5], r"distribution\(\(0, 0\)\)=list: expected a mapping"),
+        (lambda h: {}, r"total 0, smallest"),
+    ],
+)
+def test_distributions_that_are_none(distribution: Any, match: str) -> None:
+    match = match.replace("smallest 0:", r"smallest 0\.49:")
+    with pytest.raises(InvalidValue, match=match):
+        verify(distribution, event=PureDpEvent(1.0), **SHAPE)
+
+
+class UnknownEvent(Event):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("event", "match"),
+    [(3.6, "event=float: expected an event of pate.accounting, or a Claim"), (UnknownEvent(), "event=UnknownEvent")],
+)
+def test_events_that_cannot_be_priced(event: Any, match: str) -> None:
+    with pytest.raises(InvalidValue, match=match):
+        verify(exponential_mechanism, event=event, **SHAPE)
+
+
+def test_given_distributions_are_compared_in_one_direction() -> None:
+    first, second = np.array([0.5, 0.5]), np.array([0.25, 0.75])
+    claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
+    assert verify_distributions(first, second, event=claim).refuted
+    assert not verify_distributions(second, first, event=claim).refuted
+    assert verify_distributions([first, second], [second, first], event=claim).worst.first == "first[0]"
+    assert verify_distributions(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second == "D'"
+
+
+@pytest.mark.parametrize(
+    ("second", "match"), [([0.5, 0.25, 0.25], r"second\.shape=\(1, 3\)"), ([0.5, 0.6], r"second\[0\]=total 1\.1")]
+)
+def test_given_distributions_that_are_none(second: list[float], match: str) -> None:
+    with pytest.raises(InvalidValue, match=match):
+        verify_distributions([0.5, 0.5], second, event=PureDpEvent(1.0))
+
+
+LIMITS = {"low": -400.0, "high": 400.0}
+
+
+def gaussians(std: float) -> tuple:
+    return (lambda x: norm.logpdf(x, 0.0, std)), (lambda x: norm.logpdf(x, 1.0, std))
+
+
+def test_a_gaussian_attains_its_renyi_curve() -> None:
+    verdict = verify_densities(*gaussians(3.0), event=Claim.of(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)), **LIMITS)
+    assert verdict.sound
+    assert verdict.renyi.ratio == pytest.approx(1, rel=1e-9)
+
+
+def test_a_gaussian_attains_what_the_exact_accountant_prints() -> None:
+    event = Claim.of(GaussianEvent(1.0), accountant=ExactAccountant, orders=(), epsilons=(), deltas=(1e-3, 1e-6))
+    verdict = verify_densities(*gaussians(1.0), num_panels=40_000, event=event, **LIMITS)
+    assert verdict.ratio == pytest.approx(1, rel=1e-5)
+
+
+def test_too_little_noise_is_refuted_in_either_order() -> None:
+    for distributions in (gaussians(2.7), gaussians(2.7)[::-1]):
+        assert verify_densities(*distributions, event=Claim.of(GaussianEvent(3.0), orders=(2.0,)), **LIMITS).refuted
+
+
+def test_laplace_noise_by_panels_that_end_at_the_kinks() -> None:
+    distributions = [lambda x, at=at: laplace.logpdf(x, at, 2.0) for at in (0.0, 1.0)]
+    verdict = verify_densities(*distributions, event=PureDpEvent(0.5), low=-100.0, high=100.0)
+    assert verdict.sound
+    assert verdict.ratio > 0.5
+
+
+def test_limits_that_cut_off_mass() -> None:
+    with pytest.raises(InvalidValue, match=r"first integral=0\.6\d+: expected 1 within 1e-9"):
+        verify_densities(*gaussians(1.0), event=GaussianEvent(1.0), low=-1.0, high=1.0)
+
+
+def test_limits_in_the_wrong_order() -> None:
+    with pytest.raises(InvalidValue, match="low=1: expected a number below high=0"):
+        verify_densities(np.zeros_like, np.zeros_like, event=GaussianEvent(1.0), low=1, high=0)
+
+
+SHAPE_OF_SAMPLES: dict[str, Any] = {"num_labels": 2, "num_teachers": 2, "adjacency": "replace_one"}
+
+
+def noisy_best(histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0) -> np.ndarray:
+    """The label with the largest count after Gumbel noise: bounded range 2 / scale."""
+    return (histogram + rng.gumbel(0.0, scale, (count, 2))).argmax(axis=1)
+
+
+def verdict_of(scale: float, seed: int, **options: Any) -> Any:
+    return verify_samples(
+        lambda histogram, count, rng: noisy_best(histogram, count, rng, scale=scale),
+        event=BoundedRangeEvent(2.0),
+        rng=np.random.default_rng(seed),
+        num_samples=4000,
+        **SHAPE_OF_SAMPLES,
+        **options,
+    )
+
+
+def test_the_right_scale_is_not_refuted() -> None:
+    for seed in range(5):
+        verdict = verdict_of(1.0, seed)
+        assert not verdict.refuted
+        assert verdict.require() is verdict
+    assert str(verdict).startswith("not refuted at confidence 0.99, 8 tests")
+
+
+def test_half_the_scale_is_refuted() -> None:
+    verdict = verdict_of(0.5, 0)
+    assert verdict.refuted
+    assert verdict.worst.exact > verdict.worst.claimed
+    with pytest.raises(PriceRefuted, match=r"price refuted at confidence 0\.99: delta at epsilon .* \(\d, \d\) -> \("):
+        verdict.require()
+
+
+def test_a_claim_that_is_attained_is_rarely_refuted() -> None:
+    """The exact delta at epsilon 0 as the claim, at confidence 1/2: the bounds are conservative."""
+    top = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
+    claim = Claim(deltas=((0.0, 2 * top - 1),))
+    refuted = 0
+    for seed in range(40):
+        verdict = verify_samples(
+            noisy_best,
+            event=claim,
+            rng=np.random.default_rng(seed),
+            num_samples=400,
+            confidence=0.5,
+            **SHAPE_OF_SAMPLES,
+        )
+        refuted += verdict.refuted
+    assert refuted <= 20
+
+
+def test_chance_among_many_outcomes_refutes_nothing() -> None:
+    """Outcomes that seem likelier in the half that chose them are not in the half that tests them."""
+    for seed in range(5):
+        verdict = verify_samples(
+            lambda histogram, count, rng: rng.integers(300, size=count),
+            event=Claim(deltas=((0.0, 0.05),)),
+            rng=np.random.default_rng(seed),
+            num_samples=2000,
+            **SHAPE_OF_SAMPLES,
+        )
+        assert not verdict.refuted
+
+
+def test_a_claim_10_percent_too_small_is_refuted_with_enough_samples() -> None:
+    top = 1 / (1 + np.exp(-1.0))
+    claim = Claim(deltas=((0.0, 0.9 * (2 * top - 1)),))
+    rng = np.random.default_rng(0)
+    assert verify_samples(noisy_best, event=claim, rng=rng, num_samples=40_000, **SHAPE_OF_SAMPLES).refuted
+
+
+def test_outcomes_of_several_numbers_and_of_objects() -> None:
+    def pair(histogram: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        return np.repeat(histogram[None], count, axis=0)
+
+    def names(histogram: np.ndarray, count: int, rng: np.random.Generator) -> list[str]:
+        return [str(histogram)] * count
+
+    for sampler in (pair, names):
+        assert verify_samples(
+            sampler, event=GaussianEvent(1.0), rng=np.random.default_rng(0), num_samples=400, **SHAPE_OF_SAMPLES
+        ).refuted
+
+
+def test_too_few_outcomes() -> None:
+    with pytest.raises(InvalidValue, match="sampler=3 outcomes: expected 100"):
+        verify_samples(
+            lambda h, n, rng: [0, 1, 0],
+            event=GaussianEvent(1.0),
+            rng=np.random.default_rng(0),
+            num_samples=100,
+            **SHAPE_OF_SAMPLES,
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"rng": 7}, "rng=7: expected a numpy.random.Generator"),
+        ({"confidence": 1.0}, r"confidence=1\.0"),
+        ({"num_samples": 1}, "num_samples=1: expected a whole number >= 2"),
+        ({"event": Claim(renyi=((2.0, 1.0),))}, r"deltas=\(\): expected at least one point"),
+        ({"num_labels": 1, "one_vote": True}, "num_labels=1: expected an instance with neighbors"),
+    ],
+)
+def test_impossible_arguments(options: dict[str, Any], match: str) -> None:
+    defaults = {"event": GaussianEvent(1.0), "rng": np.random.default_rng(0)} | SHAPE_OF_SAMPLES
+    with pytest.raises(InvalidValue, match=match):
+        verify_samples(noisy_best, **(defaults | options))
