@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
 from pate.data.preprocessing import Preprocessing
-from pate.files.spilled import row_blocks, taken
+from pate.files.arrays import row_blocks, taken
 from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
 
 Kind = Literal["features", "images"]

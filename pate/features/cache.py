@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from pate.data.stages import Stage
 from pate.features.extractor import Extractor
 from pate.features.public_pictures import block_bytes
-from pate.files.atomic import OWNERS_FILE, make_folder
-from pate.files.lock import locked
+from pate.files.atomic import OWNERS_FILE, locked, make_folder
 from pate.validation import InvalidValue
 
 _BLOCK = 1024

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pate.data.image_form import ImageForm
 from pate.data.preprocessing import Preprocessing
 from pate.features.extractor import Extractor
-from pate.files.manifest import file_digest
-from pate.files.reading import damaged
+from pate.files.reading import damaged, file_digest
 from pate.validation import InvalidValue, require
 
 FILE = "extractor.safetensors"

@@ -20,8 +20,7 @@ from pate.features.extracted_form import FILE, ExtractedForm
 from pate.features.extractor import Extractor
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
-from pate.files.atomic import make_folder, remove_partials, write_text
-from pate.files.lock import locked
+from pate.files.atomic import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
 
 _DIGEST = "extractor.sha256"

@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from pate.files.secret_file import erase_secret, read_secret, write_secret
+from pate.files.atomic import erase_secret, read_secret, write_secret
 from pate.run.secret_folder import new_secret_folder, secret_folder_of
 from pate.validation import InvalidValue
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pate.files.arrays import ArrayForm, Arrays
-from pate.files.mapped import read_with_one_mapped
+from pate.files.arrays import ArrayForm, Arrays, read_arrays
 from pate.files.reading import damaged
 
 COLORS = {1: "grey", 3: "rgb"}
@@ -34,7 +33,7 @@ def read_archive(path: Path) -> Arrays:
     Raises:
         DamagedFile: it is not what was written.
     """
-    arrays = read_with_one_mapped(path, _FORMS, mapped="pictures", remedy=_MADE)
+    arrays = read_arrays(path, _FORMS, remedy=_MADE, mapped="pictures")
     rows, sizes = len(arrays["pictures"]), arrays["split_sizes"]
     fits = (
         all(len(arrays[name]) == rows for name in ("labels", "record_ids", "group_ids"))

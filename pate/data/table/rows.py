@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.table.cells import USUAL, Spelling, Words, arrow, as_numbers, as_texts, column_name, one_spelling
 from pate.data.table.schema import TableSchema
-from pate.files.spilled import Spilled
+from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, require
 
 SPLITS = ("private", "public", "test")

@@ -16,8 +16,7 @@ from pate.data.table import TableFile
 from pate.data.table.schema import as_table
 from pate.data.unlike_public import UnlikePublic, strange_cells, strange_lines
 from pate.features import ExtractedForm
-from pate.files.manifest import MANIFEST, Manifest, file_digest
-from pate.files.reading import damaged
+from pate.files.reading import MANIFEST, Manifest, damaged, file_digest
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, printable, require, require_array

@@ -16,7 +16,7 @@ import pytest
 
 from pate.data import Icons
 from pate.data.stages import unwatched
-from pate.files.lock import locked
+from pate.files.atomic import locked
 from pate.validation import InvalidValue
 from scripts.icons40 import shards
 from scripts.icons40.build import Recipe

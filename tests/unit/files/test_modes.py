@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.files.atomic import make_folder, remove_partials, replacing, write_arrays, write_text
-from pate.files.lock import locked
+from pate.files.atomic import locked, make_folder, remove_partials, replacing, write_arrays, write_text
 from pate.report.tensorboard import RunWriter
 from pate.teachers import CheckpointStore
 from pate.validation import InvalidValue

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pate.files import secret_file
-from pate.files.secret_file import erase_secret, read_secret, write_secret
+from pate.files import atomic
+from pate.files.atomic import erase_secret, read_secret, write_secret
 from pate.validation import InvalidValue
 
 REMEDY = "do this"
@@ -28,7 +28,7 @@ def test_whatever_the_umask_it_is_the_owners_alone(tmp_path: Path, monkeypatch: 
             modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         return descriptor
 
-    monkeypatch.setattr(secret_file.os, "open", watched)
+    monkeypatch.setattr(atomic.os, "open", watched)
     before = os.umask(umask)
     try:
         write_secret(tmp_path / "a.secret", "abc\n")
@@ -45,7 +45,7 @@ def test_a_crash_leaves_a_whole_file_or_none(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left on device: .*a\.secret"):
-        patch.setattr(secret_file.os, "fsync", crash)
+        patch.setattr(atomic.os, "fsync", crash)
         write_secret(tmp_path / "a.secret", "abc\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -65,7 +65,7 @@ def test_what_is_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "a.secret"
     write_secret(path, "abc\n")
     user = os.geteuid()
-    monkeypatch.setattr(secret_file.os, "geteuid", lambda: user + 1)
+    monkeypatch.setattr(atomic.os, "geteuid", lambda: user + 1)
     with pytest.raises(
         InvalidValue, match=rf"expected a file of user {user + 1}, who runs this, found one of user {user};"
     ):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.data import Split
-from pate.files.spilled import Spilled, let_go, row_blocks, taken
+from pate.files.arrays import Spilled, let_go, row_blocks, taken
 from pate.validation import InvalidValue
 
 ROWS = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
@@ -75,7 +75,7 @@ def test_many_rows_take_little_memory() -> None:
     code = """
 import numpy as np, re
 from pate.data import Split
-from pate.files.spilled import Spilled
+from pate.files.arrays import Spilled
 def largest(): return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 before, rows = largest(), Spilled(2**24)
 for first in range(0, 1_000_000, 10_000):

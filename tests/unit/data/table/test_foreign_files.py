@@ -11,7 +11,7 @@ import pytest
 
 from pate.data import ImageFolder, Table
 from pate.data.table import TableFile
-from pate.files.spilled import Spilled
+from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
 
 pytest.importorskip("pyarrow")
