@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pate.data import Dataset, LoadsInStages
-from pate.data.settings import KnowsItsSettings
+from pate.data.dataset import KnowsItsSettings
 from pate.report.console import PlainConsole
 from pate.run.progress import Advance, Monitor, NullMonitor
 from pate.validation import require

@@ -2,19 +2,17 @@
 
 from pate.data.arrays_file import Arrays
 from pate.data.celeba import CelebA
-from pate.data.dataset import Dataset, Split
+from pate.data.dataset import Dataset, LoadsInStages, Pixels, Preprocessing, Split
 from pate.data.digits_grid import DigitsGrid
+from pate.data.face_copy import FaceCopy
 from pate.data.huggingface import HuggingFace
 from pate.data.icons import Icons
 from pate.data.image_folder import ImageFolder
 from pate.data.image_form import ImageForm
 from pate.data.partition import Partition
-from pate.data.pixels import Pixels
-from pate.data.preprocessing import Preprocessing
-from pate.data.stages import LoadsInStages
-from pate.data.synth_faces import FaceCopy, SynthFaces
+from pate.data.synth_faces import SynthFaces
 from pate.data.table import Table, TableSchema
-from pate.data.wordnet import WordNet40
+from pate.data.wordnet40 import WordNet40
 from pate.data.yeast import Yeast
 
 __all__ = [

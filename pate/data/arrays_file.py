@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Kind, Split
-from pate.data.pixels import Pixels
-from pate.data.private_records import PrivateRecords
+from pate.data.dataset import Dataset, Kind, Pixels, PrivateRecords, Split
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.reading import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.stages import Stage
+from pate.data.dataset import Stage
 from pate.files.atomic import OWNERS_FILE, make_folder
 from pate.validation import InvalidValue
 

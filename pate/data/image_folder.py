@@ -10,10 +10,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Split
+from pate.data.dataset import Dataset, Pixels, Split, Stage, unwatched
 from pate.data.image_form import ImageForm
-from pate.data.pixels import Pixels
-from pate.data.stages import Stage, unwatched
 from pate.data.table.cells import as_texts, one_spelling
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.preprocessing import Preprocessing
+from pate.data.dataset import Preprocessing
 from pate.validation import InvalidValue, require, require_choice, require_count
 
 _MODES = {1: "L", 3: "RGB"}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.stages import Stage
+from pate.data.dataset import Stage
 from pate.features.extractor import Extractor
 from pate.features.public_pictures import block_bytes
 from pate.files.atomic import OWNERS_FILE, locked, make_folder

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.dataset import Preprocessing
 from pate.data.image_form import ImageForm
-from pate.data.preprocessing import Preprocessing
 from pate.features.extractor import Extractor
 from pate.files.reading import damaged, file_digest
 from pate.validation import InvalidValue, require

@@ -12,9 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from pate.data.dataset import Dataset, Split, require_dataset
+from pate.data.dataset import Dataset, LoadsInStages, Split, Stage, require_dataset, unwatched
 from pate.data.image_form import ImageForm
-from pate.data.stages import LoadsInStages, Stage, unwatched
 from pate.features.cache import FeatureCache
 from pate.features.extracted_form import FILE, ExtractedForm
 from pate.features.extractor import Extractor

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pate.data.stages import Stage
+from pate.data.dataset import Stage
 from pate.features.extractor import Extractor
 from pate.features.public_pictures import PublicPictures
 from pate.files.fingerprint import full_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pate.data.stages import Stage
+from pate.data.dataset import Stage
 from pate.features.features import Features
 from pate.features.patch_filters import learn_filters
 from pate.features.projection import Projection, stacked

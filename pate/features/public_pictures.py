@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset
-from pate.data.pixels import Pixels
+from pate.data.dataset import Dataset, Pixels
 from pate.validation import require, require_count, require_kind
 
 _BLOCK = 256

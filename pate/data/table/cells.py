@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import product
 from typing import Any, cast
 from unicodedata import category, normalize
 
@@ -23,6 +24,7 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|
 _COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")  # 7,0 is 7 under any setting; 7,000 may be seven thousand
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"  # words that `one_spelling` leaves as they are, but for true and false
+_SAMPLE = 2000  # words that tell which spelling is likely
 _WHOLE_BELOW = 2.0**63
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TRUTHS = (("false", "0"), ("true", "1"))
@@ -365,3 +367,60 @@ def _is_numeric(array: Any) -> bool:
     types = arrow().types
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(test(array.type) for test in tests)
+
+
+def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
+    """Raises where all cells of a column are numbers in another spelling, with the settings that read them."""
+    distinct = distinct_words(array)[0]
+    first = distinct.slice(0, _SAMPLE)
+    likely = [each for each in other_spellings(spelling) if as_numbers(first, each).fits]
+    fitting = [each for each in likely if as_numbers(distinct, each).fits]
+    least = [
+        each
+        for each in fitting
+        if not any(changed_settings(other, spelling) < changed_settings(each, spelling) for other in fitting)
+    ]
+    if not least:
+        return
+    if [changed_settings(each, spelling) for each in least] == [{"data.decimal=comma"}]:
+        rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
+        raise InvalidValue(f"data.public.{name}: expected {rule}")
+    word = distinct.filter(arrow().array(as_numbers(distinct, spelling).wrong))[0].as_py()
+    reads = [
+        f"{' '.join(sorted(changed_settings(each, spelling)))} reads it as {_value_in(word, each)}" for each in least
+    ]
+    mark = "comma" if spelling.with_comma else "point"
+    rule = f"numbers with a decimal {mark}{_mark_between(spelling)}, and there is {word}: {', '.join(reads)}"
+    raise InvalidValue(f"data.public.{name}: expected {rule}; data.category=[{name}] where these are words")
+
+
+def _value_in(word: str, spelling: Spelling) -> str:
+    return np.format_float_positional(as_numbers(arrow().array([word]), spelling).values[0], trim="-")
+
+
+def _mark_between(spelling: Spelling) -> str:
+    return f" and {spelling.thousands} between thousands" if spelling.thousands else " and nothing between thousands"
+
+
+def other_spellings(spelling: Spelling) -> Iterator[Spelling]:
+    """All other ways to write numbers."""
+    between = (None, *(GROUPING if spelling.thousands is None else [spelling.thousands]))
+    for decimal, thousands in product(("point", "comma"), between):
+        other = replace(spelling, decimal=decimal, thousands=thousands)
+        if other != spelling and thousands != other.mark:
+            yield other
+
+
+def changed_settings(other: Spelling, spelling: Spelling) -> set[str]:
+    """The settings that make it of the present spelling."""
+    said = {f"data.decimal={other.decimal}"} if other.decimal != spelling.decimal else set()
+    if other.thousands == spelling.thousands:
+        return said
+    quote = "'" if other.thousands == " " else ""
+    return said | {f"{quote}data.thousands={other.thousands}{quote}" if other.thousands else "no data.thousands"}
+
+
+def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The words of a column, pyarrow strings, and how often each occurs."""
+    counts = as_texts(array).counts()
+    return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)

@@ -1,7 +1,8 @@
-"""The rows of one split of a table: features, labels, and the words that name records and groups."""
+"""The rows of one split of a table: features, labels, the words that name records and groups, and their digest."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import USUAL, Spelling, Words, arrow, as_numbers, as_texts, column_name, one_spelling
+from pate.data.table.cells import (
+    USUAL,
+    Spelling,
+    Words,
+    arrow,
+    as_numbers,
+    as_texts,
+    column_name,
+    one_spelling,
+    with_points,
+)
 from pate.data.table.schema import TableSchema
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, require
@@ -273,3 +284,78 @@ def _count(found: NDArray[np.int64], wrong: NDArray[np.bool_], numbers: NDArray[
     new = wrong.any(axis=0) & (found[0] == 0)
     found[1][new] = first[new]
     found[0] += wrong.sum(axis=0)
+
+
+class LabelSets:
+    """A column of words that name all labels of a record, such as flu;cough. An empty cell names none.
+
+    Attributes:
+        column: its name.
+        names: of the labels, from public knowledge: a list, or the public file.
+        separator: what stands between two labels.
+        unknown: how often cells named a label that `names` lacks; it counts for nothing.
+    """
+
+    def __init__(self, column: str, names: tuple[str, ...], separator: str) -> None:
+        self.column, self.names, self.separator, self.unknown = column, names, separator, 0
+
+    def unfolded(self, batch: Any, *, count: bool = False) -> Any:
+        """A batch with a column of 0 and 1 for each label in the column's place; as it is where it has no such column.
+
+        Args:
+            batch: a pyarrow table.
+            count: whether labels that are unknown are counted.
+        """
+        if self.column not in batch.column_names:
+            return batch
+        pa, texts = arrow(), as_texts(batch.column(self.column)).array.dictionary_encode()
+        place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
+        said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
+        known = np.zeros((len(said) + 1, len(self.names)), np.int8)
+        for row, words in enumerate(said):
+            known[row, [place_of[word] for word in words if word in place_of]] = 1
+        rows = texts.indices.fill_null(len(said)).to_numpy(zero_copy_only=False)
+        if count:
+            strange = np.array([*(any(word not in place_of for word in words) for words in said), False], np.int64)
+            self.unknown += int(strange[rows].sum())
+        batch = batch.drop_columns([self.column])
+        for place, name in enumerate(self.names):
+            batch = batch.append_column(name, pa.array(known[rows, place]))
+        return batch
+
+
+def label_words(text: str, separator: str) -> list[str]:
+    """The labels that a cell names, each in one spelling."""
+    return [word for part in text.split(separator) if (word := one_spelling(part))]
+
+
+_BETWEEN, _GONE = "\x1f", "\x00"
+
+
+def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = False) -> str:
+    """SHA-256 in hexadecimal of all cells of the private rows, in whatever order they stand. Covered by no epsilon.
+
+    Args:
+        batches: of all columns of the file.
+        split: the column that says private, public or test; None where all rows are private.
+        of_text: whether the cells are words of a CSV file: a decimal comma is a point then, whatever settings say of
+            them, so that no setting makes the records new ones.
+    """
+    from pandas.util import hash_array  # loads slowly
+
+    pa = arrow()
+    names: list[str] = []
+    rows = []
+    for batch in batches:
+        if split is not None:
+            said = as_texts(batch.column(split)).array
+            batch = batch.filter(pa.compute.equal(said, "private").fill_null(False))
+        names = sorted(batch.column_names)
+        texts = [as_texts(batch.column(name)).array.fill_null(_GONE) for name in names]
+        if of_text:
+            texts = [with_points(each) for each in texts]
+        lines = pa.compute.binary_join_element_wise(*texts, _BETWEEN)
+        rows.append(hash_array(np.array(lines.to_pylist(), dtype=object), categorize=False))
+    digest = hashlib.sha256(_BETWEEN.join(names).encode())
+    digest.update(np.sort(np.concatenate(rows)).astype("<u8").tobytes())
+    return digest.hexdigest()

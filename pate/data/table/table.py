@@ -12,15 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Split
-from pate.data.private_records import PrivateRecords
+from pate.data.dataset import Dataset, PrivateRecords, Split
 from pate.data.table.cells import Spelling, arrow, as_texts, column_name
 from pate.data.table.files import TableFile
-from pate.data.table.label_sets import LabelSets, label_words
-from pate.data.table.private_cells import private_cells
 from pate.data.table.remarks import UNGROUPED, remarks
 from pate.data.table.rows import SPLITS as _SPLITS
-from pate.data.table.rows import Roles, Rows, column_names, label_word, numbered, require_apart
+from pate.data.table.rows import (
+    LabelSets,
+    Roles,
+    Rows,
+    column_names,
+    label_word,
+    label_words,
+    numbered,
+    private_cells,
+    require_apart,
+)
 from pate.data.table.schema import TableSchema, require_columns
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data.wordnet.wordnet40 import ARCHIVE
+from pate.data.wordnet40 import ARCHIVE
 from scripts.wordnet40.build import Recipe
 from scripts.wordnet40.representation import Representation
 

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 import pate.features.backbone_nets as nets
-from pate.data.stages import unwatched
+from pate.data.dataset import unwatched
 from pate.features import Backbone, Extractor, FeaturedData, PublicPictures
 from pate.networks.torchvision import torchvision_models
 from pate.validation import InvalidValue

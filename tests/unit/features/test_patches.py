@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data.stages import unwatched
+from pate.data.dataset import unwatched
 from pate.features import Extractor, PublicPictures
 from pate.features.patch_extractor import PatchExtractor, region_weights
 from pate.features.patch_filters import CONTRAST, learn_filters, spherical_k_means

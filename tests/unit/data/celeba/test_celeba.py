@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import CelebA, Partition
-from pate.data.celeba import celeba
+from pate.data import CelebA, Partition, celeba
 from pate.validation import InvalidValue
 
 Edit = Callable[[str, str, str], None]

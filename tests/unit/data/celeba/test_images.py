@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data.celeba.images import decode_images
+from pate.data.celeba import decode_images
 from pate.validation import InvalidValue
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pate.data.celeba.tables import has_table, read_attributes, read_numbers
+from pate.data.celeba import has_table, read_attributes, read_numbers
 from pate.validation import InvalidValue
 
 Edit = Callable[[str, str, str], None]

@@ -1,8 +1,17 @@
 import numpy as np
 import pytest
 
-from pate.data.synth_faces.attributes import BLOCK, consistent, draw_attributes, thresholds
-from pate.data.synth_faces.population import CORRELATIONS, LOADINGS, NAMES, NUM_PHOTOGRAPHS, POSITIVES
+from pate.data.synth_faces import (
+    BLOCK,
+    CORRELATIONS,
+    LOADINGS,
+    NAMES,
+    NUM_PHOTOGRAPHS,
+    POSITIVES,
+    consistent,
+    draw_attributes,
+    thresholds,
+)
 
 COLUMN = {name: column for column, name in enumerate(NAMES)}
 HAIR = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from pate.data.synth_faces.attributes import draw_attributes
-from pate.data.synth_faces.drawing import draw_faces, picture, place_points, shown
-from pate.data.synth_faces.face import NUM_WHIMS, Face
-from pate.data.synth_faces.population import NAMES
+from pate.data.cartoon import NUM_WHIMS, Face
+from pate.data.synth_faces import NAMES, draw_attributes, draw_faces, picture, place_points, shown
 
 SIZE = 32
 UPRIGHT = [0.0, 0.0, 1.0]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pate.data import SynthFaces
-from pate.data.synth_faces.attributes import draw_attributes
-from pate.data.synth_faces.population import NAMES
+from pate.data.synth_faces import NAMES, draw_attributes
 from pate.teachers import LinearTeacher, Shard
 from pate.validation import InvalidValue
 

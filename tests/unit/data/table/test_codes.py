@@ -10,8 +10,8 @@ import pytest
 
 from pate.data import Table, TableSchema
 from pate.data.table.cells import as_numbers, as_texts
-from pate.data.table.columns import CategoryColumn, NumberColumn
-from pate.data.unlike_public import unlike_public
+from pate.data.table.remarks import unlike_public
+from pate.data.table.schema import CategoryColumn, NumberColumn
 from pate.validation import InvalidValue
 
 pa = pytest.importorskip("pyarrow")
