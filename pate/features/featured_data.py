@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pate.data.cache import StampedFile
 from pate.data.dataset import Dataset, LoadsInStages, Split, Stage, require_dataset, unwatched
 from pate.data.image_form import ImageForm
-from pate.features.cache import FeatureCache
-from pate.features.extracted_form import FILE, ExtractedForm
-from pate.features.extractor import Extractor
-from pate.features.features import Features
-from pate.features.public_pictures import PublicPictures
+from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
 from pate.files.atomic import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
 
+_BLOCK = 1024
 _DIGEST = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
 
@@ -31,7 +31,7 @@ class FeaturedData:
     """Reads a data set of pictures and gives features in their place, to teachers, students and methods alike.
 
     The extractor is fitted on the public pool and kept; features of each split are extracted and kept as well, see
-    `FeatureCache` for what a kill or a full disk leaves behind. Labels, ids and groups are those of the pictures, and
+    `StampedFile` for what a kill or a full disk leaves behind. Labels, ids and groups are those of the pictures, and
     `Dataset.private_cells` is their digest, so that a budget over several runs knows the records whatever features they
     are given.
 
@@ -70,10 +70,10 @@ class FeaturedData:
         if self.check is not None and not _is_whole(folder):
             self.check(_blank(dataset))
         self._make(folder)
-        extractor, cache = self._extractor(folder, pictures, stage), FeatureCache(folder)
+        extractor = self._extractor(folder, pictures, stage)
 
         def featured(name: str, split: Split) -> Split:
-            return replace(split, inputs=cache.fill(name, split.inputs, extractor, stage))
+            return replace(split, inputs=_features_of(split.inputs, extractor, folder, name, stage))
 
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
         return replace(
@@ -125,3 +125,73 @@ def _blank(dataset: Dataset) -> Dataset:
 
     private, public, test = map(blank, (dataset.private, dataset.public, dataset.test))
     return replace(dataset, kind="features", preprocessing=None, private=private, public=public, test=test)
+
+
+def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage) -> NDArray[np.float32]:
+    """The features of all pictures of a split, mapped from a file; whoever writes to them changes no file.
+
+    The stamp of a block is a digest of its features, compared with them before they are used: so a file that was
+    damaged is mended, too. It is named after its pictures, so that nobody changes it who reads others. Memory holds a
+    few blocks a worker, never a split.
+    """
+    path = folder / f"{name}-{_digest(inputs)}.f32"
+    shape = len(inputs), extractor.num_features
+    file = StampedFile(path, path.with_suffix(".stamps"), shape, np.float32, _BLOCK, "features.cache")
+    if _missing(file):
+        with file.opened() as put:
+            missing = _missing(file)
+            with stage(f"features of the {name} pictures", len(inputs)) as advance:
+                done = len(inputs) - sum(min(_BLOCK, len(inputs) - _BLOCK * block) for block in missing)
+                advance(done)
+                for block, made in _extracted(extractor, inputs, missing):
+                    put(np.array([block]), made[None], np.array([_stamp(made)]))
+                    done += len(made)
+                    advance(done)
+    features: NDArray[np.float32] = file.mapped("c")
+    return features
+
+
+def _missing(file: StampedFile) -> list[int]:
+    """The blocks whose features are not those that were stamped."""
+    known = file.known()
+    if not known.any():
+        return list(range(file.num_blocks))
+    features = file.mapped()
+    return [b for b, stamp in enumerate(known) if _stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) != stamp]
+
+
+def _stamp(features: NDArray[np.float32]) -> int:
+    """A number for a block of features; never 0."""
+    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1
+
+
+def _digest(inputs: Any) -> str:
+    """A name for pictures in their order."""
+    digest = hashlib.sha256(repr(inputs.shape).encode())
+    for first in range(0, len(inputs), _BLOCK):
+        digest.update(block_bytes(inputs, first, first + _BLOCK))
+    return digest.hexdigest()[:12]
+
+
+def _extracted(extractor: Extractor, inputs: Any, blocks: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Features block by block, in order, each made on one core: bits do not depend on how many cores there are."""
+    import torch
+    from joblib import cpu_count
+
+    from pate.networks.device import one_thread
+
+    def made(block: int) -> NDArray[np.float32]:
+        return extractor.features_of(inputs[block * _BLOCK : (block + 1) * _BLOCK])
+
+    workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(blocks)))
+    ahead = 2 * workers  # blocks in memory
+    with one_thread(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        waiting = [pool.submit(made, block) for block in blocks[:ahead]]
+        try:
+            for place, block in enumerate(blocks):
+                features = waiting.pop(0).result()
+                if place + ahead < len(blocks):
+                    waiting.append(pool.submit(made, blocks[place + ahead]))
+                yield block, features
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
