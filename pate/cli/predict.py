@@ -15,9 +15,8 @@ from rich.text import Text
 from pate.cli.app import run_app
 from pate.data import ImageForm, TableSchema
 from pate.data.table import TableFile
-from pate.data.table.cells import as_texts
+from pate.data.table.cells import as_texts, require_columns
 from pate.data.table.remarks import strange_cells, strange_lines
-from pate.data.table.schema import require_columns
 from pate.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing

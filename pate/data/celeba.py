@@ -11,13 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.cache import PixelCache
-from pate.data.dataset import Dataset, Pixels, Split, Stage, unwatched
+from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.image_form import ImageForm
 from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
 
@@ -334,12 +333,8 @@ class CelebA:
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
         cache = PixelCache(self._cache_folder(folder, attributes.files), shape, "decoding photographs")
         levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), found.stamps, decode, stage)
-
-        def split(rows: NDArray[np.int64]) -> Split:
-            inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
-            return Split(inputs, attributes.labels[rows], record_ids[rows], group_ids[rows])
-
-        private, public, test = (split(rows_of[role]) for role in ("private", "public", "test"))
+        known = (levels, attributes.labels, record_ids, group_ids)
+        private, public, test = (Split.of_pictures(*known, rows) for rows in rows_of.values())
         real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
         return Dataset("celeba", real, "images", attributes.names, private, public, test, preprocessing=form)

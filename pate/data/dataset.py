@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +164,19 @@ class Split:
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
                 _require_moderate(block, self.inputs)
+
+    @classmethod
+    def of_pictures(
+        cls,
+        levels: NDArray[np.uint8],
+        labels: NDArray[np.bool_],
+        record_ids: NDArray[np.int64],
+        group_ids: NDArray[np.int64],
+        rows: NDArray[np.int64],
+    ) -> Split:
+        """Some rows of pictures that are kept as bytes `[m, channels, height, width]`, and of what is known of them."""
+        inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one
+        return cls(inputs, labels[rows], record_ids[rows], group_ids[rows])
 
     def __len__(self) -> int:
         return len(self.inputs)

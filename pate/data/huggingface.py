@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Pixels, Split
+from pate.data.dataset import Dataset, Pixels
 from pate.data.image_form import ImageForm
 from pate.data.table.cells import arrow
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import SPLITS, Roles, Rows, column_names, numbered, private_cells, require_apart
+from pate.data.table.rows import SPLITS, Roles, Rows, column_names, private_cells, three_splits
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
@@ -235,33 +235,27 @@ class HuggingFace:
         self.require_settings()
         form = self._form
         rows = {split: self._rows(split, form) for split in SPLITS}
-        ids = self._ids(rows)
-        groups = ids
-        if self.group is not None:
-            found = numbered([rows[split].groups for split in SPLITS])
-            require_apart("group", self.group, found)
-            groups = dict(zip(SPLITS, found, strict=True))
-        order = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
-        parts = {
-            split: Split(_shown(rows[split].inputs, form), rows[split].labels, ids[split], groups[split])
-            for split in SPLITS
-        }
-        public = rows["public"]
-        names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+
+        def shown(inputs: NDArray[Any]) -> Any:
+            """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
+            if not isinstance(form, ImageColumn):
+                return inputs
+            levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
+            return Pixels(levels, np.arange(len(levels), dtype=np.int64))
+
+        parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, shown=shown)
         of_cells = isinstance(form, TableSchema)
         return Dataset(
             name=self.name,
             real=True,
             kind="images" if isinstance(form, ImageColumn) else "features",
             label_names=self._label_names,
-            private=parts["private"],
-            public=parts["public"].take(order),
-            test=parts["test"],
             preprocessing=form.preprocessing if isinstance(form, (ImageColumn, VectorColumn)) else form,
-            public_ids=names[order],
-            public_labeled=public.labeled,
+            public_ids=public_ids,
+            public_labeled=rows["public"].labeled,
             notes=() if self.group is not None else (UNGROUPED,),
             private_cells=private_cells(self._batches("private"), split=None) if of_cells else None,
+            **parts,
         )
 
     @cached_property
@@ -338,22 +332,3 @@ class HuggingFace:
         self._require_columns(split)
         roles = Roles(self._label_names, self.group, self.id)
         return Rows.read(self._batches(split), form, roles, name=f"data.{split}", split=split)
-
-    def _ids(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
-        if self.id is None:
-            return {split: rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)}
-        ids = numbered([rows[split].ids for split in SPLITS])
-        for split, numbers in zip(SPLITS, ids, strict=True):
-            if repeated := len(numbers) - len(np.unique(numbers)):
-                rule = f"another id in each record, {repeated} of {len(numbers)} of {split} have that of another"
-                raise InvalidValue(f"data.id={self.id}: expected {rule}")
-        require_apart("id", self.id, ids)
-        return dict(zip(SPLITS, ids, strict=True))
-
-
-def _shown(inputs: NDArray[Any], form: Any) -> Any:
-    """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
-    if not isinstance(form, ImageColumn):
-        return inputs
-    levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
-    return Pixels(levels, np.arange(len(levels), dtype=np.int64))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Pixels, Split
+from pate.data.dataset import Dataset, Split
 from pate.data.image_form import ImageForm
 from pate.files.arrays import ArrayForm, Arrays, read_arrays
 from pate.files.reading import damaged
@@ -111,13 +109,9 @@ class Icons:
         require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)
         labels = np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_)
         record_ids, group_ids = (arrays[name].astype(np.int64) for name in ("record_ids", "group_ids"))
-
-        def split(rows: NDArray[np.int64]) -> Split:
-            inputs = cast(NDArray[np.float32], Pixels(pictures, rows))  # reads like one, see `Split`
-            return Split(inputs, labels[rows], record_ids[rows], group_ids[rows])
-
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
-        public, test, private = (split(rows[: self.limit]) for rows in places)
+        known = (pictures, labels, record_ids, group_ids)
+        public, test, private = (Split.of_pictures(*known, rows[: self.limit]) for rows in places)
         public_ids = arrays["public_names"][: self.limit]
         return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)
 

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.cache import PixelCache
 from pate.data.cartoon import NUM_WHIMS, Face, Pen
-from pate.data.dataset import Dataset, Pixels, Split, Stage, unwatched
+from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.image_form import ImageForm
 from pate.validation import require_count
 
@@ -310,12 +309,8 @@ class SynthFaces:
         count = int(ends[-1])
         labels = np.concatenate([draw_attributes(self.seed, block) for block in range(-(-count // BLOCK))])[:count]
         levels, record_ids = self._levels(count, stage), np.arange(1, count + 1)
-
-        def split(rows: NDArray[np.int64]) -> Split:
-            inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
-            return Split(inputs, labels[rows], record_ids[rows], record_ids[rows])
-
-        private, public, test = map(split, np.split(np.arange(count), ends[:-1]))
+        known = (levels, labels, record_ids, record_ids)
+        private, public, test = (Split.of_pictures(*known, rows) for rows in np.split(np.arange(count), ends[:-1]))
         form = ImageForm(3, self.image_size, self.image_size, "crop")
         return Dataset("synth_faces", False, "images", NAMES, private, public, test, preprocessing=form)
 

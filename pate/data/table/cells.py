@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,7 +14,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_choice
+from pate.validation import InvalidValue, nearest, require, require_choice
 
 _DAY_S = 86400.0
 _DECIMALS = ("point", "comma")
@@ -24,6 +24,7 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|
 _COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")  # 7,0 is 7 under any setting; 7,000 may be seven thousand
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"  # words that `one_spelling` leaves as they are, but for true and false
+_NAMES = 5  # shown of those that are lacking
 _SAMPLE = 2000  # words that tell which spelling is likely
 _WHOLE_BELOW = 2.0**63
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -46,6 +47,24 @@ def column_name(text: str) -> str:
     """
     text = visible(text)
     return normalize("NFC", " ".join(text.split()) if re.search(r"[^\S ]", text) else text)
+
+
+def require_once(name: str, names: list[str]) -> None:
+    """Raises where a column's name occurs twice, or is empty."""
+    for each in names:
+        require(names.count(each) == 1, f"{name}.columns", each, "each name once")
+        rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
+        require(bool(each.strip()), f"{name}.columns", repr(each), rule)
+
+
+def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
+    """Raises unless the columns are there; others may be, too."""
+    require_once(name, found)
+    lacking = [each for each in wanted if each not in found]
+    if lacking:
+        more = f" and {len(lacking) - _NAMES} more" if len(lacking) > _NAMES else ""
+        hint = nearest(lacking[0], tuple(found))
+        raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_NAMES])}{more}{hint}")
 
 
 def one_spelling(word: str) -> str:

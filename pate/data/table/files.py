@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pate.data.table.cells import USUAL, Spelling, arrow, column_name
-from pate.data.table.schema import require_once
+from pate.data.table.cells import USUAL, Spelling, arrow, column_name, require_once
 from pate.validation import InvalidValue, require
 
 MISSING_WORDS = (

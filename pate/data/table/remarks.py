@@ -22,7 +22,7 @@ from pate.data.table.cells import (
     other_spellings,
     visible,
 )
-from pate.data.table.schema import CategoryColumn, Column, DateColumn, NumberColumn, TableSchema
+from pate.data.table.schema import Column, DateColumn, NumberColumn, TableSchema
 
 UNGROUPED = (
     "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a person's rows at once"
@@ -191,7 +191,7 @@ def strange_cells(schema: TableSchema, table: Any, spelling: Spelling | None = N
     """
     said = schema.spelling if spelling is None else spelling
     known = said.known(table.select(list(schema.names)))
-    return np.array([_strange(column, known.column(column.name), said) for column in schema.columns], np.int64)
+    return np.array([column.strange(known.column(column.name), said) for column in schema.columns], np.int64)
 
 
 def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
@@ -208,17 +208,6 @@ def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num
     yield from ordered[:_COLUMNS_SHOWN]
     if len(ordered) > _COLUMNS_SHOWN:
         yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
-
-
-def _strange(column: Column, array: Any, spelling: Spelling) -> tuple[int, int]:
-    if isinstance(column, NumberColumn):
-        cells = as_dates(array) if isinstance(column, DateColumn) else as_numbers(array, spelling)
-        outside = (cells.values < column.low) | (cells.values > column.high)
-        return int((outside & ~cells.missing).sum()), int(cells.missing.sum())
-    if isinstance(column, CategoryColumn):
-        missing, (block, _) = as_texts(array).missing, column.encode(array, spelling)
-        return int((block[:, len(column.categories)].astype(np.bool_) & ~missing).sum()), int(missing.sum())
-    return 0, 0
 
 
 def _found(column: Column, unknown: int, missing: int) -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.dataset import Split
 from pate.data.table.cells import (
     USUAL,
     Spelling,
@@ -229,6 +230,51 @@ def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -
         if shared:
             both = f"{SPLITS[first]} and {SPLITS[second]}"
             raise InvalidValue(f"data.{role}={column}: expected each {column} in one split, {shared} are in {both}")
+
+
+def three_splits(
+    rows: Mapping[str, Rows],
+    *,
+    group: str | None,
+    id: str | None,
+    seed: int,
+    spelling: Spelling = USUAL,
+    shown: Callable[[NDArray[Any]], Any] = lambda inputs: inputs,
+) -> tuple[dict[str, Split], NDArray[Any]]:
+    """The splits by name, public records in a random order, and what those are called where they are published.
+
+    Args:
+        rows: of each of `SPLITS`.
+        group: the column that says which rows belong together; None where each is by itself.
+        id: the column that names each; None for the numbers of rows, with the split in the upper bits.
+        seed: of the order.
+        spelling: of groups and ids.
+        shown: makes inputs of those that were read.
+
+    Raises:
+        InvalidValue: an id twice, or a group or record in two splits.
+    """
+    if id is None:
+        ids = [rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)]
+    else:
+        ids = numbered([rows[split].ids for split in SPLITS], spelling)
+        for split, numbers in zip(SPLITS, ids, strict=True):
+            if repeated := len(numbers) - len(np.unique(numbers)):
+                found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
+                raise InvalidValue(f"data.id={id}: expected another id in each row, {found}")
+        require_apart("id", id, ids)
+    groups = ids
+    if group is not None:
+        groups = numbered([rows[split].groups for split in SPLITS], spelling)
+        require_apart("group", group, groups)
+    parts = {
+        split: Split(shown(rows[split].inputs), rows[split].labels, record_ids, group_ids)
+        for split, record_ids, group_ids in zip(SPLITS, ids, groups, strict=True)
+    }
+    public = rows["public"]
+    order = np.random.default_rng(seed).permutation(len(public.labels))
+    names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+    return parts | {"public": parts["public"].take(order)}, names[order]
 
 
 def label_word(word: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,20 +22,31 @@ from pate.data.table.cells import (
     as_numbers,
     as_texts,
     column_name,
+    require_columns,
     require_no_other_spelling,
+    require_once,
 )
 from pate.files.atomic import write_text
 from pate.files.plain_yaml import read_yaml
-from pate.validation import InvalidValue, nearest, require
+from pate.validation import InvalidValue, require
 
 OTHER, MISSING = "other", "missing"
 _RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, so 100 by chance once in 5 billion tables
 _ROUNDING = 1e-6  # of single precision
+_BOUNDS = {"mean": "mean", "std": "std", "min": "low", "max": "high"}  # in a schema's file, and of a column
+_MOST_CATEGORIES = 50
+_SHOWN = 5
+_LONGEST = 40
+_HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
+# categories, a range. Never copy anything from the private file into this one: it is published with the model.
+"""
+
+Block = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Column(ABC):
-    """A column that becomes features.
+class Column:
+    """What the public file says of a column, and how its cells become features.
 
     Attributes:
         name: of the column.
@@ -52,30 +62,48 @@ class Column(ABC):
     keys: ClassVar[tuple[str, ...]] = ()  # of a schema's file, beside its kind
 
     @property
-    @abstractmethod
     def feature_names(self) -> tuple[str, ...]:
-        """The names of its features."""
+        """The names of its features; none where it can be no feature."""
+        return ()
 
-    @abstractmethod
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Features float32 `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+        """Features `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
+        return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
 
-    @abstractmethod
-    def tells(self, block: NDArray[np.float32]) -> bool:
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        """How many cells the public file does not know, and how many are missing."""
+        return 0, 0
+
+    def tells(self, block: Block) -> bool:
         """Whether features `[n, k]` hold any cell that is a value, and of a kind that the public file knows."""
+        return True
 
-    @abstractmethod
-    def cells(self, block: NDArray[np.float32]) -> Any:
+    def cells(self, block: Block) -> Any:
         """A column of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
+        return np.full(len(block), np.nan)
 
-    @abstractmethod
     def plain(self) -> dict[str, Any]:
         """What a schema's file says of it."""
+        return {"kind": self.kind}
 
     @classmethod
-    @abstractmethod
     def read(cls, name: str, said: Mapping[str, Any]) -> Self:
         """From what a schema's file says; raises `KeyError`, `TypeError` or `ValueError` where that is nothing."""
+        return cls(name, missing=False)
+
+
+class TextColumn(Column):
+    """Words that are nearly all different, such as names or remarks: they can be no feature."""
+
+    kind: ClassVar[str] = "text"
+    expects: ClassVar[str] = "numbers, dates such as 2025-01-31, or words that occur again"
+
+
+class EmptyColumn(Column):
+    """A column whose cells are all missing in the public file."""
+
+    kind: ClassVar[str] = "empty"
+    expects: ClassVar[str] = "a value in some row of the public file"
 
 
 @dataclass(frozen=True)
@@ -96,7 +124,7 @@ class NumberColumn(Column):
 
     kind: ClassVar[str] = "number"
     expects: ClassVar[str] = "numbers"
-    keys: ClassVar[tuple[str, ...]] = ("mean", "std", "min", "max", "missing")
+    keys: ClassVar[tuple[str, ...]] = (*_BOUNDS, "missing")
 
     def __post_init__(self) -> None:
         numbers = (self.mean, self.std, self.low, self.high)
@@ -114,12 +142,10 @@ class NumberColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """See `Column.feature_names`."""
         return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """See `Column.encode`."""
-        cells = self._cells(array, spelling)
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+        cells = self._parsed(array, spelling)
         block = np.zeros((len(cells.values), len(self.feature_names)), np.float32)
         known = ~cells.missing & ~cells.wrong
         block[known, 0] = (cells.values[known].clip(self.low, self.high) - self.mean) / self.std
@@ -127,40 +153,39 @@ class NumberColumn(Column):
             block[:, 1] = cells.missing
         return block, cells.wrong
 
-    def tells(self, block: NDArray[np.float32]) -> bool:
-        """See `Column.tells`. A missing cell without a feature of its own is at the mean.
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        cells = self._parsed(array, spelling)
+        outside = (cells.values < self.low) | (cells.values > self.high)
+        return int((outside & ~cells.missing).sum()), int(cells.missing.sum())
 
-        Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there. By
-        Cantelli's inequality, at most `1 / (1 + k^2)` of them are `k` standard deviations or more from the mean.
-        """
+    def tells(self, block: Block) -> bool:
         known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
-        numbers = block[known, 0]
+        numbers = block[known, 0]  # a missing cell without a feature of its own is at the mean
         if self.low == self.high or not len(numbers):
             return bool(len(numbers))
+        # Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there. By
+        # Cantelli's inequality, at most 1 / (1 + k^2) of them are k standard deviations or more from the mean.
         low, high = ((end - self.mean) / self.std for end in (self.low, self.high))
         all_low = low < -_RARE_END and numbers.max() <= low * (1 - _ROUNDING)
         all_high = high > _RARE_END and numbers.min() >= high * (1 - _ROUNDING)
         return not (all_low or all_high)
 
-    def cells(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
-        """See `Column.cells`: numbers to a millionth of the public range, NaN where they are missing."""
+    def cells(self, block: Block) -> NDArray[np.float64]:
         numbers = block[:, 0].astype(np.float64) * self.std + self.mean
+        # to a millionth of the public range
         numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
         return np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers
 
     def plain(self) -> dict[str, Any]:
-        """See `Column.plain`."""
-        numbers = {"mean": self.mean, "std": self.std, "min": self.low, "max": self.high}
+        numbers = {key: getattr(self, name) for key, name in _BOUNDS.items()}
         return {"kind": self.kind, **numbers, "missing": self.missing}
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any]) -> Self:
-        """See `Column.read`."""
-        numbers = (float(said[key]) for key in ("mean", "std", "min", "max"))
-        return cls(name, _truth(said["missing"]), *numbers)
+        return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS))
 
     @staticmethod
-    def _cells(array: Any, spelling: Spelling) -> Cells:
+    def _parsed(array: Any, spelling: Spelling) -> Cells:
         return as_numbers(array, spelling)
 
 
@@ -172,7 +197,7 @@ class DateColumn(NumberColumn):
     expects: ClassVar[str] = "dates such as 2025-01-31"
 
     @staticmethod
-    def _cells(array: Any, spelling: Spelling) -> Cells:
+    def _parsed(array: Any, spelling: Spelling) -> Cells:
         return as_dates(array)
 
 
@@ -197,12 +222,10 @@ class CategoryColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """See `Column.feature_names`."""
         said = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={each}" for each in said)
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """See `Column.encode`. Every word is a category; none is wrong."""
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
         words, known = as_texts(array), Words(arrow().array(self.categories, arrow().string()))
         codes, missing = words.codes(known)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
@@ -212,14 +235,16 @@ class CategoryColumn(Column):
         if self.missing:
             codes[missing] = len(self.categories) + 1
         block[np.arange(len(codes)), codes] = 1
-        return block, np.zeros(len(codes), np.bool_)
+        return block, np.zeros(len(codes), np.bool_)  # every word is a category
 
-    def tells(self, block: NDArray[np.float32]) -> bool:
-        """See `Column.tells`."""
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        missing, (block, _) = as_texts(array).missing, self.encode(array, spelling)
+        return int((block[:, len(self.categories)].astype(np.bool_) & ~missing).sum()), int(missing.sum())
+
+    def tells(self, block: Block) -> bool:
         return bool(block[:, : len(self.categories)].any())
 
-    def cells(self, block: NDArray[np.float32]) -> Any:
-        """See `Column.cells`: a categorical, whose last category is that of all other words."""
+    def cells(self, block: Block) -> Any:
         from pandas import Categorical
 
         codes = block.argmax(axis=1)
@@ -228,57 +253,14 @@ class CategoryColumn(Column):
         return Categorical.from_codes(codes, categories=[*self.categories, other])
 
     def plain(self) -> dict[str, Any]:
-        """See `Column.plain`."""
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
 
     @classmethod
     def read(cls, name: str, said: Mapping[str, Any]) -> Self:
-        """See `Column.read`."""
         categories = said["categories"]
         if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
             raise InvalidValue(f"{name}.categories: expected a list of words, numbers among them in quotes")
         return cls(name, _truth(said["missing"]), tuple(categories))
-
-
-@dataclass(frozen=True)
-class TextColumn(Column):
-    """Words that are nearly all different, such as names or remarks: they can be no feature."""
-
-    kind: ClassVar[str] = "text"
-    expects: ClassVar[str] = "numbers, dates such as 2025-01-31, or words that occur again"
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Nothing."""
-        return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
-
-    def tells(self, block: NDArray[np.float32]) -> bool:
-        """It is not used."""
-        return True
-
-    def cells(self, block: NDArray[np.float32]) -> Any:
-        """All missing."""
-        return np.full(len(block), np.nan)
-
-    def plain(self) -> dict[str, Any]:
-        """See `Column.plain`."""
-        return {"kind": self.kind}
-
-    @classmethod
-    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
-        """See `Column.read`."""
-        return cls(name, missing=False)
-
-
-class EmptyColumn(TextColumn):
-    """A column whose cells are all missing in the public file."""
-
-    kind: ClassVar[str] = "empty"
-    expects: ClassVar[str] = "a value in some row of the public file"
 
 
 KINDS: dict[str, type[Column]] = {
@@ -290,14 +272,6 @@ def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError("missing: expected true or false")
     return value
-
-
-_MOST_CATEGORIES = 50
-_SHOWN = 5
-_LONGEST = 40
-_HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
-# categories, a range. Never copy anything from the private file into this one: it is published with the model.
-"""
 
 
 @dataclass(frozen=True)
@@ -334,12 +308,10 @@ class TableSchema(Preprocessing):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """See `Preprocessing.feature_names`."""
         return tuple(name for column in self.columns for name in column.feature_names)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """See `Preprocessing.input_shape`."""
         return (len(self.feature_names),)
 
     @property
@@ -389,7 +361,6 @@ class TableSchema(Preprocessing):
         return DataFrame({column.name: column.cells(block) for column, block in pairs})
 
     def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
-        """See `Preprocessing.tells`."""
         pairs = zip(self.columns, self._blocks(inputs), strict=True)
         return {column.name: column.tells(block) for column, block in pairs}
 
@@ -436,7 +407,6 @@ class TableSchema(Preprocessing):
                 raise InvalidValue(f"{name}.{column.name}: expected {rule}")
 
     def plain(self) -> dict[str, Any]:
-        """See `Preprocessing.plain`."""
         said = {key: value for key, value in asdict(self.spelling).items() if value != getattr(USUAL, key)}
         return {"kind": self.kind, **said, "columns": {column.name: column.plain() for column in self.columns}}
 
@@ -507,24 +477,6 @@ def as_table(given: Any) -> Any:
     if not isinstance(given, pa.Table):
         raise InvalidValue(f"data={type(given).__name__}: expected a DataFrame, or the name of a file")
     return given.rename_columns(list(map(column_name, given.column_names)))
-
-
-def require_once(name: str, names: list[str]) -> None:
-    """Raises where a column's name occurs twice, or is empty."""
-    for each in names:
-        require(names.count(each) == 1, f"{name}.columns", each, "each name once")
-        rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
-        require(bool(each.strip()), f"{name}.columns", repr(each), rule)
-
-
-def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
-    """Raises unless the columns are there; others may be, too."""
-    require_once(name, found)
-    lacking = [each for each in wanted if each not in found]
-    if lacking:
-        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        hint = nearest(lacking[0], tuple(found))
-        raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_SHOWN])}{more}{hint}")
 
 
 def _array(series: Any) -> Any:

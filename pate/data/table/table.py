@@ -9,15 +9,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pate.data.dataset import Dataset, PrivateRecords, Split
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
-from pate.data.table.rows import SPLITS as _SPLITS
 from pate.data.table.rows import (
+    SPLITS,
     LabelSets,
     Roles,
     Rows,
@@ -26,9 +23,9 @@ from pate.data.table.rows import (
     label_words,
     numbered,
     private_cells,
-    require_apart,
+    three_splits,
 )
-from pate.data.table.schema import TableSchema, require_columns
+from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "split", "drop")
@@ -96,7 +93,7 @@ class Table:
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
-        for name in (*_SPLITS, "path", "split", "group", "id", "schema", "true", "label_separator"):
+        for name in (*SPLITS, "path", "split", "group", "id", "schema", "true", "label_separator"):
             value = getattr(self, name)
             require(value is None or (isinstance(value, str) and value != ""), f"data.{name}", value, "a name")
         for name in ("split", "group", "id"):
@@ -118,26 +115,21 @@ class Table:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
         self._require_dropped()
-        for split in _SPLITS:
+        for split in SPLITS:
             self._require_columns(split)
         schema = self.table_schema
         spelling = self._files["public"].spelling(schema.spelling)
-        rows = {split: self._rows(split, schema, spelling) for split in _SPLITS}
-        ids = self._ids(rows, spelling)
-        groups = self._groups(rows, spelling) if self.group is not None else ids
-        shuffled = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
-        parts = {split: Split(rows[split].inputs, rows[split].labels, ids[split], groups[split]) for split in _SPLITS}
-        parts["public"] = parts["public"].take(shuffled)
-        public, private = rows["public"], self._files["private"]
-        names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+        rows = {split: self._rows(split, schema, spelling) for split in SPLITS}
+        parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, spelling=spelling)
+        private = self._files["private"]
         return Dataset(
             name=self.name,
             real=True,
             kind="features",
             label_names=self.label_names,
             preprocessing=schema,
-            public_ids=names[shuffled],
-            public_labeled=public.labeled,
+            public_ids=public_ids,
+            public_labeled=rows["public"].labeled,
             private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
             notes=self._notes(),
             **parts,
@@ -232,15 +224,12 @@ class Table:
         known = [name for file in self._given_files for name in file.names]
         first = self.labels[0]
         column, names = (first, self.labels[1:]) if first in known else (self._column_of_sets(), self.labels)
-        names = names or tuple(sorted({word for text in self._public_words(column) for word in self._split(text)}))
+        names = names or tuple(sorted(self._labels_named_in(column)))
         rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
         return LabelSets(column, names, self.label_separator)
-
-    def _split(self, text: str) -> list[str]:
-        return label_words(text, self.label_separator or "")
 
     def _public_words(self, column: str) -> dict[str, int]:
         """The words of a public column, none where the public file lacks it."""
@@ -250,11 +239,15 @@ class Table:
         table = self._public_file.spelling().known(self._public_table([column]))
         return as_texts(table.column(column)).counts()
 
+    def _labels_named_in(self, column: str) -> set[str]:
+        separator = self.label_separator or ""
+        return {word for text in self._public_words(column) for word in label_words(text, separator)}
+
     def _column_of_sets(self) -> str:
         """The public column whose cells name the labels of the setting and no other."""
-        labels = {word for label in self.labels for word in self._split(label)}
+        labels = {word for label in self.labels for word in label_words(label, self.label_separator or "")}
         given = self._public_file.names if self.public or self.path else []
-        said = {name: {word for text in self._public_words(name) for word in self._split(text)} for name in given}
+        said = {name: self._labels_named_in(name) for name in given}
         found = [name for name, words in said.items() if words and words <= labels]
         rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
         require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
@@ -316,13 +309,13 @@ class Table:
     @cached_property
     def _files(self) -> dict[str, TableFile]:
         if self.path is not None:
-            return dict.fromkeys(_SPLITS, self._file(self.path, "data.path"))
-        return {each: self._file(getattr(self, each), f"data.{each}") for each in _SPLITS}
+            return dict.fromkeys(SPLITS, self._file(self.path, "data.path"))
+        return {each: self._file(getattr(self, each), f"data.{each}") for each in SPLITS}
 
     @property
     def _given_files(self) -> list[TableFile]:
         """The files that settings name, each once."""
-        given = {name: getattr(self, name) for name in ("path", *_SPLITS)}
+        given = {name: getattr(self, name) for name in ("path", *SPLITS)}
         return [self._file(path, f"data.{name}") for name, path in given.items() if path is not None]
 
     @property
@@ -336,9 +329,8 @@ class Table:
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
-        if self.path is not None:
-            return dict.fromkeys(_SPLITS, self._files["public"].names)
-        return {split: self._files[split].names for split in _SPLITS}
+        names_of = {file: file.names for file in dict.fromkeys(self._files.values())}
+        return {split: names_of[file] for split, file in self._files.items()}
 
     def require_settings(self) -> None:
         """Returns if settings name three files, or one with a column of splits, and labels. No file is opened.
@@ -346,16 +338,16 @@ class Table:
         Raises:
             InvalidValue: a setting that is missing, or two that contradict each other.
         """
-        given = [each for each in _SPLITS if getattr(self, each) is not None]
+        given = [each for each in SPLITS if getattr(self, each) is not None]
         if self.path is not None:
             require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
             require(self.split is not None, "data.split", self.split, "the column that says private, public or test")
         else:
             require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
-            for split in _SPLITS:
+            for split in SPLITS:
                 rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
                 require(split in given, f"data.{split}", getattr(self, split), rule)
-            for split, other in combinations(_SPLITS, 2):
+            for split, other in combinations(SPLITS, 2):
                 same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
                 rule = f"another file than data.{split}: no record may be in two splits"
                 require(not same, f"data.{other}", getattr(self, other), rule)
@@ -385,7 +377,7 @@ class Table:
         everywhere = set.intersection(*(set(each) for each in self._names.values()))
         lost = [name for name in names if name not in everywhere and name not in self._roles.no_features]
         if lost:
-            lacking = next(each for each in _SPLITS if lost[0] not in self._names[each])
+            lacking = next(each for each in SPLITS if lost[0] not in self._names[each])
             rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
             raise InvalidValue(f"{where}.{lost[0]}: expected {rule}")
 
@@ -412,25 +404,7 @@ class Table:
 
     def _require_splits(self, said: Any) -> None:
         pa = arrow()
-        strange = int(pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(_SPLITS)))).as_py() or 0)
+        strange = int(pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py() or 0)
         if strange:
             rule = f"private, public or test, {strange} of {len(said)} rows have something else"
             raise InvalidValue(f"data.split={self.split}: expected {rule}")
-
-    def _ids(self, rows: dict[str, Rows], spelling: Spelling) -> dict[str, NDArray[np.int64]]:
-        """A number for each record: of its row, or of its name where records have names."""
-        if self.id is None:
-            return {split: rows[split].numbers | (place << 48) for place, split in enumerate(_SPLITS)}
-        ids = numbered([rows[split].ids for split in _SPLITS], spelling)
-        for split, numbers in zip(_SPLITS, ids, strict=True):
-            repeated = len(numbers) - len(np.unique(numbers))
-            found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
-            if repeated:
-                raise InvalidValue(f"data.id={self.id}: expected another id in each row, {found}")
-        require_apart("id", self.id, ids)
-        return dict(zip(_SPLITS, ids, strict=True))
-
-    def _groups(self, rows: dict[str, Rows], spelling: Spelling) -> dict[str, NDArray[np.int64]]:
-        groups = numbered([rows[split].groups for split in _SPLITS], spelling)
-        require_apart("group", self.group, groups)
-        return dict(zip(_SPLITS, groups, strict=True))
