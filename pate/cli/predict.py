@@ -116,7 +116,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
         numbers = range(done + 1, done + 1 + len(inputs))
         texts = [str(number) for number in numbers]
         if identity is not None:
-            texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
+            texts = [text or "" for text in as_texts(batch.column(identity)).to_pylist()]
         done += len(inputs)
         counts += strange_cells(schema, batch, spelling)
         yield texts, inputs

@@ -37,11 +37,9 @@ class Pen:
         self._left, self._top = pixel * (50 + right) - 50 * self._unit, pixel * (50 + down) - 50 * self._unit
 
     def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
-        """A filled ellipse with the given half axes."""
         self._draw.ellipse(self._box(x - across, y - along, x + across, y + along), fill=color)
 
     def ring(self, x: float, y: float, across: float, along: float, color: Color, width: float) -> None:
-        """The outline of an ellipse."""
         box = self._box(x - across, y - along, x + across, y + along)
         self._draw.ellipse(box, outline=color, width=self._width(width))
 
@@ -53,15 +51,12 @@ class Pen:
         self._draw.arc(box, *ends, fill=color, width=self._width(width))
 
     def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
-        """A filled rectangle."""
         self._draw.rectangle(self._box(left, top, right, bottom), fill=color)
 
     def line(self, points: Sequence[tuple[float, float]], color: Color, width: float) -> None:
-        """A line through points."""
         self._draw.line(self._points(points), fill=color, width=self._width(width))
 
     def shape(self, points: Sequence[tuple[float, float]], color: Color) -> None:
-        """A filled polygon."""
         self._draw.polygon(self._points(points), fill=color)
 
     def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
@@ -104,7 +99,6 @@ class Face:
     whims: list[float]
 
     def draw(self, pen: Pen) -> None:
-        """From back to front."""
         self._hair_behind(pen)
         self._body(pen)
         self._head(pen)
@@ -118,7 +112,6 @@ class Face:
 
     @property
     def background(self) -> Color:
-        """Any pale color."""
         red, green, blue = (int(90 + 130 * whim) for whim in self.whims[:3])
         return red, green, blue
 

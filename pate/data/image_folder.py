@@ -80,7 +80,6 @@ class ImageFolder:
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
 
     def load_in_stages(self, stage: Stage) -> Dataset:
-        """See `LoadsInStages`."""
         self.require_settings()
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
@@ -163,7 +162,7 @@ class ImageFolder:
 
 def _words(table: Any, name: str) -> list[str]:
     """A column as words, none missing."""
-    words = as_texts(table.column(name)).array
+    words = as_texts(table.column(name))
     if words.null_count:
         found = f"{words.null_count} of {len(words)} rows have none"
         raise InvalidValue(f"data.table.{name}: expected a value in each row, {found}")

@@ -169,7 +169,7 @@ PREFIX = "net."
 
 
 class BackboneExtractor(Extractor):
-    """See `Extractor`. Arrays: the network's weights behind `net.`, `center` and `projection` of `Projection`.
+    """Arrays: the network's weights behind `net.`, `center` and `projection` of `Projection`.
 
     Rule: pictures are resized, gray ones shown in three channels, standardized as the weights want them; what the
     network measures before its last layer is projected.
@@ -178,7 +178,7 @@ class BackboneExtractor(Extractor):
     kind = "backbone"
 
     def _numbers_at_once(self) -> int:
-        """See `Extractor._numbers_at_once`: the pictures, and the network only if the file brings its weights."""
+        """The pictures, and the network only if the file brings its weights."""
         with torch.device("meta"):
             shapes = net_of(str(self.settings["model"])).shapes
         if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes.items()):
@@ -186,7 +186,6 @@ class BackboneExtractor(Extractor):
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
     def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """See `Extractor.features`."""
         found = (self.measured(images) - self.arrays["center"]) @ self.arrays["projection"]
         return np.asarray(found, np.float32)
 
@@ -259,7 +258,7 @@ class Backbone(Features):
         weights_path(self.model, self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """See `Features.check`: reads the weights, and has the network look at one blank picture."""
+        """Reads the weights, and has the network look at one blank picture."""
         extractor = self._network(picture_shape, {})
         try:
             extractor.measured(np.zeros((1, *picture_shape), np.float32))
@@ -269,7 +268,7 @@ class Backbone(Features):
             raise InvalidValue(f"features.image_size={size}: expected {rule}") from error
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
-        """See `Features.fit`; the projection alone is fitted."""
+        """The projection alone is fitted."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(
             pictures.shape,
@@ -281,7 +280,6 @@ class Backbone(Features):
         return BackboneExtractor(dict(network.arrays) | projection.arrays, network.settings, network.origin)
 
     def identity(self, pictures: PublicPictures) -> str:
-        """See `Features.identity`."""
         weights = weights_digest(weights_path(self.model, self.weights))
         return hashlib.sha256(f"{super().identity(pictures)}{weights}".encode()).hexdigest()
 

@@ -49,7 +49,6 @@ class FeaturedData:
     check: Callable[[Dataset], object] | None = None
 
     def load(self) -> Dataset:
-        """See `load_in_stages`."""
         return self.load_in_stages(unwatched)
 
     def load_in_stages(self, stage: Stage) -> Dataset:

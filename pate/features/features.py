@@ -314,7 +314,6 @@ class NoFeatures(Features):
     """Inputs as the data set gives them."""
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Nothing to check."""
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
         """There is nothing to fit."""
@@ -343,17 +342,14 @@ class ExtractedForm(Preprocessing):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """None: nobody gives them."""
         return ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """See `Preprocessing.input_shape`."""
         return (self.extractor.num_features,)
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """See `Preprocessing.origin`."""
         return {
             "features": self.extractor.kind,
             "dimension": self.extractor.num_features,
@@ -362,7 +358,7 @@ class ExtractedForm(Preprocessing):
         }
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
-        """See `Preprocessing.inputs`: of a list of files or of PIL images, or of an array of pictures."""
+        """Of a list of files or of PIL images, or of an array of pictures."""
         if isinstance(given, np.ndarray):
             return self._of_array(given)
         if self.pictures is None:
@@ -378,7 +374,7 @@ class ExtractedForm(Preprocessing):
         return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
 
     def plain(self) -> dict[str, Any]:
-        """See `Preprocessing.plain`; the arrays are in the file beside."""
+        """The arrays are in the file beside."""
         return {
             "kind": self.kind,
             "pictures": None if self.pictures is None else self.pictures.plain(),
@@ -392,7 +388,6 @@ class ExtractedForm(Preprocessing):
         }
 
     def save(self, folder: Path) -> None:
-        """See `Preprocessing.save`."""
         self.extractor.save(folder / FILE)
 
     @classmethod

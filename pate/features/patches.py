@@ -100,7 +100,7 @@ def _unit(rows: Array) -> Array:
 
 
 class PatchExtractor(Extractor):
-    """See `Extractor`. Arrays: `filters` and `offsets` of `learn_filters`, `center` and `projection` of `Projection`.
+    """Arrays: `filters` and `offsets` of `learn_filters`, `center` and `projection` of `Projection`.
 
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
     weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
@@ -113,11 +113,10 @@ class PatchExtractor(Extractor):
 
     @property
     def batch_size(self) -> int:
-        """See `Extractor.batch_size`."""
         return 512 if self._device.type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
-        """See `Extractor._numbers_at_once`: patches, the answers of filters to them, and the regions' weights."""
+        """Patches, the answers of filters to them, and the regions' weights."""
         channels, height, width = self.picture_shape
         stride, grid = int(self.settings["stride"]), int(self.settings["grid"])
         shape: tuple[int, ...] = self.arrays["filters"].shape
@@ -131,7 +130,6 @@ class PatchExtractor(Extractor):
         return channels * height * width + rows * columns * (patch + 3 * count + grid**2) + sides
 
     def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """See `Extractor.features`."""
         tensors = self._tensors
         with torch.inference_mode():
             features = (self._pooled(images) - tensors["center"]) @ tensors["projection"]
@@ -251,13 +249,11 @@ class Patches(Features):
         require_non_negative("features.threshold", self.threshold)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """See `Features.check`."""
         side = min(picture_shape[1:])
         rule = f"at most {side}, the pictures' smaller side"
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> PatchExtractor:
-        """See `Features.fit`."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", 1) as advance:

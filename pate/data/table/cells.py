@@ -151,8 +151,8 @@ class Spelling:
     def _known(self, column: Any) -> Any:
         pa, array = arrow(), _decoded(column)
         if _is_text(array):
-            words, gone_words = Words(as_texts(array).array), Words(pa.array(self.missing, pa.string()))
-            gone = pa.compute.is_in(words.as_values(self).array, gone_words.as_values(self).array, skip_nulls=True)
+            gone_words = as_values(pa.array(self.missing, pa.string()), self)
+            gone = pa.compute.is_in(as_values(as_texts(array), self), gone_words, skip_nulls=True)
         elif _is_numeric(array) and not pa.types.is_boolean(array.type):
             numbers = as_numbers(pa.array(self.missing, pa.string()), self)
             values = numbers.values[~numbers.wrong]
@@ -227,52 +227,41 @@ class Cells:
         return not self.wrong.any() and not self.missing.all()
 
 
-@dataclass(frozen=True, eq=False)
-class Words:
-    """A column's cells as text.
+def codes_of(words: Any, categories: Any) -> NDArray[np.int64]:
+    """The place of each word `[n]` among categories, -1 where it is none."""
+    found = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
+    codes: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
-    Attributes:
-        array: pyarrow strings `[n]`, trimmed, null where missing.
-    """
 
-    array: Any
+def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
+    """Words, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
+    pa = arrow()
+    coded = (words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words).dictionary_encode()
+    words = spelling.pointed(coded.dictionary)
+    lower = pa.compute.utf8_lower(words)
+    plain = pa.compute.match_substring_regex(words, _PLAIN)
+    odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))
+    mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
+    return pa.compute.replace_with_mask(words, odd, mended).take(coded.indices)
 
-    def codes(self, categories: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The place of each word among categories, -1 where it is none, and which are missing."""
-        found = arrow().compute.index_in(self.array, value_set=categories.array, skip_nulls=True)
-        codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return codes, self.missing
 
-    def as_values(self, spelling: Spelling = USUAL) -> Words:
-        """The same, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
-        coded = self._joined.dictionary_encode()
-        pa, words = arrow(), spelling.pointed(coded.dictionary)
-        lower = pa.compute.utf8_lower(words)
-        plain = pa.compute.match_substring_regex(words, _PLAIN)
-        odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))
-        mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
-        return Words(pa.compute.replace_with_mask(words, odd, mended).take(coded.indices))
+def counts_of(words: Any) -> dict[str, int]:
+    """How often each word occurs."""
+    counted = arrow().compute.value_counts(words.drop_null())
+    return {each["values"]: each["counts"] for each in counted.to_pylist()}
 
-    @property
-    def _joined(self) -> Any:
-        return self.array.combine_chunks() if isinstance(self.array, arrow().ChunkedArray) else self.array
 
-    def counts(self) -> dict[str, int]:
-        """How often each word occurs."""
-        counted = arrow().compute.value_counts(self.array.drop_null())
-        return {each["values"]: each["counts"] for each in counted.to_pylist()}
-
-    @property
-    def missing(self) -> NDArray[np.bool_]:
-        """Which are missing, `[n]`."""
-        return _missing(self.array)
+def missing_in(words: Any) -> NDArray[np.bool_]:
+    """Which are missing, `[n]`."""
+    return np.asarray(words.is_null().to_numpy(zero_copy_only=False))
 
 
 def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
     """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
     pa, array = arrow(), _decoded(array)
     if _is_text(array):
-        return _parsed(spelling.numbers(as_texts(array).array), _floats, _float)
+        return _parsed(spelling.numbers(as_texts(array)), _floats, _float)
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
@@ -293,7 +282,7 @@ def as_dates(array: Any) -> Cells:
             seconds = texts.cast(pa.timestamp("s")).cast(pa.int64())
             return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
 
-        return _parsed(as_texts(array).array, days, _days)
+        return _parsed(as_texts(array), days, _days)
     if not pa.types.is_temporal(array.type) or pa.types.is_time(array.type) or pa.types.is_duration(array.type):
         return _all_wrong(array)
     seconds = array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
@@ -301,8 +290,11 @@ def as_dates(array: Any) -> Cells:
     return Cells(values, np.isnan(values), np.zeros(len(values), np.bool_))
 
 
-def as_texts(array: Any) -> Words:
-    """Cells as words without blanks around them; of whole numbers the digits. An empty word is missing."""
+def as_texts(array: Any) -> Any:
+    """Cells as words, pyarrow strings `[n]`, without blanks around them; of whole numbers the digits.
+
+    An empty word is missing, which is null.
+    """
     pa, array = arrow(), _decoded(array)
     if not _is_text(array):
         if pa.types.is_floating(array.type):
@@ -317,7 +309,7 @@ def as_texts(array: Any) -> Words:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
             array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
-    return Words(pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed))
+    return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _floats(texts: Any) -> Any:
@@ -343,7 +335,7 @@ def _days(text: str) -> float:
 
 def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> Cells:
     """Numbers from text: all at once, and one by one where that fails, to say which cells are wrong."""
-    missing = _missing(texts)
+    missing = missing_in(texts)
     try:
         values = np.array(parse(texts).to_numpy(zero_copy_only=False), np.float64)
     except arrow().ArrowInvalid:
@@ -359,7 +351,7 @@ def _one(text: str | None, parse: Callable[[str], float]) -> float:
 
 
 def _all_wrong(array: Any) -> Cells:
-    missing = _missing(array)
+    missing = missing_in(array)
     return Cells(np.full(len(array), np.nan), missing, ~missing)
 
 
@@ -371,10 +363,6 @@ def _decoded(array: Any) -> Any:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array.cast(pa.string()) if pa.types.is_null(array.type) else array
-
-
-def _missing(array: Any) -> NDArray[np.bool_]:
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _is_text(array: Any) -> bool:
@@ -441,5 +429,5 @@ def changed_settings(other: Spelling, spelling: Spelling) -> set[str]:
 
 def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
     """The words of a column, pyarrow strings, and how often each occurs."""
-    counts = as_texts(array).counts()
+    counts = counts_of(as_texts(array))
     return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)

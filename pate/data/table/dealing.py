@@ -83,7 +83,7 @@ class Dealing:
         if name is not None and name not in self.file.names:
             raise InvalidValue(f"group={name}: expected a column of data{nearest(name, tuple(self.file.names))}")
         spelling = self.file.spelling()
-        words = [as_texts(spelling.known(batch).column(0)).array for batch in self.file.batches(columns)]
+        words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches(columns)]
         column = arrow().chunked_array(words)
         require(len(column) > 0, "data", self.file.path, "at least one row")
         if name is None:

@@ -110,7 +110,7 @@ def _shown(word: str) -> str:
 
 def _has_codes(name: str, column: Any) -> str | None:
     """Of numbers, some of them with a zero in front, as the codes of places have."""
-    with_zero = arrow().compute.match_substring_regex(as_texts(column).array, r"^0\d")
+    with_zero = arrow().compute.match_substring_regex(as_texts(column), r"^0\d")
     if not as_numbers(column).fits or not arrow().compute.any(with_zero).as_py():
         return None
     return f"numbers with a zero in front; if they are codes, data.category=[{name}] makes each a category"

@@ -14,11 +14,13 @@ from pate.data.dataset import Split
 from pate.data.table.cells import (
     USUAL,
     Spelling,
-    Words,
     arrow,
     as_numbers,
     as_texts,
+    as_values,
     column_name,
+    counts_of,
+    missing_in,
     one_spelling,
     with_points,
 )
@@ -130,7 +132,7 @@ class _Reading:
         numbers = np.arange(self.row, self.row + batch.num_rows)
         self.row += batch.num_rows
         if self.roles.split is not None:
-            inside = as_texts(batch.column(self.roles.split)).array
+            inside = as_texts(batch.column(self.roles.split))
             mask = arrow().compute.equal(inside, self.split).fill_null(False)
             batch, numbers = batch.filter(mask), numbers[mask.to_numpy(zero_copy_only=False)]
         if not batch.num_rows:
@@ -141,20 +143,20 @@ class _Reading:
         _count(self.wrong, wrong, numbers)
         found = [name for name in self.roles.labels if name in batch.column_names]
         if not self.labeled:
-            self.labeled = any(not as_texts(batch.column(name)).missing.all() for name in found)
+            self.labeled = any(not missing_in(as_texts(batch.column(name))).all() for name in found)
         there = found == list(self.roles.labels)
         nothing = np.zeros((batch.num_rows, len(self.roles.labels)), np.bool_)
         known = (self.roles.truths, self.spelling)
         labels, wrong = labels_of(batch, self.roles.labels, *known) if there else (nothing, nothing)
         _count(self.wrong_labels, wrong, numbers)
         for label in np.array(self.roles.labels)[wrong.any(axis=0)].tolist():
-            self.label_words.setdefault(label, set()).update(as_texts(batch.column(label)).counts())
+            self.label_words.setdefault(label, set()).update(counts_of(as_texts(batch.column(label))))
         self.inputs.append(inputs)
         self.labels.append(labels)
         self.numbers.append(numbers)
         for role, words in self.words.items():
             if (column := getattr(self.roles, role)) is not None:
-                words.append(as_texts(batch.column(column)).array)
+                words.append(as_texts(batch.column(column)))
         self.count += len(inputs)
 
     def rows(self) -> Rows:
@@ -211,7 +213,7 @@ def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.
     pa = arrow()
     coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
     chunks = coded.unify_dictionaries().chunks
-    values = Words(chunks[-1].dictionary).as_values(spelling).array.dictionary_encode(null_encoding="encode")
+    values = as_values(chunks[-1].dictionary, spelling).dictionary_encode(null_encoding="encode")
     number_of = values.indices.to_numpy().astype(np.int64)
     numbers = np.concatenate([number_of[chunk.indices.to_numpy()] for chunk in chunks])
     return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
@@ -317,7 +319,7 @@ def labels_of(
 
 def _coded(column: Any, words: tuple[str | None, ...]) -> NDArray[np.int64]:
     """The place of each cell among words `[n]`, -1 where it is none of them."""
-    coded = as_texts(column).array.dictionary_encode()
+    coded = as_texts(column).dictionary_encode()
     place_of = {word: place for place, word in enumerate(words) if word is not None}
     places = np.array([place_of.get(label_word(word), -1) for word in coded.dictionary.to_pylist()], np.int64)
     indices = coded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
@@ -354,7 +356,7 @@ class LabelSets:
         """
         if self.column not in batch.column_names:
             return batch
-        pa, texts = arrow(), as_texts(batch.column(self.column)).array.dictionary_encode()
+        pa, texts = arrow(), as_texts(batch.column(self.column)).dictionary_encode()
         place_of = {one_spelling(name): place for place, name in enumerate(self.names)}
         said = [label_words(text, self.separator) for text in texts.dictionary.to_pylist()]
         known = np.zeros((len(said) + 1, len(self.names)), np.int8)
@@ -394,10 +396,10 @@ def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = 
     rows = []
     for batch in batches:
         if split is not None:
-            said = as_texts(batch.column(split)).array
+            said = as_texts(batch.column(split))
             batch = batch.filter(pa.compute.equal(said, "private").fill_null(False))
         names = sorted(batch.column_names)
-        texts = [as_texts(batch.column(name)).array.fill_null(_GONE) for name in names]
+        texts = [as_texts(batch.column(name)).fill_null(_GONE) for name in names]
         if of_text:
             texts = [with_points(each) for each in texts]
         lines = pa.compute.binary_join_element_wise(*texts, _BETWEEN)

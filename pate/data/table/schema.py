@@ -16,12 +16,15 @@ from pate.data.table.cells import (
     USUAL,
     Cells,
     Spelling,
-    Words,
     arrow,
     as_dates,
     as_numbers,
     as_texts,
+    as_values,
+    codes_of,
     column_name,
+    counts_of,
+    missing_in,
     require_columns,
     require_no_other_spelling,
     require_once,
@@ -226,10 +229,10 @@ class CategoryColumn(Column):
         return tuple(f"{self.name}={each}" for each in said)
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
-        words, known = as_texts(array), Words(arrow().array(self.categories, arrow().string()))
-        codes, missing = words.codes(known)
+        words, known = as_texts(array), arrow().array(self.categories, arrow().string())
+        codes, missing = codes_of(words, known), missing_in(words)
         if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
-            codes = np.where(codes < 0, words.as_values(spelling).codes(known.as_values(spelling))[0], codes)
+            codes = np.where(codes < 0, codes_of(as_values(words, spelling), as_values(known, spelling)), codes)
         block = np.zeros((len(codes), len(self.feature_names)), np.float32)
         codes[codes < 0] = len(self.categories)
         if self.missing:
@@ -238,7 +241,7 @@ class CategoryColumn(Column):
         return block, np.zeros(len(codes), np.bool_)  # every word is a category
 
     def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
-        missing, (block, _) = as_texts(array).missing, self.encode(array, spelling)
+        missing, (block, _) = missing_in(as_texts(array)), self.encode(array, spelling)
         return int((block[:, len(self.categories)].astype(np.bool_) & ~missing).sum()), int(missing.sum())
 
     def tells(self, block: Block) -> bool:
@@ -365,7 +368,7 @@ class TableSchema(Preprocessing):
         return {column.name: column.tells(block) for column, block in pairs}
 
     def inputs(self, given: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> NDArray[np.float32]:
-        """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
+        """Of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
 
         Args:
             given: the table.
@@ -506,14 +509,14 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
         return NumberColumn.of(name, numbers)
     if not is_code and (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
-    words = as_texts(array).as_values(spelling) if is_code else as_texts(array)
+    words = as_values(as_texts(array), spelling) if is_code else as_texts(array)
     if not is_code:
         require_no_other_spelling(name, array, spelling)
-    counts = words.counts()
+    counts = counts_of(words)
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
     if 2 * sum(counts[word] for word in kept) < sum(counts.values()):
         return TextColumn(name, missing=False)
-    return CategoryColumn(name, bool(words.missing.any()), tuple(sorted(kept)))
+    return CategoryColumn(name, bool(missing_in(words).any()), tuple(sorted(kept)))
 
 
 def _read_column(name: str, said: Any, where: str) -> Column:

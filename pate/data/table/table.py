@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pate.data.dataset import Dataset, PrivateRecords, Split
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name, require_columns
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
 from pate.data.table.rows import (
@@ -237,7 +237,7 @@ class Table:
         if not there:
             return {}
         table = self._public_file.spelling().known(self._public_table([column]))
-        return as_texts(table.column(column)).counts()
+        return counts_of(as_texts(table.column(column)))
 
     def _labels_named_in(self, column: str) -> set[str]:
         separator = self.label_separator or ""
@@ -273,7 +273,7 @@ class Table:
             there = [label for label in self.labels if label in file.names]
             for batch in map(file.spelling().known, file.batches(there) if there else ()):
                 for label in there:
-                    words[label] |= set(map(label_word, as_texts(batch.column(label)).counts()))
+                    words[label] |= set(map(label_word, counts_of(as_texts(batch.column(label)))))
         found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
         require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
         for label, others in found.items():
@@ -395,7 +395,7 @@ class Table:
         file, split = self._public_file, self.split if self.path is not None else None
         table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
         if split is not None:
-            said = as_texts(table.column(split)).array
+            said = as_texts(table.column(split))
             table = table.filter(arrow().compute.equal(said, "public").fill_null(False)).select(columns)
             self._require_splits(said)
         rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
