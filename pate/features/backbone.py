@@ -169,7 +169,7 @@ PREFIX = "net."
 
 
 class BackboneExtractor(Extractor):
-    """Arrays: the network's weights behind `net.`, `center` and `projection` of `Projection`.
+    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `Projection`.
 
     Rule: pictures are resized, gray ones shown in three channels, standardized as the weights want them; what the
     network measures before its last layer is projected.

@@ -314,6 +314,7 @@ class NoFeatures(Features):
     """Inputs as the data set gives them."""
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
+        """Nothing to check."""
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
         """There is nothing to fit."""

@@ -100,7 +100,7 @@ def _unit(rows: Array) -> Array:
 
 
 class PatchExtractor(Extractor):
-    """Arrays: `filters` and `offsets` of `learn_filters`, `center` and `projection` of `Projection`.
+    """An `Extractor` of arrays: `filters` and `offsets` of `learn_filters`, `center` and `projection` of `Projection`.
 
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
     weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
