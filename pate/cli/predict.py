@@ -14,10 +14,10 @@ from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.data import ImageForm, TableSchema
-from pate.data.table import TableFile
 from pate.data.table.cells import as_texts, require_columns
+from pate.data.table.files import TableFile
 from pate.data.table.remarks import strange_cells, strange_lines
-from pate.features import ExtractedForm
+from pate.features.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes

@@ -80,6 +80,7 @@ class ImageFolder:
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
 
     def load_in_stages(self, stage: Stage) -> Dataset:
+        """The same, and announces the decoding."""
         self.require_settings()
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]

@@ -5,15 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
-    from pate.features.featured_data import FeaturedData
-    from pate.features.features import ExtractedForm, Extractor, Features, NoFeatures, PublicPictures
+    from pate.features.features import Extractor, Features, NoFeatures, PublicPictures
     from pate.features.patches import Patches
 
 _MODULE_OF = {
     "Backbone": "backbone",
-    "ExtractedForm": "features",
     "Extractor": "features",
-    "FeaturedData": "featured_data",
     "Features": "features",
     "NoFeatures": "features",
     "Patches": "patches",
@@ -21,9 +18,7 @@ _MODULE_OF = {
 }
 __all__ = [
     "Backbone",
-    "ExtractedForm",
     "Extractor",
-    "FeaturedData",
     "Features",
     "NoFeatures",
     "Patches",

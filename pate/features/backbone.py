@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.data.dataset import Stage
-from pate.features.features import Extractor, Features, Projection, PublicPictures, stacked
+from pate.features.features import Extractor, Features, PublicPictures, projection_of
 from pate.networks.device import one_thread, require_device
 from pate.networks.torchvision import torchvision_models
 from pate.validation import InvalidValue, nearest, require, require_count, require_kind, require_text
@@ -169,7 +169,7 @@ PREFIX = "net."
 
 
 class BackboneExtractor(Extractor):
-    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `Projection`.
+    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `projection_of`.
 
     Rule: pictures are resized, gray ones shown in three channels, standardized as the weights want them; what the
     network measures before its last layer is projected.
@@ -270,14 +270,17 @@ class Backbone(Features):
     def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
         """The projection alone is fitted."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
-        network = self._network(
-            pictures.shape,
-            {"fitted_on": "the public pool", "num_pictures": len(pictures), "pictures_sha256": pictures.digest()},
-        )
-        with one_thread(), stage("projecting public pictures", len(pictures)) as advance:
-            measured = stacked(map(network.measured, pictures.batches(network.batch_size, advance)), len(pictures))
-            projection = Projection.fit(measured, self.dimension, seed=self.seed)
-        return BackboneExtractor(dict(network.arrays) | projection.arrays, network.settings, network.origin)
+        network = self._network(pictures.shape, pictures.origin)
+        with one_thread():
+            projection = projection_of(
+                pictures,
+                network.measured,
+                network.batch_size,
+                dimension=self.dimension,
+                seed=self.seed,
+                stage=stage,
+            )
+        return BackboneExtractor(dict(network.arrays) | projection, network.settings, network.origin)
 
     def identity(self, pictures: PublicPictures) -> str:
         weights = weights_digest(weights_path(self.model, self.weights))

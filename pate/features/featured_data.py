@@ -49,6 +49,7 @@ class FeaturedData:
     check: Callable[[Dataset], object] | None = None
 
     def load(self) -> Dataset:
+        """As `load_in_stages`, and nobody watches."""
         return self.load_in_stages(unwatched)
 
     def load_in_stages(self, stage: Stage) -> Dataset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,19 @@ from pate.files.fingerprint import full_text
 from pate.files.reading import damaged, file_digest, require_file, unreadable
 from pate.validation import InvalidValue, require, require_count, require_kind
 
-_PICTURES = 256
+Array = NDArray[np.float32]
+
+FILE = "extractor.safetensors"
+"""Its name in a bundle."""
+
+_PICTURES = 256  # read at once
+_SMALLEST_STD = 1e-6
+_VERSION = 1  # of what recipes do with their settings; in the name of what is kept
+_WHITE = np.float32(255)
+_RULE = "an extractor of features"
+_KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
+_ENTRY = "extractor"
+_MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
 
 
 class PublicPictures:
@@ -57,17 +69,21 @@ class PublicPictures:
         channels, height, width = self.inputs.shape[1:]
         return channels, height, width
 
-    def blocks(self) -> Iterator[NDArray[np.float32]]:
-        """All pictures in order, a few hundred at a time."""
-        for first in range(0, len(self), _PICTURES):
-            yield np.asarray(self.inputs[first : first + _PICTURES])
-
-    def batches(self, size: int, advance: Callable[[int], None]) -> Iterator[NDArray[np.float32]]:
+    def batches(self, size: int, advance: Callable[[int], object] = lambda done: None) -> Iterator[Array]:
         """All pictures in order, `size` at a time; `advance` is told how many are done."""
         for first in range(0, len(self), size):
             rows = np.asarray(self.inputs[first : first + size], np.float32)
             yield rows
             advance(first + len(rows))
+
+    @property
+    def origin(self) -> dict[str, str | int]:
+        """What is said of features that were fitted on them."""
+        return {
+            "fitted_on": "the public pool",
+            "num_pictures": len(self),
+            "pictures_sha256": self.digest(),
+        }
 
     def digest(self) -> str:
         """SHA-256 of the pictures in their order, in hexadecimal."""
@@ -84,36 +100,38 @@ def block_bytes(inputs: Any, first: int, last: int) -> memoryview:
     return np.ascontiguousarray(inputs[first:last]).data
 
 
-Array = NDArray[np.float32]
+def projection_of(
+    pictures: PublicPictures,
+    measure: Callable[[Array], Array],
+    batch_size: int,
+    *,
+    dimension: int,
+    seed: int,
+    stage: Stage,
+) -> dict[str, Array]:
+    """From many measurements of a picture to fewer features, `(measured - center) @ projection`.
 
-_SMALLEST_STD = 1e-6
+    Measurements are standardized, then projected on their principal directions in the public pool. All features are
+    scaled together, so that those of the public pictures have a mean square of 1.
 
+    Args:
+        pictures: that it is fitted on.
+        measure: measurements `[n, d]` of a batch of pictures.
+        batch_size: of batches.
+        dimension: of the features `k`, or as many as the pool has directions.
+        seed: of the search for directions.
+        stage: told how many pictures are measured.
 
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """`(measured - center) @ projection`.
+    Returns:
+        The arrays `center` `[d]` and `projection` `[d, k]`.
 
-    Features are scaled together, so that those of the public pictures have a mean square of 1.
-
-    Attributes:
-        center: `[d]`.
-        projection: `[d, k]`.
+    Raises:
+        InvalidValue: pictures that are all alike.
     """
+    from sklearn.decomposition import PCA
 
-    center: Array
-    projection: Array
-
-    @classmethod
-    def fit(cls, measured: Array, dimension: int, *, seed: int) -> Projection:
-        """That of measurements `[n, d]` of public pictures, onto `dimension` directions or as many as they have.
-
-        The measurements are overwritten.
-
-        Raises:
-            InvalidValue: pictures that are all alike.
-        """
-        from sklearn.decomposition import PCA
-
+    with stage("projecting public pictures", len(pictures)) as advance:
+        measured = _stacked(map(measure, pictures.batches(batch_size, advance)), len(pictures))
         center = measured.mean(axis=0, dtype=np.float64).astype(np.float32)
         measured -= center
         spread = np.sqrt(np.einsum("ij,ij->j", measured, measured) / np.float32(len(measured)))
@@ -128,36 +146,18 @@ class Projection:
         kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
         directions = weight[:, None] * found.components_[kept].T
         scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
-        return cls(center, np.ascontiguousarray(directions / scale, np.float32))
-
-    @classmethod
-    def of(cls, arrays: dict[str, Array]) -> Projection:
-        """From the arrays of an extractor."""
-        return cls(arrays["center"], arrays["projection"])
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """For an extractor."""
-        return {"center": self.center, "projection": self.projection}
+    return {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}
 
 
-def stacked(blocks: Iterable[Array], count: int) -> Array:
+def _stacked(blocks: Iterator[Array], count: int) -> Array:
     """Blocks of rows as one array `[count, d]`, without a second copy of all."""
-    filled, first = None, 0
+    block = next(blocks)
+    filled = np.empty((count, block.shape[1]), np.float32)
+    filled[: len(block)], first = block, len(block)
     for block in blocks:
-        if filled is None:
-            filled = np.empty((count, block.shape[1]), np.float32)
         filled[first : first + len(block)] = block
         first += len(block)
-    if filled is None:
-        raise InvalidValue("data: expected public pictures, features are fitted on them")
     return filled
-
-
-_RULE = "an extractor of features"
-_KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
-_ENTRY = "extractor"
-_MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,9 +273,6 @@ class Extractor(ABC):
             raise damaged(path, _RULE, "arrays that give no features", remedy)
 
 
-_VERSION = 1  # of what recipes do with their settings; in the name of what is kept
-
-
 class Features(ABC):
     """A representation of pictures, chosen by `features=`.
 
@@ -301,12 +298,10 @@ class Features(ABC):
 
     def identity(self, pictures: PublicPictures) -> str:
         """A digest of all that an extractor depends on: settings, files, and the public pictures."""
-        return hashlib.sha256(f"{self._said()}{pictures.digest()}".encode()).hexdigest()
-
-    def _said(self) -> str:
         settings: Any = self
         kept = {item.name: getattr(self, item.name) for item in fields(settings) if item.name != "cache"}
-        return full_text([_VERSION, type(self).__qualname__, kept])
+        said = full_text([_VERSION, type(self).__qualname__, kept])
+        return hashlib.sha256(f"{said}{pictures.digest()}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -321,15 +316,9 @@ class NoFeatures(Features):
         raise TypeError("features=none fits nothing")
 
 
-FILE = "extractor.safetensors"
-"""Its name in the bundle."""
-
-_WHITE = np.float32(255)
-
-
 @dataclass(frozen=True, eq=False)
 class ExtractedForm(Preprocessing):
-    """See `Preprocessing`.
+    """Pictures brought to one size, then through the extractor.
 
     Attributes:
         pictures: how pictures are brought to the size of the extractor's; None where only arrays can be given.

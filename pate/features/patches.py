@@ -17,7 +17,7 @@ from scipy import sparse
 from torch.nn import functional
 
 from pate.data.dataset import Stage
-from pate.features.features import Extractor, Features, Projection, PublicPictures, stacked
+from pate.features.features import Extractor, Features, PublicPictures, projection_of
 from pate.networks.device import one_thread, require_device
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
@@ -30,6 +30,7 @@ _FLAT = 1e-4  # variance of a patch that shows nothing
 _RIDGE = 0.05  # added to the variances that are whitened
 _ROUNDS = 12
 _BLOCK = 20_000
+_PICTURES = 256  # read at once
 
 
 def learn_filters(
@@ -77,7 +78,7 @@ def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Gen
     each = -(-count // len(pictures))
     _, height, width = pictures.shape
     found = []
-    for block in pictures.blocks():
+    for block in pictures.batches(_PICTURES):
         windows = np.lib.stride_tricks.sliding_window_view(block, (size, size), axis=(2, 3))
         number = np.repeat(np.arange(len(block)), each)
         tops, lefts = (rng.integers(0, side - size + 1, len(number)) for side in (height, width))
@@ -100,7 +101,7 @@ def _unit(rows: Array) -> Array:
 
 
 class PatchExtractor(Extractor):
-    """An `Extractor` of arrays: `filters` and `offsets` of `learn_filters`, `center` and `projection` of `Projection`.
+    """An `Extractor` of the arrays of `learn_filters`, filters and offsets, and of `projection_of`.
 
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
     weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
@@ -273,15 +274,14 @@ class Patches(Features):
                 "compression": self.compression,
                 "threshold": self.threshold,
             }
-            origin = {
-                "fitted_on": "the public pool",
-                "num_pictures": len(pictures),
-                "pictures_sha256": pictures.digest(),
-            }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
-            with stage("projecting public pictures", len(pictures)) as advance:
-                unprojected = PatchExtractor(arrays, settings, origin)
-                batches = pictures.batches(unprojected.batch_size, advance)
-                measured = stacked(map(unprojected.pooled, batches), len(pictures))
-                projection = Projection.fit(measured, self.dimension, seed=self.seed)
-        return PatchExtractor(arrays | projection.arrays, settings, origin)
+            unprojected = PatchExtractor(arrays, settings, pictures.origin)
+            projection = projection_of(
+                pictures,
+                unprojected.pooled,
+                unprojected.batch_size,
+                dimension=self.dimension,
+                seed=self.seed,
+                stage=stage,
+            )
+        return PatchExtractor(arrays | projection, settings, unprojected.origin)

@@ -12,7 +12,7 @@ from PIL import Image
 
 import pate
 from pate.aggregators import CenteredVotes
-from pate.features import FeaturedData
+from pate.features.featured_data import FeaturedData
 from pate.files.reading import MANIFEST, Manifest
 from pate.pipeline import train
 from pate.report import Report

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset
-from pate.features import ExtractedForm, FeaturedData, Patches, featured_data
+from pate.features import Patches, featured_data
+from pate.features.featured_data import FeaturedData
+from pate.features.features import ExtractedForm
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
 

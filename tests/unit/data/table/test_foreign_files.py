@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.data import ImageFolder, Table
-from pate.data.table import TableFile
+from pate.data.table.files import TableFile
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
 
