@@ -11,6 +11,21 @@ if TYPE_CHECKING:
 
 Color = tuple[int, int, int]
 
+NUM_WHIMS = 16
+"""Numbers in [0, 1) that make faces of equal attributes differ."""
+
+_HAIR: dict[str, Color] = {
+    "Black_Hair": (24, 20, 22),
+    "Blond_Hair": (226, 192, 112),
+    "Brown_Hair": (118, 72, 38),
+    "Gray_Hair": (172, 172, 176),
+}
+_AUBURN: Color = (160, 52, 36)
+_WHITE: Color = (250, 250, 250)
+_DARK: Color = (28, 24, 24)
+_GOLD: Color = (240, 205, 60)
+_ROSE: Color = (232, 96, 110)
+
 
 def mixed(first: Color, second: Color, share: float) -> Color:
     """The first color with a share of the second."""
@@ -68,22 +83,6 @@ class Pen:
 
     def _width(self, width: float) -> int:
         return max(1, round(width * self._unit))
-
-
-NUM_WHIMS = 16
-"""Numbers in [0, 1) that make faces of equal attributes differ."""
-
-_HAIR: dict[str, Color] = {
-    "Black_Hair": (24, 20, 22),
-    "Blond_Hair": (226, 192, 112),
-    "Brown_Hair": (118, 72, 38),
-    "Gray_Hair": (172, 172, 176),
-}
-_AUBURN: Color = (160, 52, 36)
-_WHITE: Color = (250, 250, 250)
-_DARK: Color = (28, 24, 24)
-_GOLD: Color = (240, 205, 60)
-_ROSE: Color = (232, 96, 110)
 
 
 @dataclass(frozen=True)

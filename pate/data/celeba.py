@@ -26,6 +26,16 @@ _PLACES = ("", "Anno", "Eval")  # the authors' own folders
 _DIGITS = 18  # of a number that fits in 64 bits whatever they are
 _SHOWN = 40  # characters of a value that is wrong
 
+IMAGES = "img_align_celeba"
+MARKER = "synth_faces.json"
+"""In a folder whose pictures are cartoons, whatever its lists look like."""
+
+_PICTURES = (".jpg", ".jpeg", ".png")
+_log = logging.getLogger(__name__)
+_OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
+_LACKING = ("skip", "error")
+_VERSION = 1  # of how photographs become pixels; in the cache's name
+
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
@@ -42,11 +52,6 @@ class Attributes:
     files: tuple[str, ...]
     announced: int
     labels: NDArray[np.bool_]
-
-
-def has_table(folder: Path, stem: str) -> bool:
-    """Whether the folder has the list of this name in one of its forms."""
-    return _find(folder, stem) is not None
 
 
 def read_attributes(folder: Path) -> Attributes:
@@ -111,14 +116,14 @@ def read_numbers(folder: Path, stem: str) -> dict[str, int]:
     return numbers
 
 
-def _find(folder: Path, stem: str) -> Path | None:
-    """The list of this name, the text form first."""
+def find_table(folder: Path, stem: str) -> Path | None:
+    """The list of this name, the text form first; None where there is none."""
     paths = (folder / place / f"{stem}{suffix}" for suffix in _SUFFIXES for place in _PLACES)
     return next((path for path in paths if path.is_file()), None)
 
 
 def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
-    path = _find(folder, stem)
+    path = find_table(folder, stem)
     if path is None:
         rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
         raise InvalidValue(f"data.root={folder}: expected {rule}")
@@ -133,41 +138,17 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
     except csv.Error as error:
         raise InvalidValue(f"{path}={error}: expected a list of images, separated by commas") from error
     rows = [[field.strip() for field in row] for row in rows]
-    numbered = (
-        not rows[0][0] and min(map(len, rows)) > 1
-    )  # in front, without a name: as pandas writes its rows' numbers
+    # Numbers in front, without a name, as pandas writes those of its rows.
+    numbered = not rows[0][0] and min(map(len, rows)) > 1
     return path, [row[1:] for row in rows] if numbered else rows
 
 
-IMAGES = "img_align_celeba"
-MARKER = "synth_faces.json"
-"""In a folder whose pictures are cartoons, whatever its lists look like."""
-
-_PICTURES = (".jpg", ".jpeg", ".png")
-
-
-@dataclass(frozen=True, eq=False)
-class Photographs:
-    """What is there of a list of files.
-
-    Attributes:
-        folder: where they are.
-        names: what each is called there; as in the list where it is not there.
-        stamps: int64, a number for each that changes when the file does (its length, or when it was written); 0: not
-            there.
-    """
-
-    folder: Path
-    names: tuple[str, ...]
-    stamps: NDArray[np.int64]
-
-    def paths(self, rows: NDArray[np.int64]) -> list[Path]:
-        """Of the given rows of the list."""
-        return [self.folder / self.names[row] for row in rows]
-
-
-def find_photographs(folder: Path, files: Sequence[str]) -> Photographs:
+def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
     """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`.
+
+    Returns:
+        Their folder; what each is called there, or in the list where it is not there; and a stamp for each, a number
+        that changes when the file does (its length, or when it was written), 0 where it is not there.
 
     Raises:
         InvalidValue: two names of the list that mean one photograph.
@@ -180,7 +161,7 @@ def find_photographs(folder: Path, files: Sequence[str]) -> Photographs:
     if len(set(there)) < len(there):  # otherwise one picture could be private and public
         name = next(name for name in there if there.count(name) > 1)
         raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
-    return Photographs(images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64))
+    return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
 
 
 def _image_folder(folder: Path) -> Path:
@@ -243,12 +224,6 @@ def _decode(path: Path, *, image_size: int, crop: int | None) -> NDArray[np.uint
     square = (left, top, left + side, top + side)
     resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
     return np.asarray(resized).transpose(2, 0, 1)
-
-
-_log = logging.getLogger(__name__)
-_OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
-_LACKING = ("skip", "error")
-_VERSION = 1  # of how photographs become pixels; in the cache's name
 
 
 @dataclass(frozen=True)
@@ -324,15 +299,15 @@ class CelebA:
         split_of = self._splits(folder, attributes.files)
         record_ids = np.arange(1, len(attributes.files) + 1)
         group_ids = self._people(folder, attributes.files) if self.partition_by_identity else record_ids
-        found = find_photographs(folder, attributes.files)
-        rows_of = {role: self._rows(role, split_of == code, found.stamps > 0) for role, code in _OFFICIAL.items()}
+        images, names, stamps = _find_photographs(folder, attributes.files)
+        rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
 
         def decode(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-            return decode_images(found.paths(rows), image_size=self.image_size, crop=self.crop)
+            return decode_images([images / names[row] for row in rows], image_size=self.image_size, crop=self.crop)
 
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
         cache = PixelCache(self._cache_folder(folder, attributes.files), shape, "decoding photographs")
-        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), found.stamps, decode, stage)
+        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
         known = (levels, attributes.labels, record_ids, group_ids)
         private, public, test = (Split.of_pictures(*known, rows) for rows in rows_of.values())
         real = not (folder / MARKER).exists()
@@ -342,13 +317,13 @@ class CelebA:
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
         for folder in (root, root / "celeba", root / "CelebA"):
-            if has_table(folder, ATTRIBUTES):
+            if find_table(folder, ATTRIBUTES):
                 return folder
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue(f"data.root={self.root}: expected {rule}")
 
     def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
-        if not has_table(folder, IDENTITIES):
+        if find_table(folder, IDENTITIES) is None:
             rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
             raise InvalidValue(f"data.root={self.root}: expected {rule}")
         return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)

@@ -19,6 +19,12 @@ from pate.validation import InvalidValue, require, require_choice, require_entri
 _WHITE = np.float32(255)
 _BLOCK = 4096
 
+Kind = Literal["features", "images"]
+_KINDS = ("features", "images")
+_RANKS = {"features": 2, "images": 4}
+Stage = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Announces a stage by its name and number of steps; inside, the callable is told how many are done."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
@@ -120,11 +126,6 @@ class Preprocessing(ABC):
     @abstractmethod
     def plain(self) -> dict[str, Any]:
         """All of it, for JSON."""
-
-
-Kind = Literal["features", "images"]
-_KINDS = ("features", "images")
-_RANKS = {"features": 2, "images": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,10 +437,6 @@ class ReadsPrivateRecords(Protocol):
 def _unlabeled(inputs: NDArray[np.float32], num_labels: int, first: int) -> Split:
     rows = first + np.arange(len(inputs), dtype=np.int64)
     return Split(inputs, np.zeros((len(inputs), num_labels), dtype=np.bool_), rows, rows)
-
-
-Stage = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Announces a stage by its name and number of steps; inside, the callable is told how many are done."""
 
 
 @runtime_checkable

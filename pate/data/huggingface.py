@@ -22,6 +22,8 @@ from pate.validation import InvalidValue, nearest, require, require_choice, requ
 
 Encoded = tuple[NDArray[Any], NDArray[np.bool_]]
 
+_BATCH = 16384
+
 
 @dataclass(frozen=True)
 class ImageColumn:
@@ -166,9 +168,6 @@ class LabelLists:
         first = np.cumsum(count) - count
         other = count != len(self.names)
         return (said.take(pa.array(first + place, mask=other)) for place in range(len(self.names)))
-
-
-_BATCH = 16384
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,6 @@ CORRELATIONS = {
 }
 """The strongest correlations (phi, about) of pairs of attributes."""
 
-
 BLOCK = 256
 """Faces that share a generator; face i is row i % BLOCK of block i // BLOCK."""
 
@@ -127,6 +126,12 @@ _COLUMN = {name: column for column, name in enumerate(NAMES)}
 _HAIR_COLORS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
+
+_FINER = 2  # pictures are drawn at twice their size and averaged
+_GRAIN = 24  # levels of 255
+_MISSED = 0.1
+_STAGE = "drawing faces"
+_VERSION = 1  # of the drawing; in the cache's name
 
 
 def block_generator(seed: int, block: int, purpose: int) -> np.random.Generator:
@@ -196,11 +201,6 @@ def _loadings() -> NDArray[np.float64]:
     return np.array([[LOADINGS.get(name, {}).get(factor, 0.0) for factor in FACTORS] for name in NAMES])
 
 
-_FINER = 2  # pictures are drawn at twice their size and averaged
-_GRAIN = 24  # levels of 255
-_MISSED = 0.1
-
-
 def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     """One block of faces, uint8 `[BLOCK, 3, image_size, image_size]`; their labels are `draw_attributes`.
 
@@ -248,10 +248,6 @@ def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]
     if face.has["Blurry"]:
         image = image.filter(ImageFilter.BoxBlur(side / 28))
     return np.asarray(image.reduce(_FINER))
-
-
-_STAGE = "drawing faces"
-_VERSION = 1  # of the drawing; in the cache's name
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,12 @@ _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
 _SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
 _WRONG = (OSError, SafetensorError, RuntimeError, ValueError, AttributeError, EOFError, KeyError, TypeError)
 
+_LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
+PREFIX = "net."
+"""Of the network's own arrays."""
+
+_LEAST_SIDE = 64
+
 
 @dataclass(frozen=True, eq=False)
 class Net:
@@ -163,11 +169,6 @@ def _package(name: str) -> Any:
         raise InvalidValue(f"features.model={IN_A_PACKAGE}: expected {rule}") from error
 
 
-_LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
-PREFIX = "net."
-"""Of the network's own arrays."""
-
-
 class BackboneExtractor(Extractor):
     """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `projection_of`.
 
@@ -213,9 +214,6 @@ class BackboneExtractor(Extractor):
         net.load(own)
         net.module.to(self._device)
         return net
-
-
-_LEAST_SIDE = 64
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ _ROUNDS = 12
 _BLOCK = 20_000
 _PICTURES = 256  # read at once
 
+_SIDE = 32
+
 
 def learn_filters(
     pictures: PublicPictures, *, patch_size: int, num_filters: int, num_patches: int, seed: int
@@ -195,9 +197,6 @@ def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float6
         weights = (np.arange(count)[:, None] * grid // count == np.arange(grid)).astype(np.float64)
     total = weights.sum(axis=0)
     return np.asarray(weights / np.where(total > 0, total, 1))
-
-
-_SIDE = 32
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ FROM_BACKUP = "restore it from a backup"
 """The remedy for what cannot be made again."""
 
 
+MANIFEST = "manifest.json"
+"""Its name in its folder."""
+
+
 class DamagedFile(InvalidValue):
     """A file that is not what was written: gone, torn, altered, of another form, or something else under its name."""
 
@@ -84,10 +88,6 @@ def unreadable(path: Path, error: OSError, *, rule: str, remedy: str) -> OSError
     if error.errno in (errno.EIO, errno.EINVAL, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
         return damaged(path, rule, error.strerror or type(error).__name__, remedy)
     return error
-
-
-MANIFEST = "manifest.json"
-"""Its name in its folder."""
 
 
 @dataclass(frozen=True)

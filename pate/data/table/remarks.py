@@ -37,6 +37,11 @@ _SAMPLE = 2000  # words that tell which spelling is likely
 _SHOWN, _LONGEST = 3, 20
 _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})")
 
+_FEWEST_RECORDS = 100  # records; fewer may all be rare ones
+_BLOCK = 5000
+_COLUMNS_SHOWN = 5
+_DAYS = 3e6  # of dates that have four digits for the year
+
 
 def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
     """Names of columns, and what is to be said of each; decided by the public table alone.
@@ -155,12 +160,6 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
         return None
     told = f"{different} values in {rows} rows, which become features and are published"
     return f"{told}; data.group={name} if it says whose row it is, data.drop=[{name}] if it is only a name"
-
-
-_FEWEST_RECORDS = 100  # records; fewer may all be rare ones
-_BLOCK = 5000
-_COLUMNS_SHOWN = 5
-_DAYS = 3e6  # of dates that have four digits for the year
 
 
 class UnlikePublic(UserWarning):

@@ -34,6 +34,8 @@ _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
 _LONGEST_WORD = 20
 LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not"
 
+_BETWEEN, _GONE = "\x1f", "\x00"
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -375,9 +377,6 @@ class LabelSets:
 def label_words(text: str, separator: str) -> list[str]:
     """The labels that a cell names, each in one spelling."""
     return [word for part in text.split(separator) if (word := one_spelling(part))]
-
-
-_BETWEEN, _GONE = "\x1f", "\x00"
 
 
 def private_cells(batches: Iterable[Any], *, split: str | None, of_text: bool = False) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pate.data.celeba import has_table, read_attributes, read_numbers
+from pate.data.celeba import find_table, read_attributes, read_numbers
 from pate.validation import InvalidValue
 
 Edit = Callable[[str, str, str], None]
@@ -66,10 +66,10 @@ def test_a_csv_that_is_none_is_refused(csv_copy: Path) -> None:
         read_attributes(csv_copy)
 
 
-def test_has_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
-    assert has_table(text_copy, "identity_CelebA")
-    assert not has_table(csv_copy, "identity_CelebA")
-    assert has_table(csv_copy, "list_attr_celeba")
+def test_find_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
+    assert find_table(text_copy, "identity_CelebA")
+    assert not find_table(csv_copy, "identity_CelebA")
+    assert find_table(csv_copy, "list_attr_celeba")
 
 
 @pytest.mark.parametrize(
