@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ class TableFile:
         """All of it."""
         return arrow().concat_tables(list(self.batches(columns)))
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Its columns."""
         return list(next(self.batches()).column_names)

@@ -114,12 +114,10 @@ class Table:
     def load(self) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
-        self._require_dropped()
-        for split in SPLITS:
-            self._require_columns(split)
+        self._require_columns()
         schema = self.table_schema
         spelling = self._files["public"].spelling(schema.spelling)
-        rows = {split: self._rows(split, schema, spelling) for split in SPLITS}
+        rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
         parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, spelling=spelling)
         private = self._files["private"]
         return Dataset(
@@ -142,32 +140,27 @@ class Table:
         require(self.private is not None, "data.private", self.private, "the file of the private records")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
         schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
-        file = self._file(self.private or "", "data.private")
+        file = self._given["private"]
         spelling = file.spelling(schema.spelling)
-        for role in _ROLES[:-1]:
-            self._require_named(self._columns(role), role, file.names, file.name)
-        require_columns(file.name, file.names, schema.names)
-        named = [column for role in _ROLES[:-1] for column in self._columns(role)]
-        batches = self._unfolded(file.batches(list(dict.fromkeys((*schema.names, *named)))), "private")
-        rows = Rows.read(batches, schema, self._roles, name=file.name, split="private", spelling=spelling)
+        self._require_roles(file, "private")
+        rows = self._rows(file, "private", schema, spelling)
         ids = rows.numbers if self.id is None else numbered([rows.ids], spelling)[0]
         groups = ids if self.group is None else numbered([rows.groups], spelling)[0]
         cells = private_cells(file.batches(), split=None, of_text=file.is_text)
         records = Split(rows.inputs, rows.labels, ids, groups)
         return PrivateRecords(self.name, self.label_names, records, schema, cells, notes=self._notes())
 
-    def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
-        """The columns that a setting names and a file has to have: a public one may have no label at all.
+    def _wanted(self, file: TableFile, split: str) -> Iterator[tuple[str, str]]:
+        """Settings, and the columns that they name and a file has to have: a public one may have no label at all.
 
         One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
         """
-        named, there = self._columns(role), {name.casefold() for name in names}
-        lacks = not any(name.casefold() in there for name in named)
-        return () if (role, split) == ("labels", "public") and lacks else named
-
-    def _columns(self, role: str) -> tuple[str, ...]:
-        """The columns that a setting names."""
-        return (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+        there = {name.casefold() for name in file.names}
+        for role in _ROLES[:-1]:
+            named = (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+            lacks = not any(name.casefold() in there for name in named)
+            if not ((role, split) == ("labels", "public") and lacks):
+                yield from ((role, name) for name in named)
 
     def _named(self, role: str) -> tuple[str, ...]:
         named = getattr(self, role) or ()
@@ -186,13 +179,13 @@ class Table:
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
         """The schema that the public records give, and by the names of columns what is to be said of them."""
         file = self._public_file
-        for role in _ROLES[:-1]:
-            self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
+        self._require_roles(file, "public")
         left = set(self._roles.no_features)
         features = [name for name in file.names if name not in left]
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
         table = self._public_table(features)
-        self._require_named(self.category, "category", table.column_names, f"{file.name} that is a feature")
+        for column in self.category:
+            _require_column("category", column, table.column_names, f"{file.name} that is a feature")
         spelling = file.spelling()
         schema = TableSchema.of(table, codes=self.category, spelling=spelling)
         return schema, tuple(remarks(table, spelling, codes=self.category, group=self.group))
@@ -204,10 +197,8 @@ class Table:
             names = ", ".join(self._sets.names)
             words.append(f"data.labels={self._sets.column}: the labels that the public file names: {names}")
         if self._sets is not None and self._sets.unknown:
-            rule = (
-                f"{self._sets.unknown} rows name a label that is none of {', '.join(self._sets.names)}: it is left out"
-            )
-            words.append(f"data.labels={self._sets.column}: {rule}")
+            others = f"{self._sets.unknown} rows name a label that is none of {', '.join(self._sets.names)}"
+            words.append(f"data.labels={self._sets.column}: {others}: it is left out")
         public = self.public_remarks() if self.schema is None else () if self.group is not None else (UNGROUPED,)
         return (*words, *public)
 
@@ -221,7 +212,7 @@ class Table:
         """How one column becomes a bit for each label that it names; None where labels are columns."""
         if self.label_separator is None or not self.labels:
             return None
-        known = [name for file in self._given_files for name in file.names]
+        known = [name for file in self._given.values() for name in file.names]
         first = self.labels[0]
         column, names = (first, self.labels[1:]) if first in known else (self._column_of_sets(), self.labels)
         names = names or tuple(sorted(self._labels_named_in(column)))
@@ -269,7 +260,7 @@ class Table:
         if self.true is None or not self.labels:
             return {}
         yes, words = label_word(self.true), {label: set[str]() for label in self.labels}
-        for file in self._given_files:
+        for file in self._given.values():
             there = [label for label in self.labels if label in file.names]
             for batch in map(file.spelling().known, file.batches(there) if there else ()):
                 for label in there:
@@ -290,7 +281,7 @@ class Table:
             schema = TableSchema.load(Path(self.schema))
             learned = set(self._roles.no_features)
             schema = schema.without(learned)
-            unknown = [name for name in self._names["public"] if name not in {*schema.names, *learned}]
+            unknown = [name for name in self._files["public"].names if name not in {*schema.names, *learned}]
             if unknown:
                 rule = f"the column {unknown[0]}, or data.drop=[{unknown[0]}]"
                 raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
@@ -307,30 +298,22 @@ class Table:
         return Roles(self.label_names, self.group, self.id, split, drop, self._truths(), "data.true")
 
     @cached_property
-    def _files(self) -> dict[str, TableFile]:
-        if self.path is not None:
-            return dict.fromkeys(SPLITS, self._file(self.path, "data.path"))
-        return {each: self._file(getattr(self, each), f"data.{each}") for each in SPLITS}
+    def _given(self) -> dict[str, TableFile]:
+        """The files that settings name, by these."""
+        given = {name: getattr(self, name) for name in ("path", *SPLITS)}
+        spelled = (self.encoding, self.decimal, self.thousands, self.missing)
+        return {name: TableFile(Path(path), f"data.{name}", *spelled) for name, path in given.items() if path}
 
     @property
-    def _given_files(self) -> list[TableFile]:
-        """The files that settings name, each once."""
-        given = {name: getattr(self, name) for name in ("path", *SPLITS)}
-        return [self._file(path, f"data.{name}") for name, path in given.items() if path is not None]
+    def _files(self) -> dict[str, TableFile]:
+        """The file of each split."""
+        return {split: self._given["path" if self.path is not None else split] for split in SPLITS}
 
     @property
     def _public_file(self) -> TableFile:
-        said, where = (self.path, "data.path") if self.path is not None else (self.public, "data.public")
-        require(said is not None, where, said, "the file of the public records")
-        return self._file(said or "", where)
-
-    def _file(self, path: str, name: str) -> TableFile:
-        return TableFile(Path(path), name, self.encoding, self.decimal, self.thousands, self.missing)
-
-    @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        names_of = {file: file.names for file in dict.fromkeys(self._files.values())}
-        return {split: names_of[file] for split, file in self._files.items()}
+        name = "path" if self.path is not None else "public"
+        require(name in self._given, f"data.{name}", None, "the file of the public records")
+        return self._given[name]
 
     def require_settings(self) -> None:
         """Returns if settings name three files, or one with a column of splits, and labels. No file is opened.
@@ -354,38 +337,32 @@ class Table:
         rule = "the columns that are labels: data.labels=[NAME,NAME]"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
-    def _require_named(self, wanted: tuple[str, ...], role: str, names: list[str], where: str) -> None:
-        """Raises unless the columns that a setting names are there."""
-        for column in wanted:
-            if column not in names:
-                said = nearest(column, tuple(names))
-                raise InvalidValue(f"data.{role}={column}: expected a column of {where}{said}")
+    def _require_roles(self, file: TableFile, split: str) -> None:
+        """Raises unless the columns that settings name are in a file."""
+        for role, column in self._wanted(file, split):
+            _require_column(role, column, file.names, file.name)
 
-    def _require_dropped(self) -> None:
-        """Raises if a column that is dropped is in no file: another one would be a feature unnoticed."""
-        there = tuple(dict.fromkeys(name for names in self._names.values() for name in names))
+    def _require_columns(self) -> None:
+        """Raises unless each file has the columns that settings name, and those of the public file.
+
+        A column that is dropped has to be in one of them: another one would be a feature unnoticed.
+        """
+        names_of = {split: file.names for split, file in self._files.items()}
         for column in self.drop:
-            if column not in there:
-                raise InvalidValue(f"data.drop={column}: expected a column of a file{nearest(column, there)}")
+            there = list(dict.fromkeys(name for names in names_of.values() for name in names))
+            _require_column("drop", column, there, "a file")
+        everywhere = set.intersection(*(set(names) for names in names_of.values()))
+        for split, file in self._files.items():
+            self._require_roles(file, split)
+            lost = [name for name in file.names if name not in everywhere and name not in self._roles.no_features]
+            if lost:
+                lacking = next(each for each in SPLITS if lost[0] not in names_of[each])
+                rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
+                raise InvalidValue(f"{file.name}.{lost[0]}: expected {rule}")
 
-    def _require_columns(self, split: str) -> None:
-        """Raises unless a file has the columns that settings name, and those of the public file."""
-        names = self._names[split]
-        where = self._files[split].name
-        for role in _ROLES[:-1]:
-            self._require_named(self._wanted(role, split, names), role, names, where)
-        everywhere = set.intersection(*(set(each) for each in self._names.values()))
-        lost = [name for name in names if name not in everywhere and name not in self._roles.no_features]
-        if lost:
-            lacking = next(each for each in SPLITS if lost[0] not in self._names[each])
-            rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
-            raise InvalidValue(f"{where}.{lost[0]}: expected {rule}")
-
-    def _rows(self, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
-        file = self._files[split]
-        roles = [column for role in _ROLES[:-1] for column in self._wanted(role, split, self._names[split])]
-        columns = list(dict.fromkeys((*schema.names, *roles)))
-        require_columns(file.name, self._names[split], columns)
+    def _rows(self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
+        columns = list(dict.fromkeys((*schema.names, *(column for _, column in self._wanted(file, split)))))
+        require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
         batches = self._unfolded(file.batches(columns), split)
         return Rows.read(batches, schema, self._roles, name=name, split=split, spelling=spelling)
@@ -408,3 +385,9 @@ class Table:
         if strange:
             rule = f"private, public or test, {strange} of {len(said)} rows have something else"
             raise InvalidValue(f"data.split={self.split}: expected {rule}")
+
+
+def _require_column(role: str, column: str, names: list[str], where: str) -> None:
+    """Raises unless a column that a setting names is there."""
+    if column not in names:
+        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest(column, tuple(names))}")

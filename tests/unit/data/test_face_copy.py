@@ -1,3 +1,7 @@
+"""Cartoon faces in CelebA's files."""
+
+from __future__ import annotations
+
 import errno
 import subprocess
 import sys
@@ -14,7 +18,7 @@ from pate.data.dataset import unwatched
 from pate.data.face_copy import split_sizes
 from pate.validation import InvalidValue
 
-SCRIPT = Path(__file__).parents[4] / "scripts" / "make_synth_faces.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "make_synth_faces.py"
 COUNT = 600
 
 
