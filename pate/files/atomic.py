@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -46,11 +45,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        if error.errno is not None and error.filename in (
-            None,
-            partial,
-            str(partial),
-        ):  # as a full disk is told; no partial file's name
+        # A full disk tells no name, and others that of the partial file.
+        if error.errno is not None and error.filename in (None, partial, str(partial)):
             error.filename = str(path)
         raise
     finally:
@@ -224,22 +220,8 @@ def write_secret(path: Path, text: str) -> None:
         path: in an existing folder; no other process writes it.
         text: a line.
     """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
-    try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SECRET, OWNERS_FILE)
-        try:
-            os.fchmod(descriptor, OWNERS_FILE)
-            os.write(descriptor, os.fsencode(text))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(partial, path)
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    with replacing(path) as file:
+        file.write(os.fsencode(text))
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
