@@ -39,19 +39,12 @@ _VERSION = 1  # of how photographs become pixels; in the cache's name
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """The attribute list.
-
-    Attributes:
-        names: one for each attribute.
-        files: the image's file name, a row each.
-        announced: how many rows the list says that it has; the CSV form says nothing, and this is their number.
-        labels: bool `[n, num_attributes]`.
-    """
+    """The attribute list."""
 
     names: tuple[str, ...]
-    files: tuple[str, ...]
-    announced: int
-    labels: NDArray[np.bool_]
+    files: tuple[str, ...]  # a row each
+    announced: int  # rows that the list says it has; the CSV form says nothing, and this is their number
+    labels: NDArray[np.bool_]  # [n, num_attributes]
 
 
 def read_attributes(folder: Path) -> Attributes:

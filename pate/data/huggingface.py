@@ -27,12 +27,7 @@ _BATCH = 16384
 
 @dataclass(frozen=True)
 class ImageColumn:
-    """A column of encoded pictures. It encodes batches as `TableSchema` does, each picture a row of bytes.
-
-    Attributes:
-        name: of the column.
-        preprocessing: how pictures become inputs.
-    """
+    """A column of encoded pictures. It encodes batches as `TableSchema` does, each picture a row of bytes."""
 
     name: str
     preprocessing: ImageForm
@@ -61,12 +56,7 @@ class ImageColumn:
 
 @dataclass(frozen=True)
 class VectorColumn:
-    """A column of lists of numbers, all of one length.
-
-    Attributes:
-        name: of the column.
-        length: of every list.
-    """
+    """A column of lists of numbers, all of one length."""
 
     name: str
     length: int
@@ -105,17 +95,11 @@ class VectorColumn:
 
 @dataclass(frozen=True)
 class LabelLists:
-    """A column of lists that says all labels of a record.
-
-    Attributes:
-        name: of the column.
-        names: of the labels.
-        of_classes: whether a list holds the classes that apply; else a 0 or 1 for each label.
-    """
+    """A column of lists that says all labels of a record."""
 
     name: str
-    names: tuple[str, ...]
-    of_classes: bool
+    names: tuple[str, ...]  # of the labels
+    of_classes: bool  # whether a list holds the classes that apply; else a 0 or 1 for each label
 
     @classmethod
     def of(cls, name: str, feature: Any) -> Self | None:

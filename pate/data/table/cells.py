@@ -209,17 +209,11 @@ def arrow() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A column's cells as numbers.
+    """A column's cells as numbers."""
 
-    Attributes:
-        values: float64 `[n]`; of no meaning where missing or wrong.
-        missing: bool `[n]`.
-        wrong: bool `[n]`, cells that are something else.
-    """
-
-    values: NDArray[np.float64]
-    missing: NDArray[np.bool_]
-    wrong: NDArray[np.bool_]
+    values: NDArray[np.float64]  # [n], of no meaning where missing or wrong
+    missing: NDArray[np.bool_]  # [n]
+    wrong: NDArray[np.bool_]  # [n], cells that are something else
 
     @property
     def fits(self) -> bool:

@@ -32,19 +32,12 @@ _LONGEST_HEAD = 2**20
 
 @dataclass(frozen=True)
 class Head:
-    """What a CSV file says above its rows.
-
-    Attributes:
-        names: of the columns.
-        separator: of cells.
-        skipped: lines above the names, blank or `sep=;`.
-        unnamed: columns at the end without a name: every line ends with separators.
-    """
+    """What a CSV file says above its rows."""
 
     names: list[str]
     separator: str
-    skipped: int
-    unnamed: int
+    skipped: int  # lines above the names, blank or `sep=;`
+    unnamed: int  # columns at the end without a name: every line ends with separators
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ UNGROUPED = (
 
 _FEWEST = 20  # rows, or values, that tell the numbers of people or records from other whole numbers
 _MOST_REPEATS = 5.0  # rows per value of a key, on average
-_FREQUENT, _SHARE = 10, 0.1  # rows of one value, of which a key has fewer
+_FREQUENT = 10  # rows of one value, or a tenth of all: a key has fewer
 _WIDE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
 _LARGEST = 2.0**62
 _SAMPLE = 2000  # words that tell which spelling is likely
@@ -154,7 +154,7 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
     if (
         different < _FEWEST
         or repeats > _MOST_REPEATS
-        or counts.max() > max(10, rows / 10)
+        or counts.max() > max(_FREQUENT, rows / 10)
         or repeats == 1 == numbers.fits
     ):
         return None

@@ -39,26 +39,17 @@ _BETWEEN, _GONE = "\x1f", "\x00"
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what.
-
-    Attributes:
-        labels: columns of 0 and 1.
-        group: whose rows belong together, such as a person; None where each row is by itself.
-        id: the name of a record; None for the number of its row.
-        split: private, public or test; None where each is a file of its own.
-        drop: columns that are not read.
-        truths: of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word`
-            gives them; None for a word of no that does not occur.
-        true_setting: the setting that names a word for yes, for messages; None where there is none.
-    """
+    """Which columns are what; those of `drop` are not read."""
 
     labels: tuple[str, ...]
-    group: str | None = None
-    id: str | None = None
-    split: str | None = None
+    group: str | None = None  # whose rows belong together, such as a person; None where each row is by itself
+    id: str | None = None  # the name of a record; None for the number of its row
+    split: str | None = None  # private, public or test; None where each is a file of its own
     drop: tuple[str, ...] = ()
+    # Of a label whose words are neither 0 and 1 nor yes and no, those for no and for yes, as `label_word` gives them;
+    # None for a word of no that does not occur.
     truths: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
-    true_setting: str | None = None
+    true_setting: str | None = None  # that names a word for yes, for messages
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -73,23 +64,14 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One split.
+    """One split."""
 
-    Attributes:
-        inputs: float32 `[n, d]`; of a large table a read-only `np.memmap`.
-        labels: bool `[n, L]`.
-        groups: pyarrow words `[n]`, or None.
-        ids: pyarrow words `[n]`, or None.
-        numbers: int64 `[n]`, the rows of the file, from 0.
-        labeled: whether labels are known; of a public split they may be missing in all rows, and are False then.
-    """
-
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.bool_]
-    groups: Any
-    ids: Any
-    numbers: NDArray[np.int64]
-    labeled: bool = True
+    inputs: NDArray[np.float32]  # [n, d]; of a large table a read-only `np.memmap`
+    labels: NDArray[np.bool_]  # [n, L]
+    groups: Any  # pyarrow words [n], or None
+    ids: Any  # likewise
+    numbers: NDArray[np.int64]  # [n], the rows of the file, from 0
+    labeled: bool = True  # of a public split labels may be missing in all rows, and are False then
 
     @classmethod
     def read(
@@ -222,13 +204,7 @@ def numbered(columns: list[Any], spelling: Spelling = USUAL) -> list[NDArray[np.
 
 
 def require_apart(role: str, column: str | None, ids: list[NDArray[np.int64]]) -> None:
-    """Raises where a group or record is in two splits.
-
-    Args:
-        role: group or id.
-        column: that says it.
-        ids: of each split.
-    """
+    """Raises where a group or record, `role`, is in two splits, whose ids are given."""
     for first, second in ((0, 1), (0, 2), (1, 2)):
         shared = len(np.intersect1d(ids[first], ids[second]))
         if shared:
@@ -292,14 +268,7 @@ def labels_of(
     truths: Mapping[str, tuple[str | None, str]] | None = None,
     spelling: Spelling = USUAL,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Labels `[n, L]`, and which cells are neither 0 nor 1.
-
-    Args:
-        batch: a pyarrow table with the columns.
-        names: of the labels.
-        truths: see `Roles`.
-        spelling: of the cells.
-    """
+    """Labels `[n, L]` of a pyarrow table that has their columns, and which cells are neither 0 nor 1."""
     labels = np.zeros((batch.num_rows, len(names)), np.bool_)
     wrong = np.zeros_like(labels)
     for place, name in enumerate(names):
@@ -354,7 +323,7 @@ class LabelSets:
 
         Args:
             batch: a pyarrow table.
-            count: whether labels that are unknown are counted.
+            count: whether cells that name an unknown label are counted.
         """
         if self.column not in batch.column_names:
             return batch

@@ -38,7 +38,6 @@ _RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, s
 _ROUNDING = 1e-6  # of single precision
 _BOUNDS = {"mean": "mean", "std": "std", "min": "low", "max": "high"}  # in a schema's file, and of a column
 _MOST_CATEGORIES = 50
-_SHOWN = 5
 _LONGEST = 40
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
 # categories, a range. Never copy anything from the private file into this one: it is published with the model.
