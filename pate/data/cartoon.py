@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from PIL import Image
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
 
 Color = tuple[int, int, int]
 
 NUM_WHIMS = 16
 """Numbers in [0, 1) that make faces of equal attributes differ."""
 
+_FINER = 2  # pictures are drawn at twice their size and averaged
 _HAIR: dict[str, Color] = {
     "Black_Hair": (24, 20, 22),
     "Blond_Hair": (226, 192, 112),
@@ -44,8 +45,6 @@ class Pen:
     """
 
     def __init__(self, image: Image.Image, *, right: float, down: float, scale: float) -> None:
-        from PIL import ImageDraw
-
         self._draw = ImageDraw.Draw(image)
         pixel = image.width / 100
         self._unit = pixel * scale
@@ -262,3 +261,14 @@ class Face:
         if self.has["Wearing_Earrings"]:
             for side in (-1, 1):
                 pen.disc(50 + side * (self._half_width + 1), 63, 3, 4, _GOLD)
+
+
+def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]:
+    """One face without grain, uint8 `[image_size, image_size, 3]`; the pose is how far it is moved, and its scale."""
+    side = _FINER * image_size
+    image = Image.new("RGB", (side, side), face.background)
+    right, down, scale = pose
+    face.draw(Pen(image, right=right, down=down, scale=scale))
+    if face.has["Blurry"]:
+        image = image.filter(ImageFilter.BoxBlur(side / 28))
+    return np.asarray(image.reduce(_FINER))

@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from pate.data.cache import PixelCache
 from pate.data.dataset import Dataset, Split, Stage, unwatched
@@ -205,8 +206,6 @@ def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = 
 
 def _decode(path: Path, *, image_size: int, crop: int | None) -> NDArray[np.uint8] | Exception:
     """One image, uint8 `[3, image_size, image_size]`, or what is wrong with it."""
-    from PIL import Image  # not when `pate.data` is imported: most data sets need no pictures
-
     try:
         with Image.open(path) as opened:
             image = opened.convert("RGB")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
 from pate.data.dataset import Stage, unwatched
@@ -110,8 +111,6 @@ class FaceCopy:
         write_text(folder / MARKER, json.dumps(content) + "\n")
 
     def _write_block(self, images: Path, block: int) -> None:
-        from PIL import Image
-
         faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
         for row, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK):
             picture = Image.fromarray(np.ascontiguousarray(face))

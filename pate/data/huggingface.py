@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
 from pate.data.dataset import Dataset, Pixels
 from pate.data.image_form import ImageForm
@@ -43,8 +44,6 @@ class ImageColumn:
         """What cannot be read was refused at once."""
 
     def _levels(self, place: int, cell: Any) -> NDArray[np.uint8]:
-        from PIL import Image, ImageOps
-
         content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
         try:
             with Image.open(io.BytesIO(content) if content is not None else str(path)) as opened:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from pate.data.cache import PixelCache
-from pate.data.cartoon import NUM_WHIMS, Face, Pen
+from pate.data.cartoon import NUM_WHIMS, Face, picture
 from pate.data.dataset import Dataset, Split, Stage, unwatched
 from pate.data.image_form import ImageForm
 from pate.validation import require_count
@@ -127,7 +128,6 @@ _HAIR_COLORS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 _HAIR_SHAPES = ("Straight_Hair", "Wavy_Hair")
 _BEARDS = ("Goatee", "Mustache", "Sideburns")
 
-_FINER = 2  # pictures are drawn at twice their size and averaged
 _GRAIN = 24  # levels of 255
 _MISSED = 0.1
 _STAGE = "drawing faces"
@@ -151,8 +151,6 @@ def thresholds() -> NDArray[np.float64]:
     The rules take attributes away and give some, so the cuts that would be right without them are moved, on a
     fixed sample, until the marginals are right. They are rounded, to be the same on every machine.
     """
-    from scipy.special import ndtri  # not when `pate.data` is imported
-
     wanted = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     latent = _latent(_CALIBRATION_SIZE, np.random.default_rng(_CALIBRATION_SEED))
     share = wanted.copy()
@@ -235,19 +233,6 @@ def shown(attributes: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np
     share = np.array([POSITIVES[name] for name in NAMES]) / NUM_PHOTOGRAPHS
     rate = np.where(attributes, _MISSED, _MISSED * share / (1 - share))
     return np.asarray(attributes ^ (rng.random(attributes.shape) < rate))
-
-
-def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]:
-    """One face without grain, uint8 `[image_size, image_size, 3]`; the pose is how far it is moved, and its scale."""
-    from PIL import Image, ImageFilter  # not when `pate.data` is imported
-
-    side = _FINER * image_size
-    image = Image.new("RGB", (side, side), face.background)
-    right, down, scale = pose
-    face.draw(Pen(image, right=right, down=down, scale=scale))
-    if face.has["Blurry"]:
-        image = image.filter(ImageFilter.BoxBlur(side / 28))
-    return np.asarray(image.reduce(_FINER))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.data import SynthFaces
-from pate.data.cartoon import NUM_WHIMS, Face
+from pate.data.cartoon import NUM_WHIMS, Face, picture
 from pate.data.synth_faces import (
     BLOCK,
     CORRELATIONS,
@@ -19,7 +19,6 @@ from pate.data.synth_faces import (
     consistent,
     draw_attributes,
     draw_faces,
-    picture,
     place_points,
     shown,
     thresholds,
