@@ -81,7 +81,7 @@ class StampedFile:
             OSError: the disk is full; what was made before is kept.
         """
         with ExitStack() as stack:
-            try:
+            with writable(self.setting, self.path.parent):
                 make_folder(self.path.parent)
                 stack.enter_context(locked(self.path.parent / "lock"))
                 values, stamps = (_open(each, stack) for each in (self.path, self.stamps))
@@ -89,11 +89,6 @@ class StampedFile:
                     os.ftruncate(stamps, 0)  # new, or cut short: stamps then say nothing of the values
                 os.ftruncate(values, self._num_bytes)
                 os.ftruncate(stamps, 8 * self.num_blocks)
-            except OSError as error:
-                if error.errno in _FULL:
-                    raise
-                rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
-                raise InvalidValue(f"{self.setting}={self.path.parent}: expected {rule}") from error
 
             def put(numbers: NDArray[np.int64], made: NDArray[Any], marks: NDArray[np.int64]) -> None:
                 try:
@@ -109,6 +104,18 @@ class StampedFile:
     @property
     def _num_bytes(self) -> int:
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+
+@contextmanager
+def writable(setting: str, folder: Path) -> Iterator[None]:
+    """Names the setting that chooses a folder where the folder cannot be written; a full disk is told as such."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
+        rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
+        raise InvalidValue(f"{setting}={folder}: expected {rule}") from error
 
 
 def _open(path: Path, stack: ExitStack) -> int:

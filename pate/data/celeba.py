@@ -141,8 +141,8 @@ def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[s
     """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`.
 
     Returns:
-        Their folder; what each is called there, or in the list where it is not there; and a stamp for each, a number
-        that changes when the file does (its length, or when it was written), 0 where it is not there.
+        Their folder; the name of each, in the list where it is not there; and a stamp for each, 0 where it is not
+        there. A stamp changes when the file does: its length, or when it was written.
 
     Raises:
         InvalidValue: two names of the list that mean one photograph.

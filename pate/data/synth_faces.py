@@ -247,7 +247,7 @@ class SynthFaces:
     Formal guarantees:
         * Face i depends on `seed`, `image_size` and i alone: more faces leave the first ones as they are.
         * Each face is a record and a group of its own.
-        * Marginals are within 0.02 of CelebA's, and the correlations listed in `population` within 0.15.
+        * Marginals are within 0.02 of CelebA's, and those of `CORRELATIONS` within 0.15.
 
     Faces are numbered as in CelebA: the private ones first, then the public ones, then those for test. They are
     kept as bytes, 3 * image_size**2 each, and the inputs of the splits are `Pixels`.

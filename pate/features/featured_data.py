@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.cache import StampedFile
+from pate.data.cache import StampedFile, writable
 from pate.data.dataset import Dataset, LoadsInStages, Split, Stage, require_dataset, unwatched
 from pate.data.image_form import ImageForm
 from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
@@ -69,7 +69,8 @@ class FeaturedData:
         folder = self.cache.expanduser() / self._name(pictures)
         if self.check is not None and not _is_whole(folder):
             self.check(_blank(dataset))
-        self._make(folder)
+        with writable("features.cache", folder):
+            make_folder(folder)
         extractor = self._extractor(folder, pictures, stage)
 
         def featured(name: str, split: Split) -> Split:
@@ -88,13 +89,6 @@ class FeaturedData:
 
     def _name(self, pictures: PublicPictures) -> str:
         return f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
-
-    def _make(self, folder: Path) -> None:
-        try:
-            make_folder(folder)
-        except OSError as error:
-            rule = f"a folder that can be written ({error.strerror})"
-            raise InvalidValue(f"features.cache={self.cache}: expected {rule}") from error
 
     def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> Extractor:
         """The one that was kept, or else fitted and kept; a process that wants the same waits."""
