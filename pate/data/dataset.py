@@ -19,6 +19,7 @@ from pate.validation import InvalidValue, require, require_choice, require_entri
 _WHITE = np.float32(255)
 _BLOCK = 4096
 
+SPLITS = ("private", "public", "test")
 Kind = Literal["features", "images"]
 _KINDS = ("features", "images")
 _RANKS = {"features": 2, "images": 4}

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from pate.data.dataset import Dataset, Pixels
+from pate.data.dataset import SPLITS, Dataset, Pixels
 from pate.data.image_form import ImageForm
 from pate.data.table.cells import arrow
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import SPLITS, Roles, Rows, column_names, private_cells, three_splits
+from pate.data.table.rows import Roles, Rows, column_names, private_cells, three_splits
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Split, Stage, unwatched
+from pate.data.dataset import SPLITS, Dataset, Split, Stage, unwatched
 from pate.data.image_form import ImageForm
 from pate.data.table.cells import as_texts, one_spelling, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import LABEL_HINT, SPLITS, column_names, labels_of, require_apart
+from pate.data.table.rows import LABEL_HINT, column_names, labels_of, require_apart
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
 _SHOWN = 100

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.dataset import SPLITS
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
-from pate.data.table.rows import SPLITS, numbered
+from pate.data.table.rows import numbered
 from pate.files.atomic import replacing
 from pate.validation import InvalidValue, nearest, require, require_count
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Split
+from pate.data.dataset import SPLITS, Split
 from pate.data.table.cells import (
     USUAL,
     Spelling,
@@ -28,7 +28,6 @@ from pate.data.table.schema import TableSchema
 from pate.files.arrays import Spilled
 from pate.validation import InvalidValue, require
 
-SPLITS = ("private", "public", "test")
 _TRUE, _FALSE = ("true", "yes"), ("false", "no")  # in small or capital letters
 _UNSEEN = r"^[\s\p{Z}\p{C}]*$"
 _LONGEST_WORD = 20

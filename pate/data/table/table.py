@@ -9,12 +9,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from pate.data.dataset import Dataset, PrivateRecords, Split
+from pate.data.dataset import SPLITS, Dataset, PrivateRecords, Split
 from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED, remarks
 from pate.data.table.rows import (
-    SPLITS,
     LabelSets,
     Roles,
     Rows,
