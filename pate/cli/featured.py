@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pate.data import Dataset
-from pate.features import FeaturedData, Features, NoFeatures
+from pate.features import Features, NoFeatures
+from pate.features.featured_data import FeaturedData
 
 CACHE = "pate_cache"
 """The folder beside those of runs, which share it."""

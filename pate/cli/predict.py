@@ -14,11 +14,10 @@ from rich.text import Text
 
 from pate.cli.app import run_app
 from pate.data import ImageForm, TableSchema
-from pate.data.table import TableFile
-from pate.data.table.cells import as_texts
-from pate.data.table.schema import require_columns
-from pate.data.unlike_public import strange_cells, strange_lines
-from pate.features import ExtractedForm
+from pate.data.table.cells import as_texts, require_columns
+from pate.data.table.files import TableFile
+from pate.data.table.remarks import strange_cells, strange_lines
+from pate.features.features import ExtractedForm
 from pate.files.arrays import UNREADABLE, read_array, read_arrays
 from pate.files.atomic import replacing
 from pate.files.reading import read_bytes
@@ -117,7 +116,7 @@ def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterat
         numbers = range(done + 1, done + 1 + len(inputs))
         texts = [str(number) for number in numbers]
         if identity is not None:
-            texts = [text or "" for text in as_texts(batch.column(identity)).array.to_pylist()]
+            texts = [text or "" for text in as_texts(batch.column(identity)).to_pylist()]
         done += len(inputs)
         counts += strange_cells(schema, batch, spelling)
         yield texts, inputs

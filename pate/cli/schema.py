@@ -13,8 +13,9 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from pate.cli.app import run_app
-from pate.data.table import Table, TableFile, TableSchema
+from pate.data import Table, TableSchema
 from pate.data.table.dealing import Dealing
+from pate.data.table.files import TableFile
 from pate.report.console import PlainConsole
 from pate.validation import InvalidValue, require
 

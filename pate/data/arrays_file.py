@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Kind, Split
-from pate.data.pixels import Pixels
-from pate.data.private_records import PrivateRecords
+from pate.data.dataset import SPLITS, Dataset, Kind, Pixels, PrivateRecords, Split
 from pate.files.arrays import UNREADABLE, ArrayForm, read_array, read_arrays
 from pate.files.reading import damaged, read_bytes
 from pate.validation import InvalidValue, require, require_text
 
-_SPLITS = ("private", "public", "test")
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _MOST_BYTES = 2**38
 _UNGROUPED = "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
@@ -60,20 +57,20 @@ class Arrays:
 
     def require_settings(self) -> None:
         """Returns if settings name three files, none of which is opened; raises `InvalidValue` otherwise."""
-        for split in _SPLITS:
+        for split in SPLITS:
             _require_named(f"data.{split}", getattr(self, split))
 
     def load(self) -> Dataset:
         """Reads the files; groups, where there are none, are the records themselves."""
-        files = {split: _read(f"data.{split}", getattr(self, split)) for split in _SPLITS}
-        grouped = [split for split in _SPLITS if "groups" in files[split]]
-        if 0 < len(grouped) < len(_SPLITS):
-            lacking = next(split for split in _SPLITS if split not in grouped)
+        files = {split: _read(f"data.{split}", getattr(self, split)) for split in SPLITS}
+        grouped = [split for split in SPLITS if "groups" in files[split]]
+        if 0 < len(grouped) < len(SPLITS):
+            lacking = next(split for split in SPLITS if split not in grouped)
             raise InvalidValue(f"data.{lacking}: expected also the array groups, as data.{grouped[0]} has it")
-        parts = {split: _split(f"data.{split}", place, files[split]) for place, split in enumerate(_SPLITS)}
+        parts = {split: _split(f"data.{split}", place, files[split]) for place, split in enumerate(SPLITS)}
         public = files["public"].get("ids", np.arange(len(parts["public"])))
         kind: Kind = "images" if parts["private"].inputs.ndim == 4 else "features"
-        private, public_records, test = (parts[split] for split in _SPLITS)
+        private, public_records, test = (parts[split] for split in SPLITS)
         names = self._names(files)
         notes = () if grouped else (_UNGROUPED,)
         return Dataset(self.name, True, kind, names, private, public_records, test, public_ids=public, notes=notes)

@@ -1,9 +1,8 @@
-"""Images that were made once, on disk at the size they are used in."""
+"""What was made once of many pictures, on disk: their pixels at the size they are used in, or features of them."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,31 +13,133 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.stages import Stage
-from pate.files.atomic import OWNERS_FILE, make_folder
+from pate.data.dataset import Stage, unwatched
+from pate.files.atomic import OWNERS_FILE, locked, make_folder
 from pate.validation import InvalidValue
 
 Make = Callable[[NDArray[np.int64]], NDArray[np.uint8]]
 """Makes the images of some rows, uint8 `[len(rows), channels, height, width]`."""
+
+Put = Callable[[NDArray[np.int64], NDArray[Any], NDArray[np.int64]], None]
+"""Writes blocks of the given numbers: values `[len(numbers), …]`, then their stamps `[len(numbers)]`."""
 
 _CHUNK = 512
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
-class PixelCache:
-    """A file of images, and beside it a stamp for each that says which version of its source it was made from.
+class StampedFile:
+    """An array in a file, and beside it a stamp for each block of its rows; 0 where the block is not made.
 
-    Images are written a chunk at a time and reach the disk before their stamps do. So an image whose
-    stamp is there is whole, whatever ends the process: a signal, a full disk, a source that cannot be read. The next
-    call makes only the others, and the file ends with the same bytes as one that was made in one go. A second
-    process that wants the same cache waits for the first. Where nothing is missing nothing is written, so that a
-    folder may then be read-only.
+    Blocks reach the disk before their stamps do. So a block whose stamp is there is whole, whatever ends the process: a
+    signal, a full disk, a source that cannot be read. The next call makes only the others, and the file ends with the
+    same bytes as one that was made in one go. A second process that wants the same waits for the first. Where nothing
+    is missing nothing is written, so that a folder may then be read-only.
 
-    The images are as private as their source; the folder has mode 0700.
+    What is kept is as private as its source; the folder has mode 0700.
 
     Attributes:
-        folder: made if missing; one for each source, size and crop.
+        path: of the array; its folder is made if missing.
+        stamps: of the stamps, int64.
+        shape: of the array.
+        dtype: of the array.
+        block: rows of a block; the last may have fewer.
+        setting: what chooses the folder, for messages.
+    """
+
+    path: Path
+    stamps: Path
+    shape: tuple[int, ...]
+    dtype: type
+    block: int
+    setting: str
+
+    @property
+    def num_blocks(self) -> int:
+        """How many stamps there are."""
+        return -(-self.shape[0] // self.block)
+
+    def known(self) -> NDArray[np.int64]:
+        """The stamps `[num_blocks]`; all 0 where a file is not there or cut short. Asked without the lock, too."""
+        try:
+            known = np.fromfile(self.stamps, np.int64)
+            whole = self.path.stat().st_size == self._num_bytes and len(known) == self.num_blocks
+        except OSError:
+            whole = False
+        return known if whole else np.zeros(self.num_blocks, np.int64)
+
+    def mapped(self, mode: Any = "r") -> Any:
+        """The array, mapped from the file."""
+        return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
+
+    @contextmanager
+    def opened(self) -> Iterator[Put]:
+        """Gives what writes blocks; both files are at full length, and nobody else's meanwhile.
+
+        Raises:
+            InvalidValue: a folder that cannot be written.
+            OSError: the disk is full; what was made before is kept.
+        """
+        with ExitStack() as stack:
+            with writable(self.setting, self.path.parent):
+                make_folder(self.path.parent)
+                stack.enter_context(locked(self.path.parent / "lock"))
+                values, stamps = (_open(each, stack) for each in (self.path, self.stamps))
+                if os.fstat(values).st_size != self._num_bytes:
+                    os.ftruncate(stamps, 0)  # new, or cut short: stamps then say nothing of the values
+                os.ftruncate(values, self._num_bytes)
+                os.ftruncate(stamps, 8 * self.num_blocks)
+
+            def put(numbers: NDArray[np.int64], made: NDArray[Any], marks: NDArray[np.int64]) -> None:
+                try:
+                    _put(values, numbers, self._num_bytes // self.shape[0] * self.block, made)
+                    _put(stamps, numbers, 8, marks)
+                except OSError as error:
+                    size = f"{self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
+                    reason = f"{error.strerror} (the cache takes {size})"
+                    raise OSError(error.errno, reason, str(self.path.parent)) from error
+
+            yield put
+
+    @property
+    def _num_bytes(self) -> int:
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+
+@contextmanager
+def writable(setting: str, folder: Path) -> Iterator[None]:
+    """Names the setting that chooses a folder where the folder cannot be written; a full disk is told as such."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
+        rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
+        raise InvalidValue(f"{setting}={folder}: expected {rule}") from error
+
+
+def _open(path: Path, stack: ExitStack) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, OWNERS_FILE)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
+    """Writes values into their places and flushes them; a mapped file could not say that the disk is full."""
+    for number, value in zip(numbers.tolist(), values, strict=True):
+        data, place = value.tobytes(), number * width
+        while data:
+            written = os.pwrite(file, data, place)
+            data, place = data[written:], place + written
+    os.fsync(file)
+
+
+@dataclass(frozen=True)
+class PixelCache:
+    """Images at the size they are used in; their stamps say which version of its source each was made from.
+
+    Attributes:
+        folder: one for each source, size and crop.
         shape: `(num_images, channels, height, width)`.
         name: what the stage is called that makes them.
     """
@@ -60,87 +161,14 @@ class PixelCache:
             InvalidValue: a folder that cannot be written; whatever `make` raises.
             OSError: the disk is full; what was made before is kept.
         """
-        if self._has(rows, stamps):
-            return self._mapped()
-        with self._opened() as (images, kept):
-            known = np.fromfile(self._kept, np.int64)
-            missing = rows[known[rows] != stamps[rows]]
-            if len(missing):
-                with stage(self.name, len(missing)) as advance:
+        file = StampedFile(self.folder / "images.u8", self.folder / "stamps.i64", self.shape, np.uint8, 1, "data.cache")
+        if not np.array_equal(file.known()[rows], stamps[rows]):
+            with file.opened() as put:
+                missing = rows[file.known()[rows] != stamps[rows]]
+                with stage(self.name, len(missing)) if len(missing) else unwatched("", 0) as advance:
                     for first in range(0, len(missing), _CHUNK):
                         chunk = missing[first : first + _CHUNK]
-                        self._write(images, kept, chunk, stamps[chunk], make(chunk))
+                        put(chunk, make(chunk), stamps[chunk])
                         advance(first + len(chunk))
-        return self._mapped()
-
-    @property
-    def _images(self) -> Path:
-        return self.folder / "images.u8"
-
-    @property
-    def _kept(self) -> Path:
-        return self.folder / "stamps.i64"
-
-    def _has(self, rows: NDArray[np.int64], stamps: NDArray[np.int64]) -> bool:
-        """Whether nothing is missing; asked without the lock, for the sake of folders that are read-only."""
-        try:
-            known = np.fromfile(self._kept, np.int64)
-            whole = self._images.stat().st_size == int(np.prod(self.shape))
-        except OSError:
-            return False
-        return whole and len(known) == len(stamps) and np.array_equal(known[rows], stamps[rows])
-
-    def _mapped(self) -> NDArray[np.uint8]:
-        return np.memmap(self._images, np.uint8, mode="r", shape=self.shape)
-
-    @contextmanager
-    def _opened(self) -> Iterator[tuple[int, int]]:
-        """Descriptors of the images and the stamps, both at full length, and nobody else's meanwhile."""
-        sizes = {self._images: int(np.prod(self.shape)), self._kept: 8 * self.shape[0]}
-        with ExitStack() as stack:
-            try:
-                make_folder(self.folder)
-                lock, images, kept = (_open(path, stack) for path in (self.folder / "lock", *sizes))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if os.fstat(images).st_size != sizes[self._images]:
-                    os.ftruncate(kept, 0)  # new, or cut short: stamps then say nothing of the images
-                os.ftruncate(images, sizes[self._images])
-                os.ftruncate(kept, sizes[self._kept])
-            except OSError as error:
-                if error.errno in _FULL:
-                    raise
-                rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
-                raise InvalidValue(f"data.cache={self.folder}: expected {rule}") from error
-            yield images, kept
-
-    def _write(
-        self,
-        images: int,
-        kept: int,
-        rows: NDArray[np.int64],
-        stamps: NDArray[np.int64],
-        made: NDArray[np.uint8],
-    ) -> None:
-        try:
-            _put(images, rows, made)
-            _put(kept, rows, stamps)
-        except OSError as error:
-            size = f"{np.prod(self.shape) / 1e9:.2g} GB for {self.shape[0]:,} images"
-            raise OSError(error.errno, f"{error.strerror} (the cache takes {size})", str(self.folder)) from error
-
-
-def _open(path: Path, stack: ExitStack) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, OWNERS_FILE)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
-def _put(file: int, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
-    """Writes values into their rows and flushes them to the disk; a mapped file could not say that the disk is full."""
-    width = values[0].nbytes
-    for row, value in zip(rows.tolist(), values, strict=True):
-        data, place = value.tobytes(), row * width
-        while data:
-            written = os.pwrite(file, data, place)
-            data, place = data[written:], place + written
-    os.fsync(file)
+        images: NDArray[np.uint8] = file.mapped()
+        return images

@@ -1,23 +1,132 @@
-"""What every data set looks like to the rest: three splits of labeled records, and names for the labels."""
+"""What every data set looks like to the rest: three splits of labeled records, label names, how inputs were made."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.pixels import Pixels
-from pate.data.preprocessing import Preprocessing
-from pate.files.spilled import row_blocks, taken
+from pate.files.arrays import row_blocks, taken
 from pate.validation import InvalidValue, require, require_choice, require_entries, require_moderate, require_text
 
+_WHITE = np.float32(255)
+_BLOCK = 4096
+
+SPLITS = ("private", "public", "test")
 Kind = Literal["features", "images"]
 _KINDS = ("features", "images")
 _RANKS = {"features": 2, "images": 4}
+Stage = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Announces a stage by its name and number of steps; inside, the callable is told how many are done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """Reads like a float32 array `[n, channels, height, width]` with values in [0, 1], and holds none.
+
+    `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them.
+    Length, `shape`, `ndim` and `dtype` are those of the array; arithmetic needs `np.asarray` first. So 202,599
+    images of 64x64 take 2.5 GB of file, not 10 GB of memory, as long as nobody asks for all rows at once.
+
+    Attributes:
+        levels: uint8 `[m, channels, height, width]`, 0 is black; may be a `np.memmap`.
+        rows: int64 `[n]`, which of the m images these are, in this order.
+
+    Example:
+        >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
+        >>> pixels.shape, float(pixels[:1].max())
+        ((1, 3, 8, 8), 0.20000000298023224)
+    """
+
+    levels: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        require(self.levels.dtype == np.uint8, "levels.dtype", self.levels.dtype, "uint8")
+        require(self.levels.ndim == 4, "levels.ndim", self.levels.ndim, "4: [m, channels, height, width]")
+        require(self.rows.ndim == 1 and self.rows.dtype == np.int64, "rows", self.rows.dtype, "int64 [n]")
+        inside = (self.rows >= 0) & (self.rows < len(self.levels))
+        require_entries("rows", inside, f"rows in 0..{len(self.levels) - 1}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """`(n, channels, height, width)`."""
+        return (len(self.rows), *self.levels.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        """4."""
+        return self.levels.ndim
+
+    @property
+    def dtype(self) -> np.dtype[np.float32]:
+        """float32, that of what is read."""
+        return np.dtype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: NDArray[Any] | slice) -> NDArray[np.float32]:
+        images = self.levels[self.rows[rows]].astype(np.float32)
+        images /= _WHITE
+        return images
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        images = self[:]
+        return images if dtype is None else images.astype(dtype, copy=False)
+
+    def blocks(self) -> Iterator[NDArray[np.uint8]]:
+        """The levels, a few thousand images at a time, in order."""
+        for first in range(0, len(self), _BLOCK):
+            yield np.ascontiguousarray(self.levels[self.rows[first : first + _BLOCK]])
+
+
+class Preprocessing(ABC):
+    """From a table or pictures to inputs. It was fitted on public data alone, or on nothing.
+
+    Attributes:
+        kind: its name in a file, of the class.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each number of an input, or none where inputs are pictures."""
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+
+    @abstractmethod
+    def inputs(self, given: Any) -> NDArray[np.float32]:
+        """Inputs float32 `[n, …]`; raises `InvalidValue` where something is missing or of another kind."""
+
+    def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
+        """Of each column, whether inputs `[n, …]` say something of it that the public file knows; {} of pictures."""
+        return {}
+
+    @property
+    def origin(self) -> Mapping[str, str | int | float | bool | None]:
+        """Which features stand for pictures, what they were fitted on, and digests; nothing where inputs are plain."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Writes what JSON cannot hold into the folder of a bundle; there may be nothing."""
+        return
+
+    @abstractmethod
+    def plain(self) -> dict[str, Any]:
+        """All of it, for JSON."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +166,19 @@ class Split:
         if isinstance(self.inputs, np.ndarray):
             for block in row_blocks(self.inputs):
                 _require_moderate(block, self.inputs)
+
+    @classmethod
+    def of_pictures(
+        cls,
+        levels: NDArray[np.uint8],
+        labels: NDArray[np.bool_],
+        record_ids: NDArray[np.int64],
+        group_ids: NDArray[np.int64],
+        rows: NDArray[np.int64],
+    ) -> Split:
+        """Some rows of pictures that are kept as bytes `[m, channels, height, width]`, and of what is known of them."""
+        inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one
+        return cls(inputs, labels[rows], record_ids[rows], group_ids[rows])
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -259,3 +381,89 @@ def _require_disjoint(unit: str, ids: list[tuple[str, NDArray[np.int64]]]) -> No
             if len(shared):
                 found = f"found {len(shared)} in {first} and {second}"
                 raise InvalidValue(f"{unit}_ids: expected each {unit} in one split, {found}")
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRecords:
+    """What a holder teaches with.
+
+    Attributes:
+        name: public name of the data set, the same at every holder.
+        label_names: L.
+        records: private.
+        preprocessing: how inputs were made; None where they are given.
+        private_cells: see `Dataset`.
+        real: False for synthetic records.
+        notes: see `Dataset`.
+    """
+
+    name: str
+    label_names: tuple[str, ...]
+    records: Split
+    preprocessing: Preprocessing | None = None
+    private_cells: str | None = None
+    real: bool = True
+    notes: tuple[str, ...] = ()
+
+    def asked(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
+        """A data set of these records and the public samples `[P, …]` that they are asked about.
+
+        Nothing is tested at a holder: the test split is one empty record.
+        """
+        shape, found = self.records.inputs.shape[1:], inputs.shape[1:]
+        require(found == shape, "queries.inputs.shape[1:]", found, f"{shape} as in data.private")
+        free = 1 + max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
+        kind: Kind = "images" if inputs.ndim == 4 else "features"
+        return Dataset(
+            name=self.name,
+            real=self.real,
+            kind=kind,
+            label_names=self.label_names,
+            private=self.records,
+            public=_unlabeled(inputs, len(self.label_names), free + 1),
+            test=_unlabeled(np.zeros_like(inputs[:1]), len(self.label_names), free),
+            preprocessing=self.preprocessing,
+            public_ids=record_ids,
+            private_cells=self.private_cells,
+            public_labeled=False,
+            notes=self.notes,
+        )
+
+
+@runtime_checkable
+class ReadsPrivateRecords(Protocol):
+    """A reader that can do without public and test files."""
+
+    def private_records(self) -> PrivateRecords:
+        """The private records alone."""
+
+
+def _unlabeled(inputs: NDArray[np.float32], num_labels: int, first: int) -> Split:
+    rows = first + np.arange(len(inputs), dtype=np.int64)
+    return Split(inputs, np.zeros((len(inputs), num_labels), dtype=np.bool_), rows, rows)
+
+
+@runtime_checkable
+class LoadsInStages(Protocol):
+    """A data set that can be watched while it is read: `load()` and this one return the same."""
+
+    def load_in_stages(self, stage: Stage) -> Dataset:
+        """Reads the data set and announces what takes long."""
+
+
+@contextmanager
+def unwatched(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A stage that nobody watches."""
+    yield lambda done: None
+
+
+@runtime_checkable
+class KnowsItsSettings(Protocol):
+    """A data set that can say which setting is missing without opening a file."""
+
+    def require_settings(self) -> None:
+        """Returns if `load()` has the settings that it needs.
+
+        Raises:
+            InvalidValue: one is missing, or two contradict each other.
+        """

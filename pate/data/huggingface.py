@@ -2,26 +2,155 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
-from pate.data.column_forms import ImageColumn, LabelLists, VectorColumn
-from pate.data.dataset import Dataset, Split
+from pate.data.dataset import SPLITS, Dataset, Pixels
 from pate.data.image_form import ImageForm
-from pate.data.pixels import Pixels
-from pate.data.table.private_cells import private_cells
+from pate.data.table.cells import arrow
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import SPLITS, Roles, Rows, column_names, numbered, require_apart
+from pate.data.table.rows import Roles, Rows, column_names, owners_of, private_cells, three_splits
 from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
+Encoded = tuple[NDArray[Any], NDArray[np.bool_]]
+
 _BATCH = 16384
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """A column of encoded pictures. It encodes batches as `TableSchema` does, each picture a row of bytes."""
+
+    name: str
+    preprocessing: ImageForm
+
+    columns: ClassVar[tuple[()]] = ()
+
+    def encode(self, batch: Any, _: Any = None) -> Encoded:
+        """Bytes uint8 `[n, channels * height * width]`."""
+        rows = [self._levels(place, cell) for place, cell in enumerate(batch.column(self.name).to_pylist())]
+        return np.stack(rows), np.zeros((len(rows), 0), np.bool_)
+
+    def require_right(self, *_: Any) -> None:
+        """What cannot be read was refused at once."""
+
+    def _levels(self, place: int, cell: Any) -> NDArray[np.uint8]:
+        content, path = (cell or {}).get("bytes"), (cell or {}).get("path")
+        try:
+            with Image.open(io.BytesIO(content) if content is not None else str(path)) as opened:
+                return self.preprocessing.levels(ImageOps.exif_transpose(opened), self.name).ravel()
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            rule = f"pictures that can be read, one cannot, at place {place + 1} of its block"
+            raise InvalidValue(f"data.inputs={self.name}: expected {rule}") from error
+
+
+@dataclass(frozen=True)
+class VectorColumn:
+    """A column of lists of numbers, all of one length."""
+
+    name: str
+    length: int
+
+    columns: ClassVar[tuple[()]] = ()
+    preprocessing: ClassVar[None] = None
+
+    @classmethod
+    def of(cls, name: str, part: Any) -> Self | None:
+        """That of a part of a data set, by the length of its first list; None where the column holds no lists."""
+        pa = arrow()
+        column = part.select_columns([name]).with_format("arrow")[:1].column(name)
+        lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+        if not any(is_list(column.type) for is_list in lists):
+            return None
+        return cls(name, len(column[0].as_py() or ()))
+
+    def encode(self, batch: Any, _: Any = None) -> Encoded:
+        """Numbers float32 `[n, length]`."""
+        cells = batch.column(self.name).to_pylist()
+        wrong = sum(cell is None or len(cell) != self.length for cell in cells)
+        if wrong or not self.length:
+            rule = f"lists of {self.length} numbers, {wrong} of {len(cells)} records have others"
+            raise InvalidValue(f"data.inputs={self.name}: expected {rule}")
+        try:
+            rows = np.array(cells, np.float32)
+        except (TypeError, ValueError):
+            rows = np.full((len(cells), self.length), np.nan, np.float32)
+        if not np.isfinite(rows).all():
+            raise InvalidValue(f"data.inputs={self.name}: expected lists of finite numbers")
+        return rows, np.zeros((len(rows), 0), np.bool_)
+
+    def require_right(self, *_: Any) -> None:
+        """What is wrong was refused at once."""
+
+
+@dataclass(frozen=True)
+class LabelLists:
+    """A column of lists that says all labels of a record."""
+
+    name: str
+    names: tuple[str, ...]  # of the labels
+    of_classes: bool  # whether a list holds the classes that apply; else a 0 or 1 for each label
+
+    @classmethod
+    def of(cls, name: str, feature: Any) -> Self | None:
+        """That of a feature of Hugging Face's library; None where it is no list.
+
+        Raises:
+            InvalidValue: a list whose labels are neither named nor counted by the feature.
+        """
+        inner = getattr(feature, "feature", None)
+        if inner is None:
+            return None
+        if (names := getattr(inner, "names", None)) is not None:
+            return cls(name, tuple(map(str, names)), True)
+        if (length := getattr(feature, "length", -1)) > 0:
+            return cls(name, tuple(f"{name}_{place}" for place in range(length)), False)
+        rule = "columns of 0 and 1, lists of classes (ClassLabel with names), or lists of a length that the data say"
+        raise InvalidValue(f"data.labels={name}: expected {rule}")
+
+    def unfolded(self, batch: Any) -> Any:
+        """A batch with a column for each label in the list's place; as it is where it has no such column.
+
+        What a cell says is judged by `labels_of`, as in any column of labels: a list that is missing, or of another
+        length, gives missing cells. A list with a class that is none, such as -1, gives -1 for each label.
+        """
+        if self.name not in batch.column_names:
+            return batch
+        pa = arrow()
+        column = batch.column(self.name).combine_chunks()
+        cells = self._of_classes(column) if self.of_classes else self._of_bits(column)
+        batch = batch.drop_columns([self.name])
+        for name, label in zip(self.names, cells, strict=True):
+            batch = batch.append_column(name, pa.chunked_array([label]))
+        return batch
+
+    def _of_classes(self, column: Any) -> Iterator[Any]:
+        pa = arrow()
+        rows = pa.compute.list_parent_indices(column).to_numpy()
+        said = pa.compute.list_flatten(column).cast(pa.int64()).fill_null(-1).to_numpy()
+        known = (said >= 0) & (said < len(self.names))
+        bits = np.zeros((len(column), len(self.names)), np.int8)
+        bits[rows[known], said[known]] = 1
+        bits[rows[~known]] = -1
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        return (pa.array(label, mask=missing) for label in bits.T)
+
+    def _of_bits(self, column: Any) -> Iterator[Any]:
+        pa = arrow()
+        rows, said = pa.compute.list_parent_indices(column).to_numpy(), pa.compute.list_flatten(column)
+        count = np.bincount(rows, minlength=len(column))
+        first = np.cumsum(count) - count
+        other = count != len(self.names)
+        return (said.take(pa.array(first + place, mask=other)) for place in range(len(self.names)))
 
 
 @dataclass(frozen=True)
@@ -88,33 +217,28 @@ class HuggingFace:
         self.require_settings()
         form = self._form
         rows = {split: self._rows(split, form) for split in SPLITS}
-        ids = self._ids(rows)
-        groups = ids
-        if self.group is not None:
-            found = numbered([rows[split].groups for split in SPLITS])
-            require_apart("group", self.group, found)
-            groups = dict(zip(SPLITS, found, strict=True))
-        order = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
-        parts = {
-            split: Split(_shown(rows[split].inputs, form), rows[split].labels, ids[split], groups[split])
-            for split in SPLITS
-        }
-        public = rows["public"]
-        names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+
+        def shown(inputs: NDArray[Any]) -> Any:
+            """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
+            if not isinstance(form, ImageColumn):
+                return inputs
+            levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
+            return Pixels(levels, np.arange(len(levels), dtype=np.int64))
+
+        parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, shown=shown)
         of_cells = isinstance(form, TableSchema)
         return Dataset(
             name=self.name,
             real=True,
             kind="images" if isinstance(form, ImageColumn) else "features",
             label_names=self._label_names,
-            private=parts["private"],
-            public=parts["public"].take(order),
-            test=parts["test"],
             preprocessing=form.preprocessing if isinstance(form, (ImageColumn, VectorColumn)) else form,
-            public_ids=names[order],
-            public_labeled=public.labeled,
+            public_ids=public_ids,
+            public_labeled=rows["public"].labeled,
             notes=() if self.group is not None else (UNGROUPED,),
             private_cells=private_cells(self._batches("private"), split=None) if of_cells else None,
+            owners=owners_of(rows["private"]),
+            **parts,
         )
 
     @cached_property
@@ -191,22 +315,3 @@ class HuggingFace:
         self._require_columns(split)
         roles = Roles(self._label_names, self.group, self.id)
         return Rows.read(self._batches(split), form, roles, name=f"data.{split}", split=split)
-
-    def _ids(self, rows: dict[str, Rows]) -> dict[str, NDArray[np.int64]]:
-        if self.id is None:
-            return {split: rows[split].numbers | (place << 48) for place, split in enumerate(SPLITS)}
-        ids = numbered([rows[split].ids for split in SPLITS])
-        for split, numbers in zip(SPLITS, ids, strict=True):
-            if repeated := len(numbers) - len(np.unique(numbers)):
-                rule = f"another id in each record, {repeated} of {len(numbers)} of {split} have that of another"
-                raise InvalidValue(f"data.id={self.id}: expected {rule}")
-        require_apart("id", self.id, ids)
-        return dict(zip(SPLITS, ids, strict=True))
-
-
-def _shown(inputs: NDArray[Any], form: Any) -> Any:
-    """Features as they are; pictures as bytes that read like numbers in [0, 1]."""
-    if not isinstance(form, ImageColumn):
-        return inputs
-    levels = inputs.reshape(len(inputs), *form.preprocessing.input_shape)
-    return Pixels(levels, np.arange(len(levels), dtype=np.int64))

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Split
+from pate.data.dataset import SPLITS, Dataset, Split, Stage, unwatched
 from pate.data.image_form import ImageForm
-from pate.data.pixels import Pixels
-from pate.data.stages import Stage, unwatched
-from pate.data.table.cells import as_texts, one_spelling
+from pate.data.table.cells import as_texts, one_spelling, require_columns
 from pate.data.table.files import TableFile
 from pate.data.table.remarks import UNGROUPED
-from pate.data.table.rows import LABEL_HINT, column_names, labels_of
-from pate.data.table.schema import require_columns
+from pate.data.table.rows import LABEL_HINT, column_names, labels_of, require_apart
 from pate.validation import InvalidValue, nearest, require, require_choice, require_count, require_text
 
-_SPLITS = ("private", "public", "test")
 _SHOWN = 100
 
 
@@ -84,7 +80,7 @@ class ImageFolder:
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels: [NAME,NAME]")
 
     def load_in_stages(self, stage: Stage) -> Dataset:
-        """See `LoadsInStages`."""
+        """The same, and announces the decoding."""
         self.require_settings()
         file = TableFile(Path(str(self.table)), "data.table", self.encoding)
         columns = [self.file, self.split, *self.labels, *([self.group] if self.group is not None else [])]
@@ -110,59 +106,34 @@ class ImageFolder:
         levels = self._decoded(words[self.file], stage)
         whose = words[self.file] if self.group is None else list(map(one_spelling, words[self.group]))
         groups = np.unique(whose, return_inverse=True)[1].astype(np.int64)
-        return self._dataset(levels, labels, groups, rows_of, words[self.file])
-
-    def _dataset(
-        self,
-        levels: NDArray[np.uint8],
-        labels: NDArray[np.bool_],
-        groups: NDArray[np.int64],
-        rows_of: dict[str, NDArray[np.int64]],
-        files: list[str],
-    ) -> Dataset:
         rows_of["public"] = np.random.default_rng(self.seed).permutation(rows_of["public"])
-
-        def part(split: str) -> Split:
-            rows = rows_of[split]
-            inputs = cast(NDArray[np.float32], Pixels(levels, rows))  # reads like one, see `Split`
-            return Split(inputs, labels[rows], rows, groups[rows])
-
-        private, public, test = map(part, _SPLITS)
-        self._require_apart(private, public, test)
-        names = np.array(files, np.str_)[rows_of["public"]]
+        rows = np.arange(len(levels), dtype=np.int64)
+        parts = {split: Split.of_pictures(levels, labels, rows, groups, rows_of[split]) for split in SPLITS}
+        if self.group is not None:
+            require_apart("group", self.group, [parts[split].group_ids for split in SPLITS])
         return Dataset(
-            self.name,
-            True,
-            "images",
-            self.labels,
-            private,
-            public,
-            test,
+            name=self.name,
+            real=True,
+            kind="images",
+            label_names=self.labels,
+            private=parts["private"],
+            public=parts["public"],
+            test=parts["test"],
             preprocessing=self.form,
-            public_ids=names,
+            public_ids=np.array(words[self.file], np.str_)[rows_of["public"]],
             notes=() if self.group is not None else (UNGROUPED,),
         )
 
     def _rows(self, said: list[str]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        strange = [row for row, each in enumerate(said) if each not in _SPLITS]
+        strange = [row for row, each in enumerate(said) if each not in SPLITS]
         if strange:
             found = f"{len(strange)} of {len(said)} rows have something else, row {strange[0] + 1} is the first"
             rule = f"private, public or test, {found}"
             raise InvalidValue(f"data.split={self.split}: expected {rule}")
-        for split in _SPLITS:
+        for split in SPLITS:
             rows = np.flatnonzero(np.array(said) == split).astype(np.int64)
             require(len(rows) > 0, "data.split", self.split, f"rows with {split}, the table has none")
             yield split, rows
-
-    def _require_apart(self, *parts: Split) -> None:
-        if self.group is None:
-            return
-        for first, second in ((0, 1), (0, 2), (1, 2)):
-            shared = len(np.intersect1d(parts[first].group_ids, parts[second].group_ids))
-            if shared:
-                both = f"{_SPLITS[first]} and {_SPLITS[second]}"
-                rule = f"each {self.group} in one split, {shared} are in {both}"
-                raise InvalidValue(f"data.group={self.group}: expected {rule}")
 
     def _decoded(self, files: list[str], stage: Stage) -> NDArray[np.uint8]:
         """All pictures as bytes `[n, channels, height, width]`; raises with the number of those that cannot be read."""
@@ -192,7 +163,7 @@ class ImageFolder:
 
 def _words(table: Any, name: str) -> list[str]:
     """A column as words, none missing."""
-    words = as_texts(table.column(name)).array
+    words = as_texts(table.column(name))
     if words.null_count:
         found = f"{words.null_count} of {len(words)} rows have none"
         raise InvalidValue(f"data.table.{name}: expected a value in each row, {found}")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.preprocessing import Preprocessing
+from pate.data.dataset import Preprocessing
 from pate.validation import InvalidValue, require, require_choice, require_count
 
 _MODES = {1: "L", 3: "RGB"}
@@ -46,16 +46,14 @@ class ImageForm(Preprocessing):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """See `Preprocessing.input_shape`."""
         return self.channels, self.height, self.width
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """None."""
         return ()
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
-        """See `Preprocessing.inputs`: of a list of files or of PIL images."""
+        """Of a list of files or of PIL images."""
         pictures = [given] if isinstance(given, (str, PathLike)) or hasattr(given, "resize") else list(given)
         levels = [self.levels(picture, f"data[{place}]") for place, picture in enumerate(pictures)]
         stacked = np.stack(levels) if levels else np.zeros((0, *self.input_shape), np.uint8)
@@ -87,7 +85,6 @@ class ImageForm(Preprocessing):
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def plain(self) -> dict[str, Any]:
-        """See `Preprocessing.plain`."""
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
         return {"kind": self.kind, **sizes, "fit": self.fit}
 

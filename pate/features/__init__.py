@@ -1,20 +1,32 @@
 """Public representations of pictures: fitted on a public pool or on nothing, between data and teachers."""
 
-from pate.features.backbone import Backbone
-from pate.features.extracted_form import ExtractedForm
-from pate.features.extractor import Extractor
-from pate.features.featured_data import FeaturedData
-from pate.features.features import Features, NoFeatures
-from pate.features.patches import Patches
-from pate.features.public_pictures import PublicPictures
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from pate.features.backbone import Backbone
+    from pate.features.features import Extractor, Features, NoFeatures, PublicPictures
+    from pate.features.patches import Patches
+
+_MODULE_OF = {
+    "Backbone": "backbone",
+    "Extractor": "features",
+    "Features": "features",
+    "NoFeatures": "features",
+    "Patches": "patches",
+    "PublicPictures": "features",
+}
 __all__ = [
     "Backbone",
-    "ExtractedForm",
     "Extractor",
-    "FeaturedData",
     "Features",
     "NoFeatures",
     "Patches",
     "PublicPictures",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

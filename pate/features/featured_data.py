@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pate.data.dataset import Dataset, Split, require_dataset
+from pate.data.cache import StampedFile, writable
+from pate.data.dataset import Dataset, LoadsInStages, Split, Stage, require_dataset, unwatched
 from pate.data.image_form import ImageForm
-from pate.data.stages import LoadsInStages, Stage, unwatched
-from pate.features.cache import FeatureCache
-from pate.features.extracted_form import FILE, ExtractedForm
-from pate.features.extractor import Extractor
-from pate.features.features import Features
-from pate.features.public_pictures import PublicPictures
-from pate.files.atomic import make_folder, remove_partials, write_text
-from pate.files.lock import locked
+from pate.features.features import FILE, ExtractedForm, Extractor, Features, PublicPictures, block_bytes
+from pate.files.atomic import locked, make_folder, remove_partials, write_text
 from pate.validation import InvalidValue
 
+_BLOCK = 1024
 _DIGEST = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
 
@@ -33,7 +31,7 @@ class FeaturedData:
     """Reads a data set of pictures and gives features in their place, to teachers, students and methods alike.
 
     The extractor is fitted on the public pool and kept; features of each split are extracted and kept as well, see
-    `FeatureCache` for what a kill or a full disk leaves behind. Labels, ids and groups are those of the pictures, and
+    `StampedFile` for what a kill or a full disk leaves behind. Labels, ids and groups are those of the pictures, and
     `Dataset.private_cells` is their digest, so that a budget over several runs knows the records whatever features they
     are given.
 
@@ -51,7 +49,7 @@ class FeaturedData:
     check: Callable[[Dataset], object] | None = None
 
     def load(self) -> Dataset:
-        """See `load_in_stages`."""
+        """As `load_in_stages`, and nobody watches."""
         return self.load_in_stages(unwatched)
 
     def load_in_stages(self, stage: Stage) -> Dataset:
@@ -71,11 +69,12 @@ class FeaturedData:
         folder = self.cache.expanduser() / self._name(pictures)
         if self.check is not None and not _is_whole(folder):
             self.check(_blank(dataset))
-        self._make(folder)
-        extractor, cache = self._extractor(folder, pictures, stage), FeatureCache(folder)
+        with writable("features.cache", folder):
+            make_folder(folder)
+        extractor = self._extractor(folder, pictures, stage)
 
         def featured(name: str, split: Split) -> Split:
-            return replace(split, inputs=cache.fill(name, split.inputs, extractor, stage))
+            return replace(split, inputs=_features_of(split.inputs, extractor, folder, name, stage))
 
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
         return replace(
@@ -90,13 +89,6 @@ class FeaturedData:
 
     def _name(self, pictures: PublicPictures) -> str:
         return f"features-{type(self.features).__name__.lower()}-{self.features.identity(pictures)[:12]}"
-
-    def _make(self, folder: Path) -> None:
-        try:
-            make_folder(folder)
-        except OSError as error:
-            rule = f"a folder that can be written ({error.strerror})"
-            raise InvalidValue(f"features.cache={self.cache}: expected {rule}") from error
 
     def _extractor(self, folder: Path, pictures: PublicPictures, stage: Stage) -> Extractor:
         """The one that was kept, or else fitted and kept; a process that wants the same waits."""
@@ -127,3 +119,73 @@ def _blank(dataset: Dataset) -> Dataset:
 
     private, public, test = map(blank, (dataset.private, dataset.public, dataset.test))
     return replace(dataset, kind="features", preprocessing=None, private=private, public=public, test=test)
+
+
+def _features_of(inputs: Any, extractor: Extractor, folder: Path, name: str, stage: Stage) -> NDArray[np.float32]:
+    """The features of all pictures of a split, mapped from a file; whoever writes to them changes no file.
+
+    The stamp of a block is a digest of its features, compared with them before they are used: so a file that was
+    damaged is mended, too. It is named after its pictures, so that nobody changes it who reads others. Memory holds a
+    few blocks a worker, never a split.
+    """
+    path = folder / f"{name}-{_digest(inputs)}.f32"
+    shape = len(inputs), extractor.num_features
+    file = StampedFile(path, path.with_suffix(".stamps"), shape, np.float32, _BLOCK, "features.cache")
+    if _missing(file):
+        with file.opened() as put:
+            missing = _missing(file)
+            with stage(f"features of the {name} pictures", len(inputs)) as advance:
+                done = len(inputs) - sum(min(_BLOCK, len(inputs) - _BLOCK * block) for block in missing)
+                advance(done)
+                for block, made in _extracted(extractor, inputs, missing):
+                    put(np.array([block]), made[None], np.array([_stamp(made)]))
+                    done += len(made)
+                    advance(done)
+    features: NDArray[np.float32] = file.mapped("c")
+    return features
+
+
+def _missing(file: StampedFile) -> list[int]:
+    """The blocks whose features are not those that were stamped."""
+    known = file.known()
+    if not known.any():
+        return list(range(file.num_blocks))
+    features = file.mapped()
+    return [b for b, stamp in enumerate(known) if _stamp(features[b * _BLOCK : (b + 1) * _BLOCK]) != stamp]
+
+
+def _stamp(features: NDArray[np.float32]) -> int:
+    """A number for a block of features; never 0."""
+    return int.from_bytes(hashlib.sha256(np.ascontiguousarray(features).data).digest()[:8], "big") >> 1 | 1
+
+
+def _digest(inputs: Any) -> str:
+    """A name for pictures in their order."""
+    digest = hashlib.sha256(repr(inputs.shape).encode())
+    for first in range(0, len(inputs), _BLOCK):
+        digest.update(block_bytes(inputs, first, first + _BLOCK))
+    return digest.hexdigest()[:12]
+
+
+def _extracted(extractor: Extractor, inputs: Any, blocks: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Features block by block, in order, each made on one core: bits do not depend on how many cores there are."""
+    import torch
+    from joblib import cpu_count
+
+    from pate.networks.device import one_thread
+
+    def made(block: int) -> NDArray[np.float32]:
+        return extractor.features_of(inputs[block * _BLOCK : (block + 1) * _BLOCK])
+
+    workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(blocks)))
+    ahead = 2 * workers  # blocks in memory
+    with one_thread(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        waiting = [pool.submit(made, block) for block in blocks[:ahead]]
+        try:
+            for place, block in enumerate(blocks):
+                features = waiting.pop(0).result()
+                if place + ahead < len(blocks):
+                    waiting.append(pool.submit(made, blocks[place + ahead]))
+                yield block, features
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

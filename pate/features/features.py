@@ -1,18 +1,276 @@
-"""How pictures become features: a recipe that is fitted on public pictures, or on nothing."""
+"""Features of pictures: the recipe, the public pictures that it is fitted on, the extractor that it becomes."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
-from pate.data.stages import Stage
-from pate.features.extractor import Extractor
-from pate.features.public_pictures import PublicPictures
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from pate.data.dataset import Dataset, Pixels, Preprocessing, Stage
+from pate.data.image_form import ImageForm
+from pate.files.atomic import replacing
 from pate.files.fingerprint import full_text
+from pate.files.reading import damaged, file_digest, require_file, unreadable
+from pate.validation import InvalidValue, require, require_count, require_kind
 
+Array = NDArray[np.float32]
+
+FILE = "extractor.safetensors"
+"""Its name in a bundle."""
+
+_PICTURES = 256  # read at once
+_SMALLEST_STD = 1e-6
 _VERSION = 1  # of what recipes do with their settings; in the name of what is kept
+_WHITE = np.float32(255)
+_RULE = "an extractor of features"
+_KINDS = {"patches": "patches.PatchExtractor", "backbone": "backbone.BackboneExtractor"}
+_ENTRY = "extractor"
+_MODERATE, _TIMES = 2**24, 16  # numbers that a file may ask for, whatever it holds, and per number in it
+
+
+class PublicPictures:
+    """The first pictures of a data set's public pool.
+
+    Formal guarantee: whoever holds one can reach no private or test record through it. It is made of a whole data set
+    and keeps `Dataset.public.inputs` alone, so that no caller chooses which split a fit is shown.
+
+    Args:
+        dataset: of pictures.
+        most: at most that many, the first ones.
+
+    Attributes:
+        inputs: `[n, channels, height, width]`, float32 as they are indexed.
+
+    Raises:
+        InvalidValue: a data set without pictures.
+    """
+
+    def __init__(self, dataset: Dataset, most: int = 10_000) -> None:
+        require_kind("dataset", dataset, Dataset, "a pate.data.Dataset")
+        require(dataset.kind == "images", "dataset.kind", dataset.kind, "a data set of pictures")
+        self.inputs: Any = dataset.public.take(slice(0, require_count("most", most))).inputs
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        channels, height, width = self.inputs.shape[1:]
+        return channels, height, width
+
+    def batches(self, size: int, advance: Callable[[int], object] = lambda done: None) -> Iterator[Array]:
+        """All pictures in order, `size` at a time; `advance` is told how many are done."""
+        for first in range(0, len(self), size):
+            rows = np.asarray(self.inputs[first : first + size], np.float32)
+            yield rows
+            advance(first + len(rows))
+
+    @property
+    def origin(self) -> dict[str, str | int]:
+        """What is said of features that were fitted on them."""
+        return {
+            "fitted_on": "the public pool",
+            "num_pictures": len(self),
+            "pictures_sha256": self.digest(),
+        }
+
+    def digest(self) -> str:
+        """SHA-256 of the pictures in their order, in hexadecimal."""
+        digest = hashlib.sha256(repr((len(self), self.shape)).encode())
+        for first in range(0, len(self), _PICTURES):
+            digest.update(block_bytes(self.inputs, first, first + _PICTURES))
+        return digest.hexdigest()
+
+
+def block_bytes(inputs: Any, first: int, last: int) -> memoryview:
+    """Some pictures as they are kept: bytes where they are `Pixels`, else floats."""
+    if isinstance(inputs, Pixels):
+        return np.ascontiguousarray(inputs.levels[inputs.rows[first:last]]).data
+    return np.ascontiguousarray(inputs[first:last]).data
+
+
+def projection_of(
+    pictures: PublicPictures,
+    measure: Callable[[Array], Array],
+    batch_size: int,
+    *,
+    dimension: int,
+    seed: int,
+    stage: Stage,
+) -> dict[str, Array]:
+    """From many measurements of a picture to fewer features, `(measured - center) @ projection`.
+
+    Measurements are standardized, then projected on their principal directions in the public pool. All features are
+    scaled together, so that those of the public pictures have a mean square of 1.
+
+    Args:
+        pictures: that it is fitted on.
+        measure: measurements `[n, d]` of a batch of pictures.
+        batch_size: of batches.
+        dimension: of the features `k`, or as many as the pool has directions.
+        seed: of the search for directions.
+        stage: told how many pictures are measured.
+
+    Returns:
+        The arrays `center` `[d]` and `projection` `[d, k]`.
+
+    Raises:
+        InvalidValue: pictures that are all alike.
+    """
+    from sklearn.decomposition import PCA
+
+    with stage("projecting public pictures", len(pictures)) as advance:
+        measured = _stacked(map(measure, pictures.batches(batch_size, advance)), len(pictures))
+        center = measured.mean(axis=0, dtype=np.float64).astype(np.float32)
+        measured -= center
+        spread = np.sqrt(np.einsum("ij,ij->j", measured, measured) / np.float32(len(measured)))
+        if not (spread > _SMALLEST_STD).any():
+            raise InvalidValue("data: expected public pictures that differ, features are fitted on them")
+        weight = np.where(spread > _SMALLEST_STD, 1 / np.maximum(spread, _SMALLEST_STD), 0).astype(np.float32)
+        measured *= weight
+        count = min(dimension, len(measured) - 1, measured.shape[1])
+        few = count > 0.5 * min(measured.shape)
+        found = PCA(count, svd_solver="full" if few else "randomized", random_state=seed, iterated_power=2)
+        projected = found.fit_transform(measured)
+        kept = projected.var(axis=0) > 1e-9 * projected.var(axis=0).max()
+        directions = weight[:, None] * found.components_[kept].T
+        scale = np.sqrt(np.mean(np.square(projected[:, kept], dtype=np.float64)))
+    return {"center": center, "projection": np.ascontiguousarray(directions / scale, np.float32)}
+
+
+def _stacked(blocks: Iterator[Array], count: int) -> Array:
+    """Blocks of rows as one array `[count, d]`, without a second copy of all."""
+    block = next(blocks)
+    filled = np.empty((count, block.shape[1]), np.float32)
+    filled[: len(block)], first = block, len(block)
+    for block in blocks:
+        filled[first : first + len(block)] = block
+        first += len(block)
+    return filled
+
+
+@dataclass(frozen=True, eq=False)
+class Extractor(ABC):
+    """From pictures to features. It was fitted on public pictures, or on nothing.
+
+    Attributes:
+        arrays: all that was learned or read, by name; float32.
+        settings: plain values that say how the arrays are used.
+        origin: plain values: what it was fitted on, with digests.
+    """
+
+    arrays: Mapping[str, NDArray[np.float32]]
+    settings: Mapping[str, Any]
+    origin: Mapping[str, Any]
+
+    kind: ClassVar[str]
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of the pictures that it takes."""
+        channels, height, width = self.settings["picture_shape"]
+        return int(channels), int(height), int(width)
+
+    @property
+    def num_features(self) -> int:
+        """Numbers a picture."""
+        return int(self.arrays["projection"].shape[1])
+
+    @property
+    def batch_size(self) -> int:
+        """Pictures that are worked on at once; features are the same bytes for the same batches."""
+        return 64
+
+    @abstractmethod
+    def _numbers_at_once(self) -> int:
+        """About how many numbers are in memory for one picture, by settings and shapes alone.
+
+        Raises:
+            ValueError: arrays of other shapes than the settings say.
+        """
+
+    @abstractmethod
+    def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Features `[n, num_features]` of one batch of pictures `[n, channels, height, width]` in [0, 1]."""
+
+    def features_of(self, images: Any) -> NDArray[np.float32]:
+        """Features of any number of pictures, in memory.
+
+        Raises:
+            InvalidValue: pictures of another shape.
+        """
+        found, wanted = tuple(images.shape[1:]), self.picture_shape
+        require(found == wanted, "pictures.shape[1:]", found, f"{wanted}, as the features were made for")
+        features = np.empty((len(images), self.num_features), np.float32)
+        for first in range(0, len(images), self.batch_size):
+            batch = np.zeros((self.batch_size, *wanted), np.float32)  # full: products of one shape treat pictures alike
+            shown = np.asarray(images[first : first + self.batch_size], np.float32)
+            batch[: len(shown)] = shown
+            features[first : first + len(shown)] = self.features(batch)[: len(shown)]
+        return features
+
+    def to_bytes(self) -> bytes:
+        """The file: safetensors, with kind, settings and origin in its head; equal extractors give equal bytes."""
+        said = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
+        arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in sorted(self.arrays.items())}
+        return save(arrays, metadata={_ENTRY: json.dumps(said, sort_keys=True)})
+
+    def digest(self) -> str:
+        """SHA-256 of the file, in hexadecimal."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Writes the file, whole or not at all."""
+        with replacing(path) as file:
+            file.write(self.to_bytes())
+
+    @staticmethod
+    def load(path: Path, *, remedy: str) -> Extractor:
+        """Reads what `save` wrote; nothing is unpickled and nothing is run.
+
+        Raises:
+            InvalidValue: no such file; it is damaged; what it needs is not installed.
+        """
+        require_file(path, rule=_RULE, remedy=remedy)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                said = json.loads((file.metadata() or {})[_ENTRY])
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            module, _, name = _KINDS[said["kind"]].partition(".")
+            settings, origin = dict(said["settings"]), dict(said["origin"])
+        except OSError as error:
+            raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
+        except (SafetensorError, ValueError, LookupError, TypeError, RecursionError, MemoryError) as error:
+            raise damaged(path, _RULE, type(error).__name__, remedy) from None
+        made: Extractor = getattr(import_module(f"pate.features.{module}"), name)(arrays, settings, origin)
+        made._require_usable(path, remedy)
+        return made
+
+    def _require_usable(self, path: Path, remedy: str) -> None:
+        """Raises where the arrays do not make an extractor of this kind: asked for one picture, it has to answer."""
+        try:
+            good = all(array.dtype == np.float32 and np.isfinite(array).all() for array in self.arrays.values())
+            held = sum(array.size for array in self.arrays.values())
+            good = good and all(size > 0 for size in self.picture_shape)
+            good = good and self._numbers_at_once() <= _MODERATE + _TIMES * held
+            found = self.features(np.full((1, *self.picture_shape), 0.5, np.float32)) if good else None
+        except InvalidValue:
+            raise
+        except (LookupError, ValueError, ArithmeticError, RuntimeError, TypeError, AttributeError, MemoryError):
+            found = None
+        if found is None or not np.isfinite(found).all():
+            raise damaged(path, _RULE, "arrays that give no features", remedy)
 
 
 class Features(ABC):
@@ -40,12 +298,10 @@ class Features(ABC):
 
     def identity(self, pictures: PublicPictures) -> str:
         """A digest of all that an extractor depends on: settings, files, and the public pictures."""
-        return hashlib.sha256(f"{self._said()}{pictures.digest()}".encode()).hexdigest()
-
-    def _said(self) -> str:
         settings: Any = self
         kept = {item.name: getattr(self, item.name) for item in fields(settings) if item.name != "cache"}
-        return full_text([_VERSION, type(self).__qualname__, kept])
+        said = full_text([_VERSION, type(self).__qualname__, kept])
+        return hashlib.sha256(f"{said}{pictures.digest()}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -58,3 +314,81 @@ class NoFeatures(Features):
     def fit(self, pictures: PublicPictures, stage: Stage) -> Extractor:
         """There is nothing to fit."""
         raise TypeError("features=none fits nothing")
+
+
+@dataclass(frozen=True, eq=False)
+class ExtractedForm(Preprocessing):
+    """Pictures brought to one size, then through the extractor.
+
+    Attributes:
+        pictures: how pictures are brought to the size of the extractor's; None where only arrays can be given.
+        extractor: makes features of them.
+    """
+
+    pictures: ImageForm | None
+    extractor: Extractor
+
+    kind: ClassVar[str] = "extracted"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.extractor.num_features,)
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        return {
+            "features": self.extractor.kind,
+            "dimension": self.extractor.num_features,
+            **self.extractor.origin,
+            "extractor_sha256": self.extractor.digest(),
+        }
+
+    def inputs(self, given: Any) -> NDArray[np.float32]:
+        """Of a list of files or of PIL images, or of an array of pictures."""
+        if isinstance(given, np.ndarray):
+            return self._of_array(given)
+        if self.pictures is None:
+            shape = ", ".join(map(str, self.extractor.picture_shape))
+            raise InvalidValue(f"data={type(given).__name__}: expected an array of pictures [n, {shape}]")
+        return self.extractor.features_of(self.pictures.inputs(given))
+
+    def _of_array(self, given: NDArray[Any]) -> NDArray[np.float32]:
+        """Of pictures `[n, channels, height, width]`, as bytes or as numbers in [0, 1]."""
+        wanted = self.extractor.picture_shape
+        require(given.shape[1:] == wanted, "data.shape", given.shape, f"[n, {', '.join(map(str, wanted))}]")
+        shown = given.astype(np.float32)
+        return self.extractor.features_of(shown / _WHITE if given.dtype == np.uint8 else shown)
+
+    def plain(self) -> dict[str, Any]:
+        """The arrays are in the file beside."""
+        return {
+            "kind": self.kind,
+            "pictures": None if self.pictures is None else self.pictures.plain(),
+            "extractor": {
+                "kind": self.extractor.kind,
+                "file": FILE,
+                "sha256": self.extractor.digest(),
+                "settings": dict(self.extractor.settings),
+                "origin": dict(self.extractor.origin),
+            },
+        }
+
+    def save(self, folder: Path) -> None:
+        self.extractor.save(folder / FILE)
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any], folder: Path, *, remedy: str) -> Self:
+        """From what `plain` gave, and the file beside it."""
+        path, rule = folder / FILE, "the extractor that the schema names"
+        if file_digest(path, rule=rule, remedy=remedy) != said["extractor"]["sha256"]:
+            raise damaged(path, rule, "it is another", remedy)
+        extractor = Extractor.load(path, remedy=remedy)
+        pictures = None if said["pictures"] is None else ImageForm.read(said["pictures"])
+        if pictures is not None:
+            found = pictures.input_shape
+            require(found == extractor.picture_shape, "pictures", found, f"pictures {extractor.picture_shape}")
+        return cls(pictures, extractor)

@@ -1,23 +1,202 @@
-"""Features that the public pool's own patches suggest: no label, no download, minutes on two cores."""
+"""Features that the public pool's own patches suggest: no label, no download, minutes on two cores.
+
+Source: A. Coates and A. Ng, "Learning Feature Representations with K-means", 2012.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch.nn import functional
 
-from pate.data.stages import Stage
-from pate.features.features import Features
-from pate.features.patch_filters import learn_filters
-from pate.features.projection import Projection, stacked
-from pate.features.public_pictures import PublicPictures
-from pate.validation import require, require_count, require_kind, require_non_negative
+from pate.data.dataset import Stage
+from pate.features.features import Extractor, Features, PublicPictures, projection_of
+from pate.networks.device import one_thread, require_device
+from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
-if TYPE_CHECKING:  # torch is loaded when it is needed
-    from pate.features.patch_extractor import PatchExtractor
+Array = NDArray[np.float32]
+
+CONTRAST = np.float32((10 / 255) ** 2)
+"""Added to a patch's variance before it is divided by its root: gray noise is not blown up."""
+
+_FLAT = 1e-4  # variance of a patch that shows nothing
+_RIDGE = 0.05  # added to the variances that are whitened
+_ROUNDS = 12
+_BLOCK = 20_000
+_PICTURES = 256  # read at once
 
 _SIDE = 32
+
+
+def learn_filters(
+    pictures: PublicPictures, *, patch_size: int, num_filters: int, num_patches: int, seed: int
+) -> tuple[Array, Array]:
+    """Filters for contrast-normalized patches, and what is subtracted from their answers.
+
+    Returns:
+        Filters `[f, channels, patch_size, patch_size]` of mean 0 and offsets `[f]`: the answer to a patch p with
+        variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
+
+    Raises:
+        InvalidValue: pictures without any patch that shows something.
+    """
+    rng = np.random.default_rng(seed)
+    rows = _normalized(_sampled(pictures, patch_size, num_patches, rng))
+    center = rows.mean(axis=0)
+    rows -= center
+    variances, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
+    whitening = ((vectors / np.sqrt(variances.clip(0) + _RIDGE)) @ vectors.T).astype(np.float32)
+    directions = spherical_k_means(rows @ whitening, num_filters, rng)
+    filters = directions @ whitening
+    offsets = filters @ center
+    filters -= filters.mean(axis=1, keepdims=True)  # normalized patches have mean 0: nothing is lost
+    return filters.reshape(len(filters), pictures.shape[0], patch_size, patch_size), offsets
+
+
+def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Array:
+    """Unit vectors `[count, d]`: each row belongs to the one that it or its opposite is nearest to."""
+    directions = _unit(rng.standard_normal((count, rows.shape[1])).astype(np.float32))
+    for _ in range(_ROUNDS):
+        total = directions.copy()  # damped: one that nobody is near to stays
+        for first in range(0, len(rows), _BLOCK):
+            block = rows[first : first + _BLOCK]
+            answers = block @ directions.T
+            nearest, each = np.abs(answers).argmax(axis=1), np.arange(len(block))
+            codes = sparse.csr_matrix((answers[each, nearest], (nearest, each)), (count, len(block)))
+            total += codes @ block
+        directions = _unit(total)
+    return directions
+
+
+def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Generator) -> Array:
+    """About `count` patches `[n, channels * size * size]`, as many of each picture, those that show something."""
+    each = -(-count // len(pictures))
+    _, height, width = pictures.shape
+    found = []
+    for block in pictures.batches(_PICTURES):
+        windows = np.lib.stride_tricks.sliding_window_view(block, (size, size), axis=(2, 3))
+        number = np.repeat(np.arange(len(block)), each)
+        tops, lefts = (rng.integers(0, side - size + 1, len(number)) for side in (height, width))
+        patches = windows[number, :, tops, lefts].reshape(len(number), -1)
+        found.append(patches[patches.var(axis=1) > _FLAT])
+    rows = np.concatenate(found).astype(np.float32)
+    if len(rows) < 2:
+        raise InvalidValue("data: expected public pictures that show something, features are fitted on them")
+    return rows
+
+
+def _normalized(rows: Array) -> Array:
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    return np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
+
+
+def _unit(rows: Array) -> Array:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+class PatchExtractor(Extractor):
+    """An `Extractor` of the arrays of `learn_filters`, filters and offsets, and of `projection_of`.
+
+    Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
+    weighted means m over a grid of regions become log(1 + compression m) and are projected. Regions share nothing, or
+    they overlap: see `region_weights`.
+
+    Settings that a file does not name are those of older files: no overlap, and m itself.
+    """
+
+    kind = "patches"
+
+    @property
+    def batch_size(self) -> int:
+        return 512 if self._device.type == "cuda" else 64
+
+    def _numbers_at_once(self) -> int:
+        """Patches, the answers of filters to them, and the regions' weights."""
+        channels, height, width = self.picture_shape
+        stride, grid = int(self.settings["stride"]), int(self.settings["grid"])
+        shape: tuple[int, ...] = self.arrays["filters"].shape
+        count, patch, size = shape[0], math.prod(shape[1:]), shape[-1]
+        shapes = {"filters": (count, channels, size, size), "offsets": (count,), "center": (2 * count * grid**2,)}
+        shapes["projection"] = (2 * count * grid**2, self.num_features)
+        if any(self.arrays[name].shape != shape for name, shape in shapes.items()):
+            raise ValueError("arrays of other shapes")
+        rows, columns = ((side - size) // stride + 1 for side in (height, width))
+        sides = (rows + columns) * grid
+        return channels * height * width + rows * columns * (patch + 3 * count + grid**2) + sides
+
+    def features(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        tensors = self._tensors
+        with torch.inference_mode():
+            features = (self._pooled(images) - tensors["center"]) @ tensors["projection"]
+        found: NDArray[np.float32] = features.cpu().numpy()
+        return found
+
+    def pooled(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What is projected, `[n, 2 * filters * grid * grid]`, at least 0."""
+        with torch.inference_mode():
+            found: NDArray[np.float32] = self._pooled(images).cpu().numpy()
+        return found
+
+    def _pooled(self, images: NDArray[np.float32]) -> torch.Tensor:
+        """A picture at a time where there is no GPU: its answers then stay in the processor's cache."""
+        shown = torch.from_numpy(np.ascontiguousarray(images)).to(self._device)
+        step = len(shown) if self._device.type == "cuda" else 1
+        means = torch.cat([self._means(shown[first : first + step]) for first in range(0, len(shown), max(step, 1))])
+        compression = float(self.settings.get("compression", 0))
+        return means.mul_(compression).log1p_() if compression else means
+
+    def _means(self, shown: torch.Tensor) -> torch.Tensor:
+        """Means of max(a - t, 0) and of max(-a - t, 0) by region: half of the sum and of the difference of two more."""
+        tensors, stride = self._tensors, int(self.settings["stride"])
+        filters, regions = tensors["filters"], self._regions
+        size = int(filters.shape[-1])
+        patches = functional.unfold(shown, size, stride=stride)  # [n, channels * size * size, positions]
+        variance, _ = torch.var_mean(patches, dim=1, keepdim=True, correction=0)
+        patches.mul_(torch.rsqrt(variance + float(CONTRAST)))  # filters have mean 0: the mean may stay
+        answers = torch.matmul(filters.flatten(1), patches).sub_(tensors["offsets"][:, None])
+        shrunk = functional.softshrink(answers, float(self.settings["threshold"]))
+        signed, total = shrunk @ regions, shrunk.abs_() @ regions
+        return torch.cat([(total + signed).flatten(1), (total - signed).flatten(1)], dim=1).div_(2)
+
+    @property
+    def _device(self) -> torch.device:
+        return require_device("auto")
+
+    @cached_property
+    def _tensors(self) -> dict[str, Any]:
+        return {name: torch.from_numpy(np.array(array)).to(self._device) for name, array in self.arrays.items()}
+
+    @cached_property
+    def _regions(self) -> torch.Tensor:
+        """`[positions, grid * grid]`: what each position counts in the mean of each region."""
+        _, height, width = self.picture_shape
+        size, stride, grid = self.arrays["filters"].shape[-1], int(self.settings["stride"]), int(self.settings["grid"])
+        overlap = bool(self.settings.get("overlap", False))
+        rows, columns = (region_weights((side - size) // stride + 1, grid, overlap=overlap) for side in (height, width))
+        return torch.from_numpy(np.kron(rows, columns).astype(np.float32)).to(self._device)
+
+
+def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
+    """What each of `count` positions along a side counts in the mean of each of `grid` regions, `[count, grid]`.
+
+    Without overlap, each position counts in one region, all alike. With it, weights fall linearly from a region's
+    middle to 0 at the middles of its neighbors. Columns sum to 1, or to 0 for a region without positions.
+    """
+    if overlap:
+        middles = (np.arange(grid) + 0.5) * count / grid - 0.5
+        weights = np.maximum(1 - np.abs(np.arange(count)[:, None] - middles) * grid / count, 0)
+    else:
+        weights = (np.arange(count)[:, None] * grid // count == np.arange(grid)).astype(np.float64)
+    total = weights.sum(axis=0)
+    return np.asarray(weights / np.where(total > 0, total, 1))
 
 
 @dataclass(frozen=True)
@@ -70,16 +249,11 @@ class Patches(Features):
         require_non_negative("features.threshold", self.threshold)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """See `Features.check`."""
         side = min(picture_shape[1:])
         rule = f"at most {side}, the pictures' smaller side"
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: Stage) -> PatchExtractor:
-        """See `Features.fit`."""
-        from pate.features.patch_extractor import PatchExtractor
-        from pate.networks.device import one_thread
-
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
             with stage("learning filters from public pictures", 1) as advance:
@@ -99,15 +273,14 @@ class Patches(Features):
                 "compression": self.compression,
                 "threshold": self.threshold,
             }
-            origin = {
-                "fitted_on": "the public pool",
-                "num_pictures": len(pictures),
-                "pictures_sha256": pictures.digest(),
-            }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
-            with stage("projecting public pictures", len(pictures)) as advance:
-                unprojected = PatchExtractor(arrays, settings, origin)
-                batches = pictures.batches(unprojected.batch_size, advance)
-                measured = stacked(map(unprojected.pooled, batches), len(pictures))
-                projection = Projection.fit(measured, self.dimension, seed=self.seed)
-        return PatchExtractor(arrays | projection.arrays, settings, origin)
+            unprojected = PatchExtractor(arrays, settings, pictures.origin)
+            projection = projection_of(
+                pictures,
+                unprojected.pooled,
+                unprojected.batch_size,
+                dimension=self.dimension,
+                seed=self.seed,
+                stage=stage,
+            )
+        return PatchExtractor(arrays | projection, settings, unprojected.origin)

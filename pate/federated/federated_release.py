@@ -12,8 +12,7 @@ from pate.federated.contribution import Contribution
 from pate.federated.request import Request
 from pate.federated.roll import Roll
 from pate.files.atomic import make_folder, write_text
-from pate.files.manifest import file_digest
-from pate.files.reading import damaged, read_text
+from pate.files.reading import damaged, file_digest, read_text
 from pate.files.strict_json import from_json, to_json
 from pate.run.holders.unit import Places
 from pate.run.progress import Monitor, NullMonitor

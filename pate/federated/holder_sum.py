@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pate.aggregators import DistributedVotes
 from pate.federated.request import Request
 from pate.federated.sum_terms import SumTerms
-from pate.files.atomic import write_text
-from pate.files.lock import locked
+from pate.files.atomic import locked, write_text
 from pate.files.reading import FROM_BACKUP, read_text
 from pate.mechanisms import secret_generator
 from pate.run.stages.holder import HolderPlan

@@ -1,16 +1,20 @@
-"""Arrays read back from .npy and .npz files: numbers alone, as long as their header says, whole by their checksum."""
+"""Arrays on disk: .npy and .npz read as numbers alone, whole by their checksum, or mapped; rows spilled to a file."""
 
 from __future__ import annotations
 
 import io
+import math
+import mmap
+import os
 import struct
+import tempfile
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +44,11 @@ UNREADABLE = (
 _MAGIC = np.lib.format.MAGIC_PREFIX
 _BLOCK = 2**24
 _NUMBERS = "biuf"
+_MOST_BYTES = 2**28  # of blocks of rows in memory
+_PERSISTENT = Path("/var/tmp")
+_ROWS = 4096
+_RULE = "an .npz file as it was written"
+_LOCAL_HEADER = struct.Struct("<26xHH")  # of a zip's member: the lengths of name and extra field are its end
 _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
 
@@ -78,6 +87,7 @@ def read_arrays(
     remedy: str = FROM_BACKUP,
     most: int | None = None,
     beside: Mapping[str, ArrayForm] | None = None,
+    mapped: str | None = None,
 ) -> Arrays:
     """The arrays of an .npz file.
 
@@ -91,19 +101,21 @@ def read_arrays(
         most: bytes that compressed arrays may grow to, all together; None refuses compressed ones, which this package
             does not write.
         beside: arrays that it may hold beside those of `forms`.
+        mapped: one that stays on disk, a read-only `np.memmap` into the file, which may not be changed meanwhile. Its
+            bytes are read once, for their checksum.
 
     Raises:
         DamagedFile: no such file, a checksum that fails, arrays that are no numbers or of another form.
         PermissionError: this user may not read it.
     """
-    rule, known = "an .npz file as it was written", {**(forms or {}), **(beside or {})}
-    require_file(path, rule=rule, remedy=remedy)
+    known = {**(forms or {}), **(beside or {})}
+    require_file(path, rule=_RULE, remedy=remedy)
     try:
-        arrays = _read(path, most, texts={name for name, form in known.items() if "U" in form.kind})
+        arrays = _read(path, most, texts={name for name, form in known.items() if "U" in form.kind}, mapped=mapped)
     except OSError as error:
-        raise unreadable(path, error, rule=rule, remedy=remedy) from error
+        raise unreadable(path, error, rule=_RULE, remedy=remedy) from error
     except UNREADABLE as error:
-        raise damaged(path, rule, one_line(error), remedy) from None
+        raise damaged(path, _RULE, one_line(error), remedy) from None
     if forms is not None:
         if strange := sorted((arrays.keys() - known.keys()) | (forms.keys() - arrays.keys())):
             raise damaged(path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy)
@@ -211,20 +223,119 @@ def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
 
 
-def _read(source: Path | IO[bytes], most: int | None, *, texts: set[str]) -> Arrays:
+def _read(source: Path | IO[bytes], most: int | None, *, texts: set[str], mapped: str | None = None) -> Arrays:
     with zipfile.ZipFile(source) as archive:
         check_members(archive, most)
-        arrays = {}
+        arrays: Arrays = {}
         for member in archive.infolist():
             name, ending = member.filename[:-4], member.filename[-4:]
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
+            if name == mapped and isinstance(source, Path):
+                arrays[name] = _map(source, archive, member)
+                continue
             with archive.open(member) as file:
                 kinds = _NUMBERS + "U" if name in texts else _NUMBERS
                 arrays[name] = read_array(file, member.file_size, kinds=kinds)
         return arrays
 
 
+def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(member) as file:
+        shape, fortran_order, dtype = read_header(file, member.file_size)
+        if fortran_order or 0 in shape:
+            raise ValueError("an array that cannot be mapped")
+        header = file.tell()
+        while file.read(_BLOCK):  # to the end, where the checksum is compared
+            pass
+    with path.open("rb") as raw:
+        raw.seek(member.header_offset)
+        lengths = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
+    start = member.header_offset + _LOCAL_HEADER.size + sum(lengths) + header
+    return np.memmap(path, dtype, mode="r", offset=start, shape=shape)
+
+
 def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+class Spilled:
+    """Collects blocks of rows of one shape and dtype, and gives them below each other.
+
+    Beyond 256 MB they go to a file that has no name, so that nobody else can open it and nothing stays where the
+    process is killed. It lies in the folder of the environment variable TMPDIR, or else in /var/tmp.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
+        self._blocks: list[NDArray[Any]] = []
+        self._file: BinaryIO | None = None
+        self._held = self._rows = 0
+        self._form: tuple[np.dtype[Any], tuple[int, ...]] | None = None
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Adds rows."""
+        self._form = block.dtype, block.shape[1:]
+        self._rows += len(block)
+        self._held += block.nbytes
+        self._blocks.append(block)
+        if self._file is None and self._held > self.most_bytes:
+            self._file = tempfile.TemporaryFile(dir=_large_folder())  # noqa: SIM115 - `whole` closes it
+        if self._file is not None:
+            for each in self._blocks:
+                self._file.write(np.ascontiguousarray(each).data)
+            self._blocks.clear()
+
+    def whole(self) -> NDArray[Any]:
+        """All rows, once: an array, or a read-only `np.memmap` that takes no memory of its own."""
+        if self._form is None:
+            raise ValueError("no block was appended")
+        dtype, shape = self._form
+        if self._file is not None:
+            self._file.flush()
+            with self._file as file:
+                return np.memmap(file, dtype, mode="r", shape=(self._rows, *shape))
+        whole = np.empty((self._rows, *shape), dtype)
+        filled = 0
+        self._blocks.reverse()
+        while self._blocks:  # each is let go once it is copied, so that hardly more than one copy is held
+            block = self._blocks.pop()
+            whole[filled : filled + len(block)] = block
+            filled += len(block)
+        return whole
+
+
+def let_go(array: Any) -> None:
+    """Tells the system that what was read of a mapped array is not needed for now; nothing of any other."""
+    while isinstance(array, np.ndarray):
+        if isinstance(mapped := array.base, mmap.mmap):
+            mapped.madvise(mmap.MADV_DONTNEED)
+        array = mapped
+
+
+def taken(array: Any, rows: NDArray[np.int64] | slice) -> Any:
+    """`array[rows]`; of a mapped one a copy, made some thousand rows at a time, each of which is let go again."""
+    if not isinstance(array, np.memmap):
+        return array[rows]
+    places = np.arange(len(array))[rows]
+    copy = np.empty((len(places), *array.shape[1:]), array.dtype)
+    for first in range(0, len(places), _ROWS):
+        copy[first : first + _ROWS] = array[places[first : first + _ROWS]]
+        let_go(array)
+    return copy
+
+
+def row_blocks(array: NDArray[Any]) -> Any:
+    """An array's rows in blocks of some megabytes, in order; those of a mapped one are let go after use."""
+    rows = max(1, 2**24 // max(1, array.itemsize * math.prod(array.shape[1:])))
+    for first in range(0, len(array), rows):
+        yield array[first : first + rows]
+        let_go(array)
+
+
+def _large_folder() -> str | None:
+    """Where a large file belongs; None for what the system says."""
+    if "TMPDIR" in os.environ or not os.access(_PERSISTENT, os.W_OK):
+        return None
+    return str(_PERSISTENT)

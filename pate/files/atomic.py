@@ -1,8 +1,9 @@
-"""Atomic writes: a file is written under another name, flushed to disk, then renamed. Its owner alone may read it."""
+"""Files as they are written: whole or not at all, flushed to disk, their owner's alone; so are locks and secrets."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -19,6 +20,9 @@ from pate.validation import InvalidValue
 OWNERS_FILE, OWNERS_FOLDER = 0o600, 0o700
 """Modes of all that is written, whatever the umask."""
 
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+_LONGEST = 4096
+_SECRET = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # neither through a link nor waiting for a pipe
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
@@ -41,11 +45,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        if error.errno is not None and error.filename in (
-            None,
-            partial,
-            str(partial),
-        ):  # as a full disk is told; no partial file's name
+        # A full disk tells no name, and others that of the partial file.
+        if error.errno is not None and error.filename in (None, partial, str(partial)):
             error.filename = str(path)
         raise
     finally:
@@ -157,3 +158,130 @@ def is_regular(path: Path) -> bool:
 def _unlink_if_there(path: Path) -> None:
     with suppress(NotADirectoryError):  # a file has its folder's name
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[int]:
+    """Holds a lock file, made with mode 0600 where it is missing; its content is neither read nor changed.
+
+    Args:
+        path: the file, in a folder that is there.
+        wait: for another process that holds it; else `BlockingIOError` is raised.
+
+    Yields:
+        The descriptor.
+
+    Raises:
+        InvalidValue: a link, a folder or a pipe has the file's name.
+    """
+    descriptor = _held(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _held(path: Path, how: int) -> int:
+    """The lock of the file that has the name now: another process may have removed the one that was opened."""
+    while True:
+        descriptor = _open_lock(path)
+        try:
+            fcntl.flock(descriptor, how)
+            there = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
+            if there is not None and os.path.samestat(os.fstat(descriptor), there):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    strange = InvalidValue(f"lock={path}: expected a lock file or none; remove what has its name")
+    try:
+        descriptor = os.open(path, _LOCK, OWNERS_FILE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise strange from error
+        raise
+    there = os.fstat(descriptor)
+    if not stat.S_ISREG(there.st_mode):
+        os.close(descriptor)
+        raise strange
+    if there.st_nlink == 1 and there.st_uid == os.geteuid() and stat.S_IMODE(there.st_mode) != OWNERS_FILE:
+        os.fchmod(descriptor, OWNERS_FILE)  # of an earlier version, or made under a strange umask
+    return descriptor
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Makes the file with mode 0600 whatever the umask is; it appears whole or not at all.
+
+    Args:
+        path: in an existing folder; no other process writes it.
+        text: a line.
+    """
+    with replacing(path) as file:
+        file.write(os.fsencode(text))
+
+
+def read_secret(path: Path, *, remedy: str) -> str:
+    """The text of a file that only its owner, who is the user of this process, could read or write.
+
+    Args:
+        path: of the file.
+        remedy: what to do where it is not as it should be; ends the message.
+
+    Raises:
+        InvalidValue: there is none, or a link, a folder or a device, or it has another owner or mode.
+    """
+    found = _kind_of(path)
+    if found != "a file":
+        raise InvalidValue(f"secret={path}: expected a file, found {found}; {remedy}")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _SECRET)
+    except OSError as error:
+        raise InvalidValue(f"secret={path}: expected a file that can be read ({error.strerror}); {remedy}") from error
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
+            rule = f"expected a file of user {os.geteuid()}, who runs this, found one of user {status.st_uid}"
+            raise InvalidValue(f"secret={path}: {rule}; {remedy}")
+        mode = stat.S_IMODE(status.st_mode)
+        if mode != OWNERS_FILE:
+            rule = f"expected mode 0600, found {mode:04o}, so that others may know it"
+            raise InvalidValue(f"secret={path}: {rule}; {remedy}, or chmod 600 if nobody else could read it")
+        return os.fsdecode(os.read(descriptor, _LONGEST))
+    finally:
+        os.close(descriptor)
+
+
+def erase_secret(path: Path) -> None:
+    """Overwrites a file of the user's with zeros, then removes it; what is no file is left, and a link only removed.
+
+    A file system that journals data or copies on writing, a snapshot, a backup and a flash disk may keep the secret.
+    """
+    if _kind_of(path) not in ("a file", "a link"):
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | _SECRET)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EACCES):
+            raise
+    else:
+        try:
+            os.write(descriptor, bytes(os.fstat(descriptor).st_size))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    path.unlink()
+    sync_folder(path.parent)
+
+
+def _kind_of(path: Path) -> str:
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    if stat.S_ISREG(mode):
+        return "a file"
+    return "a link" if stat.S_ISLNK(mode) else "something else"

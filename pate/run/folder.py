@@ -11,8 +11,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from pate.files.atomic import OWNERS_FOLDER, make_folder, remove_partials, require_no_links, write_text
-from pate.files.lock import locked
+from pate.files.atomic import OWNERS_FOLDER, locked, make_folder, remove_partials, require_no_links, write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
 from pate.validation import InvalidValue, require
 

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from pate.files.atomic import is_regular
-from pate.files.manifest import MANIFEST, Manifest
-from pate.files.manifest import file_digest as digest_of
+from pate.files.reading import MANIFEST, Manifest
+from pate.files.reading import file_digest as digest_of
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, require
 

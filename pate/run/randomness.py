@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.files.secret_file import read_secret, write_secret
+from pate.files.atomic import read_secret, write_secret
 from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue, require_count
 

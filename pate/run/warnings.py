@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pate.aggregators import Aggregator
 from pate.data import Dataset
-from pate.data.unlike_public import unlike_public
+from pate.data.table.remarks import unlike_public
 from pate.teachers import Voter
 
 if TYPE_CHECKING:  # torch is not loaded for a warning

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pate.files.atomic import sync_folder
-from pate.files.secret_file import read_secret, write_secret
+from pate.files.atomic import read_secret, sync_folder, write_secret
 from pate.teachers.teacher import State
 from pate.validation import InvalidValue
 

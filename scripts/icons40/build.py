@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.icons.archive import archive_name
-from pate.data.stages import Stage
-from pate.files.atomic import make_folder, write_arrays, write_text
-from pate.files.lock import locked
+from pate.data.dataset import Stage
+from pate.data.icons import archive_name
+from pate.files.atomic import locked, make_folder, write_arrays, write_text
 from pate.validation import InvalidValue, require_choice, require_count
 from scripts.icons40.drawing import (
     BLANK,

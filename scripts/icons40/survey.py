@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.stages import Stage
+from pate.data.dataset import Stage
 from pate.validation import InvalidValue
 from scripts.icons40.package import FETCH, IconPackage
 from scripts.icons40.words import family_of, label_words

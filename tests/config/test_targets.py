@@ -27,7 +27,7 @@ from pate.config.build import build, class_of
 from pate.config.classes import located
 from pate.config.kinds import kind_of_group, kind_of_parameter
 from pate.data import Arrays, CelebA, DigitsGrid, HuggingFace, Icons, ImageFolder, SynthFaces, Table, WordNet40, Yeast
-from pate.features import FeaturedData
+from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.run.stages.queries import AskedData
 from pate.student import Student

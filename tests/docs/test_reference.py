@@ -84,14 +84,7 @@ def test_every_public_name_is_on_a_page_of_the_reference() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
     shown = set(re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE))
     packages = {full.rpartition(".")[0] for full in hook.public_names()} - {"pate"}
-    of_others = {
-        "pate.data.celeba",
-        "pate.data.icons",
-        "pate.data.synth_faces",
-        "pate.data.table",
-        "pate.data.wordnet",
-    }  # pate.data exports the same
-    assert sorted(packages - shown - of_others) == []
+    assert sorted(packages - shown) == []
 
 
 def test_the_build_calls_the_hook_and_draws_examples_as_code() -> None:

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from pate.data import Icons
-from pate.data.stages import unwatched
-from pate.files.lock import locked
+from pate.data.dataset import unwatched
+from pate.files.atomic import locked
 from pate.validation import InvalidValue
 from scripts.icons40 import drawing
 from scripts.icons40.build import Recipe

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import product
 from typing import Any, cast
 from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.validation import InvalidValue, require, require_choice
+from pate.validation import InvalidValue, nearest, require, require_choice
 
 _DAY_S = 86400.0
 _DECIMALS = ("point", "comma")
@@ -23,6 +24,8 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|
 _COMMA_ZERO = re.compile(r"([+-]?\d+),0{1,2}")  # 7,0 is 7 under any setting; 7,000 may be seven thousand
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"  # words that `one_spelling` leaves as they are, but for true and false
+_NAMES = 5  # shown of those that are lacking
+_SAMPLE = 2000  # words that tell which spelling is likely
 _WHOLE_BELOW = 2.0**63
 _IN_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TRUTHS = (("false", "0"), ("true", "1"))
@@ -44,6 +47,24 @@ def column_name(text: str) -> str:
     """
     text = visible(text)
     return normalize("NFC", " ".join(text.split()) if re.search(r"[^\S ]", text) else text)
+
+
+def require_once(name: str, names: list[str]) -> None:
+    """Raises where a column's name occurs twice, or is empty."""
+    for each in names:
+        require(names.count(each) == 1, f"{name}.columns", each, "each name once")
+        rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
+        require(bool(each.strip()), f"{name}.columns", repr(each), rule)
+
+
+def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
+    """Raises unless the columns are there; others may be, too."""
+    require_once(name, found)
+    lacking = [each for each in wanted if each not in found]
+    if lacking:
+        more = f" and {len(lacking) - _NAMES} more" if len(lacking) > _NAMES else ""
+        hint = nearest(lacking[0], tuple(found))
+        raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_NAMES])}{more}{hint}")
 
 
 def one_spelling(word: str) -> str:
@@ -130,8 +151,8 @@ class Spelling:
     def _known(self, column: Any) -> Any:
         pa, array = arrow(), _decoded(column)
         if _is_text(array):
-            words, gone_words = Words(as_texts(array).array), Words(pa.array(self.missing, pa.string()))
-            gone = pa.compute.is_in(words.as_values(self).array, gone_words.as_values(self).array, skip_nulls=True)
+            gone_words = as_values(pa.array(self.missing, pa.string()), self)
+            gone = pa.compute.is_in(as_values(as_texts(array), self), gone_words, skip_nulls=True)
         elif _is_numeric(array) and not pa.types.is_boolean(array.type):
             numbers = as_numbers(pa.array(self.missing, pa.string()), self)
             values = numbers.values[~numbers.wrong]
@@ -188,17 +209,11 @@ def arrow() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A column's cells as numbers.
+    """A column's cells as numbers."""
 
-    Attributes:
-        values: float64 `[n]`; of no meaning where missing or wrong.
-        missing: bool `[n]`.
-        wrong: bool `[n]`, cells that are something else.
-    """
-
-    values: NDArray[np.float64]
-    missing: NDArray[np.bool_]
-    wrong: NDArray[np.bool_]
+    values: NDArray[np.float64]  # [n], of no meaning where missing or wrong
+    missing: NDArray[np.bool_]  # [n]
+    wrong: NDArray[np.bool_]  # [n], cells that are something else
 
     @property
     def fits(self) -> bool:
@@ -206,52 +221,41 @@ class Cells:
         return not self.wrong.any() and not self.missing.all()
 
 
-@dataclass(frozen=True, eq=False)
-class Words:
-    """A column's cells as text.
+def codes_of(words: Any, categories: Any) -> NDArray[np.int64]:
+    """The place of each word `[n]` among categories, -1 where it is none."""
+    found = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
+    codes: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
-    Attributes:
-        array: pyarrow strings `[n]`, trimmed, null where missing.
-    """
 
-    array: Any
+def as_values(words: Any, spelling: Spelling = USUAL) -> Any:
+    """Words, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
+    pa = arrow()
+    coded = (words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words).dictionary_encode()
+    words = spelling.pointed(coded.dictionary)
+    lower = pa.compute.utf8_lower(words)
+    plain = pa.compute.match_substring_regex(words, _PLAIN)
+    odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))
+    mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
+    return pa.compute.replace_with_mask(words, odd, mended).take(coded.indices)
 
-    def codes(self, categories: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The place of each word among categories, -1 where it is none, and which are missing."""
-        found = arrow().compute.index_in(self.array, value_set=categories.array, skip_nulls=True)
-        codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return codes, self.missing
 
-    def as_values(self, spelling: Spelling = USUAL) -> Words:
-        """The same, each value spelled one way: see `one_spelling`. A word of which nothing is seen is missing."""
-        coded = self._joined.dictionary_encode()
-        pa, words = arrow(), spelling.pointed(coded.dictionary)
-        lower = pa.compute.utf8_lower(words)
-        plain = pa.compute.match_substring_regex(words, _PLAIN)
-        odd = pa.compute.or_(pa.compute.invert(plain), pa.compute.is_in(lower, pa.array(["true", "false"])))
-        mended = pa.array([one_spelling(word) or None for word in words.filter(odd).to_pylist()], words.type)
-        return Words(pa.compute.replace_with_mask(words, odd, mended).take(coded.indices))
+def counts_of(words: Any) -> dict[str, int]:
+    """How often each word occurs."""
+    counted = arrow().compute.value_counts(words.drop_null())
+    return {each["values"]: each["counts"] for each in counted.to_pylist()}
 
-    @property
-    def _joined(self) -> Any:
-        return self.array.combine_chunks() if isinstance(self.array, arrow().ChunkedArray) else self.array
 
-    def counts(self) -> dict[str, int]:
-        """How often each word occurs."""
-        counted = arrow().compute.value_counts(self.array.drop_null())
-        return {each["values"]: each["counts"] for each in counted.to_pylist()}
-
-    @property
-    def missing(self) -> NDArray[np.bool_]:
-        """Which are missing, `[n]`."""
-        return _missing(self.array)
+def missing_in(words: Any) -> NDArray[np.bool_]:
+    """Which are missing, `[n]`."""
+    return np.asarray(words.is_null().to_numpy(zero_copy_only=False))
 
 
 def as_numbers(array: Any, spelling: Spelling = USUAL) -> Cells:
     """Cells as numbers; truth values, also as words, are 0 and 1; durations are seconds; infinities are wrong."""
     pa, array = arrow(), _decoded(array)
     if _is_text(array):
-        return _parsed(spelling.numbers(as_texts(array).array), _floats, _float)
+        return _parsed(spelling.numbers(as_texts(array)), _floats, _float)
     if pa.types.is_duration(array.type):
         in_second = _IN_SECOND[array.type.unit]
         array = pa.compute.divide(array.cast(pa.int64()).cast(pa.float64(), safe=False), in_second)
@@ -272,7 +276,7 @@ def as_dates(array: Any) -> Cells:
             seconds = texts.cast(pa.timestamp("s")).cast(pa.int64())
             return pa.compute.divide(seconds.cast(pa.float64()), _DAY_S)
 
-        return _parsed(as_texts(array).array, days, _days)
+        return _parsed(as_texts(array), days, _days)
     if not pa.types.is_temporal(array.type) or pa.types.is_time(array.type) or pa.types.is_duration(array.type):
         return _all_wrong(array)
     seconds = array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
@@ -280,8 +284,11 @@ def as_dates(array: Any) -> Cells:
     return Cells(values, np.isnan(values), np.zeros(len(values), np.bool_))
 
 
-def as_texts(array: Any) -> Words:
-    """Cells as words without blanks around them; of whole numbers the digits. An empty word is missing."""
+def as_texts(array: Any) -> Any:
+    """Cells as words, pyarrow strings `[n]`, without blanks around them; of whole numbers the digits.
+
+    An empty word is missing, which is null.
+    """
     pa, array = arrow(), _decoded(array)
     if not _is_text(array):
         if pa.types.is_floating(array.type):
@@ -296,7 +303,7 @@ def as_texts(array: Any) -> Words:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists, bytes that are no text
             array = pa.array([None if each is None else str(each) for each in array.to_pylist()], pa.string())
     trimmed = pa.compute.utf8_trim_whitespace(array.cast(pa.string()))
-    return Words(pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed))
+    return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _floats(texts: Any) -> Any:
@@ -322,7 +329,7 @@ def _days(text: str) -> float:
 
 def _parsed(texts: Any, parse: Callable[[Any], Any], parse_one: Callable[[str], float]) -> Cells:
     """Numbers from text: all at once, and one by one where that fails, to say which cells are wrong."""
-    missing = _missing(texts)
+    missing = missing_in(texts)
     try:
         values = np.array(parse(texts).to_numpy(zero_copy_only=False), np.float64)
     except arrow().ArrowInvalid:
@@ -338,7 +345,7 @@ def _one(text: str | None, parse: Callable[[str], float]) -> float:
 
 
 def _all_wrong(array: Any) -> Cells:
-    missing = _missing(array)
+    missing = missing_in(array)
     return Cells(np.full(len(array), np.nan), missing, ~missing)
 
 
@@ -352,10 +359,6 @@ def _decoded(array: Any) -> Any:
     return array.cast(pa.string()) if pa.types.is_null(array.type) else array
 
 
-def _missing(array: Any) -> NDArray[np.bool_]:
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-
-
 def _is_text(array: Any) -> bool:
     types = arrow().types
     return bool(types.is_string(array.type) or types.is_large_string(array.type) or types.is_string_view(array.type))
@@ -365,3 +368,60 @@ def _is_numeric(array: Any) -> bool:
     types = arrow().types
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(test(array.type) for test in tests)
+
+
+def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
+    """Raises where all cells of a column are numbers in another spelling, with the settings that read them."""
+    distinct = distinct_words(array)[0]
+    first = distinct.slice(0, _SAMPLE)
+    likely = [each for each in other_spellings(spelling) if as_numbers(first, each).fits]
+    fitting = [each for each in likely if as_numbers(distinct, each).fits]
+    least = [
+        each
+        for each in fitting
+        if not any(changed_settings(other, spelling) < changed_settings(each, spelling) for other in fitting)
+    ]
+    if not least:
+        return
+    if [changed_settings(each, spelling) for each in least] == [{"data.decimal=comma"}]:
+        rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
+        raise InvalidValue(f"data.public.{name}: expected {rule}")
+    word = distinct.filter(arrow().array(as_numbers(distinct, spelling).wrong))[0].as_py()
+    reads = [
+        f"{' '.join(sorted(changed_settings(each, spelling)))} reads it as {_value_in(word, each)}" for each in least
+    ]
+    mark = "comma" if spelling.with_comma else "point"
+    rule = f"numbers with a decimal {mark}{_mark_between(spelling)}, and there is {word}: {', '.join(reads)}"
+    raise InvalidValue(f"data.public.{name}: expected {rule}; data.category=[{name}] where these are words")
+
+
+def _value_in(word: str, spelling: Spelling) -> str:
+    return np.format_float_positional(as_numbers(arrow().array([word]), spelling).values[0], trim="-")
+
+
+def _mark_between(spelling: Spelling) -> str:
+    return f" and {spelling.thousands} between thousands" if spelling.thousands else " and nothing between thousands"
+
+
+def other_spellings(spelling: Spelling) -> Iterator[Spelling]:
+    """All other ways to write numbers."""
+    between = (None, *(GROUPING if spelling.thousands is None else [spelling.thousands]))
+    for decimal, thousands in product(("point", "comma"), between):
+        other = replace(spelling, decimal=decimal, thousands=thousands)
+        if other != spelling and thousands != other.mark:
+            yield other
+
+
+def changed_settings(other: Spelling, spelling: Spelling) -> set[str]:
+    """The settings that make it of the present spelling."""
+    said = {f"data.decimal={other.decimal}"} if other.decimal != spelling.decimal else set()
+    if other.thousands == spelling.thousands:
+        return said
+    quote = "'" if other.thousands == " " else ""
+    return said | {f"{quote}data.thousands={other.thousands}{quote}" if other.thousands else "no data.thousands"}
+
+
+def distinct_words(array: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The words of a column, pyarrow strings, and how often each occurs."""
+    counts = counts_of(as_texts(array))
+    return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pate.data.dataset import SPLITS
 from pate.data.table.cells import arrow, as_texts
 from pate.data.table.files import TableFile
-from pate.data.table.rows import SPLITS, numbered
+from pate.data.table.rows import numbered
 from pate.files.atomic import replacing
 from pate.validation import InvalidValue, nearest, require, require_count
 
@@ -83,7 +84,7 @@ class Dealing:
         if name is not None and name not in self.file.names:
             raise InvalidValue(f"group={name}: expected a column of data{nearest(name, tuple(self.file.names))}")
         spelling = self.file.spelling()
-        words = [as_texts(spelling.known(batch).column(0)).array for batch in self.file.batches(columns)]
+        words = [as_texts(spelling.known(batch).column(0)) for batch in self.file.batches(columns)]
         column = arrow().chunked_array(words)
         require(len(column) > 0, "data", self.file.path, "at least one row")
         if name is None:

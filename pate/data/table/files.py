@@ -8,11 +8,11 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pate.data.table.cells import USUAL, Spelling, arrow, column_name
-from pate.data.table.schema import require_once
+from pate.data.table.cells import USUAL, Spelling, arrow, column_name, require_once
 from pate.validation import InvalidValue, require
 
 MISSING_WORDS = (
@@ -32,19 +32,12 @@ _LONGEST_HEAD = 2**20
 
 @dataclass(frozen=True)
 class Head:
-    """What a CSV file says above its rows.
-
-    Attributes:
-        names: of the columns.
-        separator: of cells.
-        skipped: lines above the names, blank or `sep=;`.
-        unnamed: columns at the end without a name: every line ends with separators.
-    """
+    """What a CSV file says above its rows."""
 
     names: list[str]
     separator: str
-    skipped: int
-    unnamed: int
+    skipped: int  # lines above the names, blank or `sep=;`
+    unnamed: int  # columns at the end without a name: every line ends with separators
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,7 @@ class TableFile:
         """All of it."""
         return arrow().concat_tables(list(self.batches(columns)))
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Its columns."""
         return list(next(self.batches()).column_names)

@@ -1,18 +1,28 @@
-"""What the owner of a table is told of its public columns: those that are read otherwise than they were meant."""
+"""What the owner is told: of public columns that may be meant otherwise, of records that are unlike the public ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.cells import GROUPING, Cells, Spelling, arrow, as_dates, as_numbers, as_texts, visible
-from pate.validation import InvalidValue
+from pate.data.dataset import Preprocessing
+from pate.data.table.cells import (
+    Cells,
+    Spelling,
+    arrow,
+    as_dates,
+    as_numbers,
+    as_texts,
+    changed_settings,
+    distinct_words,
+    other_spellings,
+    visible,
+)
+from pate.data.table.schema import Column, DateColumn, NumberColumn, TableSchema
 
 UNGROUPED = (
     "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a person's rows at once"
@@ -20,12 +30,17 @@ UNGROUPED = (
 
 _FEWEST = 20  # rows, or values, that tell the numbers of people or records from other whole numbers
 _MOST_REPEATS = 5.0  # rows per value of a key, on average
-_FREQUENT, _SHARE = 10, 0.1  # rows of one value, of which a key has fewer
+_FREQUENT = 10  # rows of one value, or a tenth of all: a key has fewer
 _WIDE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
 _LARGEST = 2.0**62
 _SAMPLE = 2000  # words that tell which spelling is likely
 _SHOWN, _LONGEST = 3, 20
 _BESIDE = re.compile(r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})")
+
+_FEWEST_RECORDS = 100  # records; fewer may all be rare ones
+_BLOCK = 5000
+_COLUMNS_SHOWN = 5
+_DAYS = 3e6  # of dates that have four digits for the year
 
 
 def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: str | None) -> Iterator[tuple[str, str]]:
@@ -49,74 +64,21 @@ def remarks(table: Any, spelling: Spelling, *, codes: Collection[str], group: st
         yield from ((name, f"{name}: {each}") for each in said if each is not None)
 
 
-def require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
-    """Raises where all cells of a column are numbers in another spelling, with the settings that read them."""
-    distinct = _distinct(array)[0]
-    first = distinct.slice(0, _SAMPLE)
-    likely = [each for each in _others(spelling) if as_numbers(first, each).fits]
-    fitting = [each for each in likely if as_numbers(distinct, each).fits]
-    least = [
-        each for each in fitting if not any(_changes(other, spelling) < _changes(each, spelling) for other in fitting)
-    ]
-    if not least:
-        return
-    if [_changes(each, spelling) for each in least] == [{"data.decimal=comma"}]:
-        rule = "numbers with a decimal point, these have a comma; data.decimal=comma reads them"
-        raise InvalidValue(f"data.public.{name}: expected {rule}")
-    word = distinct.filter(arrow().array(as_numbers(distinct, spelling).wrong))[0].as_py()
-    reads = [f"{' '.join(sorted(_changes(each, spelling)))} reads it as {_value(word, each)}" for each in least]
-    mark = "comma" if spelling.with_comma else "point"
-    rule = f"numbers with a decimal {mark}{_between(spelling)}, and there is {word}: {', '.join(reads)}"
-    raise InvalidValue(f"data.public.{name}: expected {rule}; data.category=[{name}] where these are words")
-
-
-def _value(word: str, spelling: Spelling) -> str:
-    return np.format_float_positional(as_numbers(arrow().array([word]), spelling).values[0], trim="-")
-
-
-def _between(spelling: Spelling) -> str:
-    return f" and {spelling.thousands} between thousands" if spelling.thousands else " and nothing between thousands"
-
-
-def _others(spelling: Spelling) -> Iterator[Spelling]:
-    """All other ways to write numbers."""
-    between = (None, *(GROUPING if spelling.thousands is None else [spelling.thousands]))
-    for decimal, thousands in product(("point", "comma"), between):
-        other = replace(spelling, decimal=decimal, thousands=thousands)
-        if other != spelling and thousands != other.mark:
-            yield other
-
-
-def _changes(other: Spelling, spelling: Spelling) -> set[str]:
-    """The settings that make it of the present spelling."""
-    said = {f"data.decimal={other.decimal}"} if other.decimal != spelling.decimal else set()
-    if other.thousands == spelling.thousands:
-        return said
-    quote = "'" if other.thousands == " " else ""
-    return said | {f"{quote}data.thousands={other.thousands}{quote}" if other.thousands else "no data.thousands"}
-
-
-def _distinct(array: Any) -> tuple[Any, NDArray[np.int64]]:
-    """The words of a column, pyarrow strings, and how often each occurs."""
-    counts = as_texts(array).counts()
-    return arrow().array(counts, arrow().string()), np.array(list(counts.values()), np.int64)
-
-
 def _nearly(array: Any, spelling: Spelling) -> str | None:
     """Of a column of words most of which are numbers or dates."""
     if as_numbers(array, spelling).fits or as_dates(array).fits:
         return None
-    distinct, counts = _distinct(array)
+    distinct, counts = distinct_words(array)
     if not len(counts):
         return None
     first, head = distinct.slice(0, _SAMPLE), counts[:_SAMPLE]
-    ways = [(each, "numbers") for each in (spelling, *_others(spelling))] + [(spelling, "dates")]
+    ways = [(each, "numbers") for each in (spelling, *other_spellings(spelling))] + [(spelling, "dates")]
     way, kind = max(ways, key=lambda way: int(head[~_read(first, *way).wrong].sum()))
     cells = _read(distinct, way, kind)
     found = int(counts[~cells.wrong].sum())
     if 2 * found >= counts.sum():
         rest = [word for word, _ in _frequent(distinct, counts, cells.wrong)]
-        settings = " ".join(sorted(_changes(way, spelling)))
+        settings = " ".join(sorted(changed_settings(way, spelling)))
         read = f" with {settings}" if settings else ""
         shown = ", ".join(map(_shown, rest[:_SHOWN])) + (", …" if len(rest) > _SHOWN else "")
         missing = ",".join(map(_shown, rest[:_SHOWN]))
@@ -153,7 +115,7 @@ def _shown(word: str) -> str:
 
 def _has_codes(name: str, column: Any) -> str | None:
     """Of numbers, some of them with a zero in front, as the codes of places have."""
-    with_zero = arrow().compute.match_substring_regex(as_texts(column).array, r"^0\d")
+    with_zero = arrow().compute.match_substring_regex(as_texts(column), r"^0\d")
     if not as_numbers(column).fits or not arrow().compute.any(with_zero).as_py():
         return None
     return f"numbers with a zero in front; if they are codes, data.category=[{name}] makes each a category"
@@ -186,15 +148,78 @@ def _names_people(name: str, column: Any, spelling: Spelling) -> str | None:
         if width <= _WIDE and len(values) < width:
             return None
     else:
-        counts = _distinct(column)[1]
+        counts = distinct_words(column)[1]
     rows, different = int(counts.sum()), len(counts)
     repeats = rows / different
     if (
         different < _FEWEST
         or repeats > _MOST_REPEATS
-        or counts.max() > max(10, rows / 10)
+        or counts.max() > max(_FREQUENT, rows / 10)
         or repeats == 1 == numbers.fits
     ):
         return None
     told = f"{different} values in {rows} rows, which become features and are published"
     return f"{told}; data.group={name} if it says whose row it is, data.drop=[{name}] if it is only a name"
+
+
+class UnlikePublic(UserWarning):
+    """A warning: cells of these records are not what the public file has, or a column tells a model nothing."""
+
+
+def unlike_public(name: str, form: Preprocessing, inputs: NDArray[np.float32]) -> Iterator[str]:
+    """A line for each such column of inputs `[n, …]`; it reads them until each column has told something."""
+    tells: dict[str, bool] = {}
+    for first in range(0, len(inputs), _BLOCK):
+        for column, told in form.tells(inputs[first : first + _BLOCK]).items():
+            tells[column] = told or tells.get(column, False)
+        if all(tells.values()):
+            return
+    rule = "every cell is missing, or no word of the public file, or at one end of its range; in other words or units?"
+    for column, told in tells.items():
+        if not told and len(inputs) >= _FEWEST_RECORDS:
+            yield f"{name}.{column}: {rule}"
+
+
+def strange_cells(schema: TableSchema, table: Any, spelling: Spelling | None = None) -> NDArray[np.int64]:
+    """Counts `[columns, 2]` of cells that the public file does not know, and of missing ones.
+
+    Args:
+        schema: what the public file says.
+        table: new records, whose owner may see such counts; a pyarrow table that has the columns.
+        spelling: of its cells; None for that of the public file.
+    """
+    said = schema.spelling if spelling is None else spelling
+    known = said.known(table.select(list(schema.names)))
+    return np.array([column.strange(known.column(column.name), said) for column in schema.columns], np.int64)
+
+
+def strange_lines(name: str, schema: TableSchema, counts: NDArray[np.int64], num_records: int) -> Iterator[str]:
+    """A line for each column with such cells, those with most first; a handful of them.
+
+    Missing cells are told of where the public file has none, or where there are no others.
+    """
+    lines = {}
+    for column, (unknown, missing) in zip(schema.columns, counts.tolist(), strict=True):
+        untold = missing if missing == num_records or not column.missing else 0
+        if found := list(_found(column, unknown, untold)):
+            lines[f"{name}.{column.name}: {num_records:,} cells, {', '.join(found)}"] = unknown + untold
+    ordered = sorted(lines, key=lambda line: -lines[line])
+    yield from ordered[:_COLUMNS_SHOWN]
+    if len(ordered) > _COLUMNS_SHOWN:
+        yield f"{name}: {len(ordered) - _COLUMNS_SHOWN} more columns have such cells"
+
+
+def _found(column: Column, unknown: int, missing: int) -> Iterator[str]:
+    """In words."""
+    if unknown and isinstance(column, NumberColumn):
+        low, high = (_bound(column, end) for end in (column.low, column.high))
+        yield f"{unknown:,} outside the public range {low} to {high}"
+    elif unknown:
+        yield f"{unknown:,} with a word that the public file does not have"
+    if missing:
+        yield f"{missing:,} missing"
+
+
+def _bound(column: NumberColumn, number: float) -> str:
+    day = isinstance(column, DateColumn) and abs(number) < _DAYS
+    return str(np.datetime64(int(number // 1), "D")) if day else f"{number:.6g}"

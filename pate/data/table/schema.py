@@ -1,4 +1,4 @@
-"""The schema of a table: what its public file says of each column. Nothing private has a part in it."""
+"""The schema of a table: what its public file says of each column, and how cells become numbers. Nothing private."""
 
 from __future__ import annotations
 
@@ -11,20 +11,269 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from pate.data.preprocessing import Preprocessing
-from pate.data.table.cells import USUAL, Spelling, arrow, as_dates, as_numbers, as_texts, column_name
-from pate.data.table.columns import KINDS, CategoryColumn, Column, DateColumn, EmptyColumn, NumberColumn, TextColumn
-from pate.data.table.remarks import require_no_other_spelling
+from pate.data.dataset import Preprocessing
+from pate.data.table.cells import (
+    USUAL,
+    Cells,
+    Spelling,
+    arrow,
+    as_dates,
+    as_numbers,
+    as_texts,
+    as_values,
+    codes_of,
+    column_name,
+    counts_of,
+    missing_in,
+    require_columns,
+    require_no_other_spelling,
+    require_once,
+)
 from pate.files.atomic import write_text
 from pate.files.plain_yaml import read_yaml
-from pate.validation import InvalidValue, nearest, require
+from pate.validation import InvalidValue, require
 
+OTHER, MISSING = "other", "missing"
+_RARE_END = 0.5  # standard deviations: at most 4 of 5 public cells are there, so 100 by chance once in 5 billion tables
+_ROUNDING = 1e-6  # of single precision
+_BOUNDS = {"mean": "mean", "std": "std", "min": "low", "max": "high"}  # in a schema's file, and of a column
 _MOST_CATEGORIES = 50
-_SHOWN = 5
 _LONGEST = 40
 _HEAD = """# What the public file says of each column. Change what you know better: a kind (number, date, category), the
 # categories, a range. Never copy anything from the private file into this one: it is published with the model.
 """
+
+Block = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What the public file says of a column, and how its cells become features.
+
+    Attributes:
+        name: of the column.
+        missing: whether cells are missing in the public file; they have a feature of their own then. A cell that is
+            missing all the same takes the place of the mean, or of a category that the public file does not have.
+    """
+
+    name: str
+    missing: bool
+
+    kind: ClassVar[str]
+    expects: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]] = ()  # of a schema's file, beside its kind
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of its features; none where it can be no feature."""
+        return ()
+
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+        """Features `[n, k]` of a pyarrow array `[n]`, and which cells are not of this kind `[n]`."""
+        return np.zeros((len(array), 0), np.float32), np.zeros(len(array), np.bool_)
+
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        """How many cells the public file does not know, and how many are missing."""
+        return 0, 0
+
+    def tells(self, block: Block) -> bool:
+        """Whether features `[n, k]` hold any cell that is a value, and of a kind that the public file knows."""
+        return True
+
+    def cells(self, block: Block) -> Any:
+        """A column of a DataFrame for features `[n, k]`: what `encode` made them of, as far as they tell it."""
+        return np.full(len(block), np.nan)
+
+    def plain(self) -> dict[str, Any]:
+        """What a schema's file says of it."""
+        return {"kind": self.kind}
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        """From what a schema's file says; raises `KeyError`, `TypeError` or `ValueError` where that is nothing."""
+        return cls(name, missing=False)
+
+
+class TextColumn(Column):
+    """Words that are nearly all different, such as names or remarks: they can be no feature."""
+
+    kind: ClassVar[str] = "text"
+    expects: ClassVar[str] = "numbers, dates such as 2025-01-31, or words that occur again"
+
+
+class EmptyColumn(Column):
+    """A column whose cells are all missing in the public file."""
+
+    kind: ClassVar[str] = "empty"
+    expects: ClassVar[str] = "a value in some row of the public file"
+
+
+@dataclass(frozen=True)
+class NumberColumn(Column):
+    """Numbers: cut to the public range, less the public mean, in units of the public spread.
+
+    Attributes:
+        mean: of the public cells that are not missing.
+        std: their standard deviation; 1 where they are all alike.
+        low: the least of them.
+        high: the largest.
+    """
+
+    mean: float
+    std: float
+    low: float
+    high: float
+
+    kind: ClassVar[str] = "number"
+    expects: ClassVar[str] = "numbers"
+    keys: ClassVar[tuple[str, ...]] = (*_BOUNDS, "missing")
+
+    def __post_init__(self) -> None:
+        numbers = (self.mean, self.std, self.low, self.high)
+        require(all(map(np.isfinite, numbers)) and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
+        require(self.low <= self.high, self.name, (self.low, self.high), "min <= max")
+
+    @classmethod
+    def of(cls, name: str, cells: Cells) -> Self:
+        """What public cells say."""
+        known = cells.values[~cells.missing]
+        std = float(known.std())
+        flat = not std > 1e-12 * max(abs(float(known.mean())), 1e-300)
+        bounds = float(known.min()), float(known.max())
+        return cls(name, bool(cells.missing.any()), float(known.mean()), 1.0 if flat else std, *bounds)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return (self.name, *((f"{self.name}={MISSING}",) if self.missing else ()))
+
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+        cells = self._parsed(array, spelling)
+        block = np.zeros((len(cells.values), len(self.feature_names)), np.float32)
+        known = ~cells.missing & ~cells.wrong
+        block[known, 0] = (cells.values[known].clip(self.low, self.high) - self.mean) / self.std
+        if self.missing:
+            block[:, 1] = cells.missing
+        return block, cells.wrong
+
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        cells = self._parsed(array, spelling)
+        outside = (cells.values < self.low) | (cells.values > self.high)
+        return int((outside & ~cells.missing).sum()), int(cells.missing.sum())
+
+    def tells(self, block: Block) -> bool:
+        known = block[:, 1] == 0 if self.missing else (block[:, 0] != 0) | (self.low == self.high)
+        numbers = block[known, 0]  # a missing cell without a feature of its own is at the mean
+        if self.low == self.high or not len(numbers):
+            return bool(len(numbers))
+        # Cells that are all at one end, such as grams for kilograms, are no values if few public cells can be there. By
+        # Cantelli's inequality, at most 1 / (1 + k^2) of them are k standard deviations or more from the mean.
+        low, high = ((end - self.mean) / self.std for end in (self.low, self.high))
+        all_low = low < -_RARE_END and numbers.max() <= low * (1 - _ROUNDING)
+        all_high = high > _RARE_END and numbers.min() >= high * (1 - _ROUNDING)
+        return not (all_low or all_high)
+
+    def cells(self, block: Block) -> NDArray[np.float64]:
+        numbers = block[:, 0].astype(np.float64) * self.std + self.mean
+        # to a millionth of the public range
+        numbers = numbers.round(6 - int(np.ceil(np.log10(max(self.high - self.low, 1e-300)))))
+        return np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers
+
+    def plain(self) -> dict[str, Any]:
+        numbers = {key: getattr(self, name) for key, name in _BOUNDS.items()}
+        return {"kind": self.kind, **numbers, "missing": self.missing}
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        return cls(name, _truth(said["missing"]), *(float(said[key]) for key in _BOUNDS))
+
+    @staticmethod
+    def _parsed(array: Any, spelling: Spelling) -> Cells:
+        return as_numbers(array, spelling)
+
+
+@dataclass(frozen=True)
+class DateColumn(NumberColumn):
+    """Dates or moments in ISO 8601, as days since 1970: then as numbers are."""
+
+    kind: ClassVar[str] = "date"
+    expects: ClassVar[str] = "dates such as 2025-01-31"
+
+    @staticmethod
+    def _parsed(array: Any, spelling: Spelling) -> Cells:
+        return as_dates(array)
+
+
+@dataclass(frozen=True)
+class CategoryColumn(Column):
+    """Words: a feature of 0 and 1 for each category of the public file, one for all others, one for missing ones.
+
+    A word that is no category, but the same number, date or truth as one, is that one: 3.0 where the public file has 3.
+
+    Attributes:
+        categories: those that have a feature, in its order.
+    """
+
+    categories: tuple[str, ...]
+
+    kind: ClassVar[str] = "category"
+    expects: ClassVar[str] = "words"
+    keys: ClassVar[tuple[str, ...]] = ("categories", "missing")
+
+    def __post_init__(self) -> None:
+        require(len(set(self.categories)) == len(self.categories), self.name, "a category twice", "each once")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        said = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
+        return tuple(f"{self.name}={each}" for each in said)
+
+    def encode(self, array: Any, spelling: Spelling = USUAL) -> tuple[Block, NDArray[np.bool_]]:
+        words, known = as_texts(array), arrow().array(self.categories, arrow().string())
+        codes, missing = codes_of(words, known), missing_in(words)
+        if ((codes < 0) & ~missing).any():  # written otherwise, perhaps
+            codes = np.where(codes < 0, codes_of(as_values(words, spelling), as_values(known, spelling)), codes)
+        block = np.zeros((len(codes), len(self.feature_names)), np.float32)
+        codes[codes < 0] = len(self.categories)
+        if self.missing:
+            codes[missing] = len(self.categories) + 1
+        block[np.arange(len(codes)), codes] = 1
+        return block, np.zeros(len(codes), np.bool_)  # every word is a category
+
+    def strange(self, array: Any, spelling: Spelling) -> tuple[int, int]:
+        missing, (block, _) = missing_in(as_texts(array)), self.encode(array, spelling)
+        return int((block[:, len(self.categories)].astype(np.bool_) & ~missing).sum()), int(missing.sum())
+
+    def tells(self, block: Block) -> bool:
+        return bool(block[:, : len(self.categories)].any())
+
+    def cells(self, block: Block) -> Any:
+        from pandas import Categorical
+
+        codes = block.argmax(axis=1)
+        other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
+        codes[codes > len(self.categories)] = -1  # missing
+        return Categorical.from_codes(codes, categories=[*self.categories, other])
+
+    def plain(self) -> dict[str, Any]:
+        return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
+
+    @classmethod
+    def read(cls, name: str, said: Mapping[str, Any]) -> Self:
+        categories = said["categories"]
+        if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
+            raise InvalidValue(f"{name}.categories: expected a list of words, numbers among them in quotes")
+        return cls(name, _truth(said["missing"]), tuple(categories))
+
+
+KINDS: dict[str, type[Column]] = {
+    each.kind: each for each in (NumberColumn, DateColumn, CategoryColumn, TextColumn, EmptyColumn)
+}
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("missing: expected true or false")
+    return value
 
 
 @dataclass(frozen=True)
@@ -61,12 +310,10 @@ class TableSchema(Preprocessing):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """See `Preprocessing.feature_names`."""
         return tuple(name for column in self.columns for name in column.feature_names)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """See `Preprocessing.input_shape`."""
         return (len(self.feature_names),)
 
     @property
@@ -116,12 +363,11 @@ class TableSchema(Preprocessing):
         return DataFrame({column.name: column.cells(block) for column, block in pairs})
 
     def tells(self, inputs: NDArray[np.float32]) -> Mapping[str, bool]:
-        """See `Preprocessing.tells`."""
         pairs = zip(self.columns, self._blocks(inputs), strict=True)
         return {column.name: column.tells(block) for column, block in pairs}
 
     def inputs(self, given: Any, *, first_row: int = 0, spelling: Spelling | None = None) -> NDArray[np.float32]:
-        """See `Preprocessing.inputs`: of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
+        """Of a DataFrame, a pyarrow table or a mapping of columns; others are not read.
 
         Args:
             given: the table.
@@ -163,7 +409,6 @@ class TableSchema(Preprocessing):
                 raise InvalidValue(f"{name}.{column.name}: expected {rule}")
 
     def plain(self) -> dict[str, Any]:
-        """See `Preprocessing.plain`."""
         said = {key: value for key, value in asdict(self.spelling).items() if value != getattr(USUAL, key)}
         return {"kind": self.kind, **said, "columns": {column.name: column.plain() for column in self.columns}}
 
@@ -236,24 +481,6 @@ def as_table(given: Any) -> Any:
     return given.rename_columns(list(map(column_name, given.column_names)))
 
 
-def require_once(name: str, names: list[str]) -> None:
-    """Raises where a column's name occurs twice, or is empty."""
-    for each in names:
-        require(names.count(each) == 1, f"{name}.columns", each, "each name once")
-        rule = "a name for each column; an index that pandas wrote is left out by to_csv(FILE, index=False)"
-        require(bool(each.strip()), f"{name}.columns", repr(each), rule)
-
-
-def require_columns(name: str, found: list[str], wanted: Iterable[str]) -> None:
-    """Raises unless the columns are there; others may be, too."""
-    require_once(name, found)
-    lacking = [each for each in wanted if each not in found]
-    if lacking:
-        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        hint = nearest(lacking[0], tuple(found))
-        raise InvalidValue(f"{name}: expected also the column {', '.join(lacking[:_SHOWN])}{more}{hint}")
-
-
 def _array(series: Any) -> Any:
     """A column of a DataFrame; one of several types as words."""
     pa = arrow()
@@ -281,14 +508,14 @@ def _column_of(name: str, array: Any, is_code: bool, spelling: Spelling) -> Colu
         return NumberColumn.of(name, numbers)
     if not is_code and (dates := as_dates(array)).fits:
         return DateColumn.of(name, dates)
-    words = as_texts(array).as_values(spelling) if is_code else as_texts(array)
+    words = as_values(as_texts(array), spelling) if is_code else as_texts(array)
     if not is_code:
         require_no_other_spelling(name, array, spelling)
-    counts = words.counts()
+    counts = counts_of(words)
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
     if 2 * sum(counts[word] for word in kept) < sum(counts.values()):
         return TextColumn(name, missing=False)
-    return CategoryColumn(name, bool(words.missing.any()), tuple(sorted(kept)))
+    return CategoryColumn(name, bool(missing_in(words).any()), tuple(sorted(kept)))
 
 
 def _read_column(name: str, said: Any, where: str) -> Column:

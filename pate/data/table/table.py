@@ -9,19 +9,23 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pate.data.dataset import Dataset, Split
-from pate.data.private_records import PrivateRecords
-from pate.data.table.cells import Spelling, arrow, as_texts, column_name
+from pate.data.dataset import SPLITS, Dataset, PrivateRecords, Split
+from pate.data.table.cells import Spelling, arrow, as_texts, column_name, counts_of, require_columns
 from pate.data.table.files import TableFile
-from pate.data.table.label_sets import LabelSets, label_words
-from pate.data.table.private_cells import private_cells
 from pate.data.table.remarks import UNGROUPED, remarks
-from pate.data.table.rows import SPLITS as _SPLITS
-from pate.data.table.rows import Roles, Rows, column_names, label_word, numbered, require_apart
-from pate.data.table.schema import TableSchema, require_columns
+from pate.data.table.rows import (
+    LabelSets,
+    Roles,
+    Rows,
+    column_names,
+    label_word,
+    label_words,
+    numbered,
+    owners_of,
+    private_cells,
+    three_splits,
+)
+from pate.data.table.schema import TableSchema
 from pate.validation import InvalidValue, nearest, require, require_count, require_text
 
 _ROLES = ("labels", "group", "id", "split", "drop")
@@ -89,7 +93,7 @@ class Table:
     def __post_init__(self) -> None:
         require_count("data.seed", self.seed, minimum=0)
         require_text("data.name", self.name)
-        for name in (*_SPLITS, "path", "split", "group", "id", "schema", "true", "label_separator"):
+        for name in (*SPLITS, "path", "split", "group", "id", "schema", "true", "label_separator"):
             value = getattr(self, name)
             require(value is None or (isinstance(value, str) and value != ""), f"data.{name}", value, "a name")
         for name in ("split", "group", "id"):
@@ -110,29 +114,23 @@ class Table:
     def load(self) -> Dataset:
         """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
         self.require_settings()
-        self._require_dropped()
-        for split in _SPLITS:
-            self._require_columns(split)
+        self._require_columns()
         schema = self.table_schema
         spelling = self._files["public"].spelling(schema.spelling)
-        rows = {split: self._rows(split, schema, spelling) for split in _SPLITS}
-        ids = self._ids(rows, spelling)
-        groups = self._groups(rows, spelling) if self.group is not None else ids
-        shuffled = np.random.default_rng(self.seed).permutation(len(rows["public"].inputs))
-        parts = {split: Split(rows[split].inputs, rows[split].labels, ids[split], groups[split]) for split in _SPLITS}
-        parts["public"] = parts["public"].take(shuffled)
-        public, private = rows["public"], self._files["private"]
-        names = public.numbers if public.ids is None else np.array(public.ids.to_pylist(), np.str_)
+        rows = {split: self._rows(file, split, schema, spelling) for split, file in self._files.items()}
+        parts, public_ids = three_splits(rows, group=self.group, id=self.id, seed=self.seed, spelling=spelling)
+        private = self._files["private"]
         return Dataset(
             name=self.name,
             real=True,
             kind="features",
             label_names=self.label_names,
             preprocessing=schema,
-            public_ids=names[shuffled],
-            public_labeled=public.labeled,
+            public_ids=public_ids,
+            public_labeled=rows["public"].labeled,
             private_cells=private_cells(private.batches(), split=self._roles.split, of_text=private.is_text),
             notes=self._notes(),
+            owners=owners_of(rows["private"], spelling),
             **parts,
         )
 
@@ -143,32 +141,27 @@ class Table:
         require(self.private is not None, "data.private", self.private, "the file of the private records")
         require(len(self.labels) > 0, "data.labels", list(self.labels), "the columns that are labels")
         schema = TableSchema.load(Path(self.schema or "")).without(set(self._roles.no_features))
-        file = self._file(self.private or "", "data.private")
+        file = self._given["private"]
         spelling = file.spelling(schema.spelling)
-        for role in _ROLES[:-1]:
-            self._require_named(self._columns(role), role, file.names, file.name)
-        require_columns(file.name, file.names, schema.names)
-        named = [column for role in _ROLES[:-1] for column in self._columns(role)]
-        batches = self._unfolded(file.batches(list(dict.fromkeys((*schema.names, *named)))), "private")
-        rows = Rows.read(batches, schema, self._roles, name=file.name, split="private", spelling=spelling)
+        self._require_roles(file, "private")
+        rows = self._rows(file, "private", schema, spelling)
         ids = rows.numbers if self.id is None else numbered([rows.ids], spelling)[0]
         groups = ids if self.group is None else numbered([rows.groups], spelling)[0]
         cells = private_cells(file.batches(), split=None, of_text=file.is_text)
         records = Split(rows.inputs, rows.labels, ids, groups)
         return PrivateRecords(self.name, self.label_names, records, schema, cells, notes=self._notes())
 
-    def _wanted(self, role: str, split: str, names: list[str]) -> tuple[str, ...]:
-        """The columns that a setting names and a file has to have: a public one may have no label at all.
+    def _wanted(self, file: TableFile, split: str) -> Iterator[tuple[str, str]]:
+        """Settings, and the columns that they name and a file has to have: a public one may have no label at all.
 
         One that differs in capital letters alone is a label that is misspelled, not one that the file lacks.
         """
-        named, there = self._columns(role), {name.casefold() for name in names}
-        lacks = not any(name.casefold() in there for name in named)
-        return () if (role, split) == ("labels", "public") and lacks else named
-
-    def _columns(self, role: str) -> tuple[str, ...]:
-        """The columns that a setting names."""
-        return (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+        there = {name.casefold() for name in file.names}
+        for role in _ROLES[:-1]:
+            named = (self._sets.column,) if role == "labels" and self._sets is not None else self._named(role)
+            lacks = not any(name.casefold() in there for name in named)
+            if not ((role, split) == ("labels", "public") and lacks):
+                yield from ((role, name) for name in named)
 
     def _named(self, role: str) -> tuple[str, ...]:
         named = getattr(self, role) or ()
@@ -187,13 +180,13 @@ class Table:
     def _public_reading(self) -> tuple[TableSchema, tuple[tuple[str, str], ...]]:
         """The schema that the public records give, and by the names of columns what is to be said of them."""
         file = self._public_file
-        for role in _ROLES[:-1]:
-            self._require_named(self._wanted(role, "public", file.names), role, file.names, file.name)
+        self._require_roles(file, "public")
         left = set(self._roles.no_features)
         features = [name for name in file.names if name not in left]
         require(len(features) > 0, file.name, file.path, "a column that is no label, group or id")
         table = self._public_table(features)
-        self._require_named(self.category, "category", table.column_names, f"{file.name} that is a feature")
+        for column in self.category:
+            _require_column("category", column, table.column_names, f"{file.name} that is a feature")
         spelling = file.spelling()
         schema = TableSchema.of(table, codes=self.category, spelling=spelling)
         return schema, tuple(remarks(table, spelling, codes=self.category, group=self.group))
@@ -205,10 +198,8 @@ class Table:
             names = ", ".join(self._sets.names)
             words.append(f"data.labels={self._sets.column}: the labels that the public file names: {names}")
         if self._sets is not None and self._sets.unknown:
-            rule = (
-                f"{self._sets.unknown} rows name a label that is none of {', '.join(self._sets.names)}: it is left out"
-            )
-            words.append(f"data.labels={self._sets.column}: {rule}")
+            others = f"{self._sets.unknown} rows name a label that is none of {', '.join(self._sets.names)}"
+            words.append(f"data.labels={self._sets.column}: {others}: it is left out")
         public = self.public_remarks() if self.schema is None else () if self.group is not None else (UNGROUPED,)
         return (*words, *public)
 
@@ -222,18 +213,15 @@ class Table:
         """How one column becomes a bit for each label that it names; None where labels are columns."""
         if self.label_separator is None or not self.labels:
             return None
-        known = [name for file in self._given_files for name in file.names]
+        known = [name for file in self._given.values() for name in file.names]
         first = self.labels[0]
         column, names = (first, self.labels[1:]) if first in known else (self._column_of_sets(), self.labels)
-        names = names or tuple(sorted({word for text in self._public_words(column) for word in self._split(text)}))
+        names = names or tuple(sorted(self._labels_named_in(column)))
         rule = f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows are secret"
         require(len(names) > 0, "data.labels", f"[{column}]", rule)
         clash = next((name for name in names if name in known), None)
         require(clash is None, "data.labels", clash, "a label that is called otherwise than every column")
         return LabelSets(column, names, self.label_separator)
-
-    def _split(self, text: str) -> list[str]:
-        return label_words(text, self.label_separator or "")
 
     def _public_words(self, column: str) -> dict[str, int]:
         """The words of a public column, none where the public file lacks it."""
@@ -241,13 +229,17 @@ class Table:
         if not there:
             return {}
         table = self._public_file.spelling().known(self._public_table([column]))
-        return as_texts(table.column(column)).counts()
+        return counts_of(as_texts(table.column(column)))
+
+    def _labels_named_in(self, column: str) -> set[str]:
+        separator = self.label_separator or ""
+        return {word for text in self._public_words(column) for word in label_words(text, separator)}
 
     def _column_of_sets(self) -> str:
         """The public column whose cells name the labels of the setting and no other."""
-        labels = {word for label in self.labels for word in self._split(label)}
+        labels = {word for label in self.labels for word in label_words(label, self.label_separator or "")}
         given = self._public_file.names if self.public or self.path else []
-        said = {name: {word for text in self._public_words(name) for word in self._split(text)} for name in given}
+        said = {name: self._labels_named_in(name) for name in given}
         found = [name for name, words in said.items() if words and words <= labels]
         rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
         require(len(found) == 1, "data.labels", f"[{','.join(self.labels)}]", rule)
@@ -269,11 +261,11 @@ class Table:
         if self.true is None or not self.labels:
             return {}
         yes, words = label_word(self.true), {label: set[str]() for label in self.labels}
-        for file in self._given_files:
+        for file in self._given.values():
             there = [label for label in self.labels if label in file.names]
             for batch in map(file.spelling().known, file.batches(there) if there else ()):
                 for label in there:
-                    words[label] |= set(map(label_word, as_texts(batch.column(label)).counts()))
+                    words[label] |= set(map(label_word, counts_of(as_texts(batch.column(label)))))
         found = {label: sorted(said - {yes}) for label, said in words.items() if yes in said}
         require(len(found) > 0, "data.true", self.true, "a word of some label's column, and none has it")
         for label, others in found.items():
@@ -290,7 +282,7 @@ class Table:
             schema = TableSchema.load(Path(self.schema))
             learned = set(self._roles.no_features)
             schema = schema.without(learned)
-            unknown = [name for name in self._names["public"] if name not in {*schema.names, *learned}]
+            unknown = [name for name in self._files["public"].names if name not in {*schema.names, *learned}]
             if unknown:
                 rule = f"the column {unknown[0]}, or data.drop=[{unknown[0]}]"
                 raise InvalidValue(f"data.schema={self.schema}: expected also {rule}")
@@ -307,31 +299,22 @@ class Table:
         return Roles(self.label_names, self.group, self.id, split, drop, self._truths(), "data.true")
 
     @cached_property
-    def _files(self) -> dict[str, TableFile]:
-        if self.path is not None:
-            return dict.fromkeys(_SPLITS, self._file(self.path, "data.path"))
-        return {each: self._file(getattr(self, each), f"data.{each}") for each in _SPLITS}
+    def _given(self) -> dict[str, TableFile]:
+        """The files that settings name, by these."""
+        given = {name: getattr(self, name) for name in ("path", *SPLITS)}
+        spelled = (self.encoding, self.decimal, self.thousands, self.missing)
+        return {name: TableFile(Path(path), f"data.{name}", *spelled) for name, path in given.items() if path}
 
     @property
-    def _given_files(self) -> list[TableFile]:
-        """The files that settings name, each once."""
-        given = {name: getattr(self, name) for name in ("path", *_SPLITS)}
-        return [self._file(path, f"data.{name}") for name, path in given.items() if path is not None]
+    def _files(self) -> dict[str, TableFile]:
+        """The file of each split."""
+        return {split: self._given["path" if self.path is not None else split] for split in SPLITS}
 
     @property
     def _public_file(self) -> TableFile:
-        said, where = (self.path, "data.path") if self.path is not None else (self.public, "data.public")
-        require(said is not None, where, said, "the file of the public records")
-        return self._file(said or "", where)
-
-    def _file(self, path: str, name: str) -> TableFile:
-        return TableFile(Path(path), name, self.encoding, self.decimal, self.thousands, self.missing)
-
-    @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        if self.path is not None:
-            return dict.fromkeys(_SPLITS, self._files["public"].names)
-        return {split: self._files[split].names for split in _SPLITS}
+        name = "path" if self.path is not None else "public"
+        require(name in self._given, f"data.{name}", None, "the file of the public records")
+        return self._given[name]
 
     def require_settings(self) -> None:
         """Returns if settings name three files, or one with a column of splits, and labels. No file is opened.
@@ -339,54 +322,48 @@ class Table:
         Raises:
             InvalidValue: a setting that is missing, or two that contradict each other.
         """
-        given = [each for each in _SPLITS if getattr(self, each) is not None]
+        given = [each for each in SPLITS if getattr(self, each) is not None]
         if self.path is not None:
             require(not given, "data.path", self.path, f"no data.{given[0] if given else ''} beside it")
             require(self.split is not None, "data.split", self.split, "the column that says private, public or test")
         else:
             require(self.split is None, "data.split", self.split, "data.path= beside it, one file for all splits")
-            for split in _SPLITS:
+            for split in SPLITS:
                 rule = f"the file of the {split} records; or one file for all, data.path=FILE data.split=COLUMN"
                 require(split in given, f"data.{split}", getattr(self, split), rule)
-            for split, other in combinations(_SPLITS, 2):
+            for split, other in combinations(SPLITS, 2):
                 same = Path(getattr(self, split)).resolve() == Path(getattr(self, other)).resolve()
                 rule = f"another file than data.{split}: no record may be in two splits"
                 require(not same, f"data.{other}", getattr(self, other), rule)
         rule = "the columns that are labels: data.labels=[NAME,NAME]"
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
-    def _require_named(self, wanted: tuple[str, ...], role: str, names: list[str], where: str) -> None:
-        """Raises unless the columns that a setting names are there."""
-        for column in wanted:
-            if column not in names:
-                said = nearest(column, tuple(names))
-                raise InvalidValue(f"data.{role}={column}: expected a column of {where}{said}")
+    def _require_roles(self, file: TableFile, split: str) -> None:
+        """Raises unless the columns that settings name are in a file."""
+        for role, column in self._wanted(file, split):
+            _require_column(role, column, file.names, file.name)
 
-    def _require_dropped(self) -> None:
-        """Raises if a column that is dropped is in no file: another one would be a feature unnoticed."""
-        there = tuple(dict.fromkeys(name for names in self._names.values() for name in names))
+    def _require_columns(self) -> None:
+        """Raises unless each file has the columns that settings name, and those of the public file.
+
+        A column that is dropped has to be in one of them: another one would be a feature unnoticed.
+        """
+        names_of = {split: file.names for split, file in self._files.items()}
         for column in self.drop:
-            if column not in there:
-                raise InvalidValue(f"data.drop={column}: expected a column of a file{nearest(column, there)}")
+            there = list(dict.fromkeys(name for names in names_of.values() for name in names))
+            _require_column("drop", column, there, "a file")
+        everywhere = set.intersection(*(set(names) for names in names_of.values()))
+        for split, file in self._files.items():
+            self._require_roles(file, split)
+            lost = [name for name in file.names if name not in everywhere and name not in self._roles.no_features]
+            if lost:
+                lacking = next(each for each in SPLITS if lost[0] not in names_of[each])
+                rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
+                raise InvalidValue(f"{file.name}.{lost[0]}: expected {rule}")
 
-    def _require_columns(self, split: str) -> None:
-        """Raises unless a file has the columns that settings name, and those of the public file."""
-        names = self._names[split]
-        where = self._files[split].name
-        for role in _ROLES[:-1]:
-            self._require_named(self._wanted(role, split, names), role, names, where)
-        everywhere = set.intersection(*(set(each) for each in self._names.values()))
-        lost = [name for name in names if name not in everywhere and name not in self._roles.no_features]
-        if lost:
-            lacking = next(each for each in _SPLITS if lost[0] not in self._names[each])
-            rule = f"it in every file, data.{lacking} lacks it; data.drop=[{lost[0]}]"
-            raise InvalidValue(f"{where}.{lost[0]}: expected {rule}")
-
-    def _rows(self, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
-        file = self._files[split]
-        roles = [column for role in _ROLES[:-1] for column in self._wanted(role, split, self._names[split])]
-        columns = list(dict.fromkeys((*schema.names, *roles)))
-        require_columns(file.name, self._names[split], columns)
+    def _rows(self, file: TableFile, split: str, schema: TableSchema, spelling: Spelling) -> Rows:
+        columns = list(dict.fromkeys((*schema.names, *(column for _, column in self._wanted(file, split)))))
+        require_columns(file.name, file.names, columns)
         name = file.name if self.path is None else f"data.path, {split}"
         batches = self._unfolded(file.batches(columns), split)
         return Rows.read(batches, schema, self._roles, name=name, split=split, spelling=spelling)
@@ -396,7 +373,7 @@ class Table:
         file, split = self._public_file, self.split if self.path is not None else None
         table = file.read(list(dict.fromkeys([*columns, *([split] if split is not None else [])])))
         if split is not None:
-            said = as_texts(table.column(split)).array
+            said = as_texts(table.column(split))
             table = table.filter(arrow().compute.equal(said, "public").fill_null(False)).select(columns)
             self._require_splits(said)
         rule = "at least one row" if self.split is None else f"rows with {self.split}=public"
@@ -405,25 +382,13 @@ class Table:
 
     def _require_splits(self, said: Any) -> None:
         pa = arrow()
-        strange = int(pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(_SPLITS)))).as_py() or 0)
+        strange = int(pa.compute.sum(pa.compute.invert(pa.compute.is_in(said, pa.array(SPLITS)))).as_py() or 0)
         if strange:
             rule = f"private, public or test, {strange} of {len(said)} rows have something else"
             raise InvalidValue(f"data.split={self.split}: expected {rule}")
 
-    def _ids(self, rows: dict[str, Rows], spelling: Spelling) -> dict[str, NDArray[np.int64]]:
-        """A number for each record: of its row, or of its name where records have names."""
-        if self.id is None:
-            return {split: rows[split].numbers | (place << 48) for place, split in enumerate(_SPLITS)}
-        ids = numbered([rows[split].ids for split in _SPLITS], spelling)
-        for split, numbers in zip(_SPLITS, ids, strict=True):
-            repeated = len(numbers) - len(np.unique(numbers))
-            found = f"{repeated} of {len(numbers)} rows of {split} have that of another row"
-            if repeated:
-                raise InvalidValue(f"data.id={self.id}: expected another id in each row, {found}")
-        require_apart("id", self.id, ids)
-        return dict(zip(_SPLITS, ids, strict=True))
 
-    def _groups(self, rows: dict[str, Rows], spelling: Spelling) -> dict[str, NDArray[np.int64]]:
-        groups = numbered([rows[split].groups for split in _SPLITS], spelling)
-        require_apart("group", self.group, groups)
-        return dict(zip(_SPLITS, groups, strict=True))
+def _require_column(role: str, column: str, names: list[str], where: str) -> None:
+    """Raises unless a column that a setting names is there."""
+    if column not in names:
+        raise InvalidValue(f"data.{role}={column}: expected a column of {where}{nearest(column, tuple(names))}")

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data import TableSchema
-from pate.data.table import TableFile
+from pate.data.table.files import TableFile
+from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
 from pate.data.table.schema import as_table
-from pate.data.unlike_public import UnlikePublic, strange_cells, strange_lines
-from pate.features import ExtractedForm
-from pate.files.manifest import MANIFEST, Manifest, file_digest
-from pate.files.reading import damaged
+from pate.features.features import ExtractedForm
+from pate.files.reading import MANIFEST, Manifest, damaged, file_digest
 from pate.run.bundle.form import SCHEMA, ModelForm
 from pate.student.model import StudentModel
 from pate.validation import InvalidValue, printable, require, require_array

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pate.data import ImageForm, Preprocessing, TableSchema
-from pate.features import ExtractedForm
+from pate.features.features import ExtractedForm
 from pate.files.atomic import write_text
 from pate.files.reading import DamagedFile, damaged, read_json
 from pate.files.strict_json import plain

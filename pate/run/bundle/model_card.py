@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from pate.features import ExtractedForm
+from pate.features.features import ExtractedForm
 from pate.report import Privacy, ReleaseSummary
 from pate.report.card import cell, features_origin
 from pate.report.privacy_coverage import SEEDED_WARNING

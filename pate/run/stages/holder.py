@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.files.atomic import make_folder, remove_partials, write_text
-from pate.files.manifest import file_digest
-from pate.files.reading import FROM_BACKUP, read_text
+from pate.files.reading import FROM_BACKUP, file_digest, read_text
 from pate.run.ensemble import Ensemble
 from pate.run.folder import RunFolder
 from pate.run.progress import Monitor, NullMonitor

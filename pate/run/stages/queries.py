@@ -10,10 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data import Dataset, Preprocessing
-from pate.data.dataset import require_dataset
-from pate.data.private_records import PrivateRecords, ReadsPrivateRecords
-from pate.data.table import TableFile, TableSchema
+from pate.data import Dataset, Preprocessing, TableSchema
+from pate.data.dataset import PrivateRecords, ReadsPrivateRecords, require_dataset
+from pate.data.table.files import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.validation import InvalidValue, require, require_moderate
 

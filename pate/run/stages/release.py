@@ -14,8 +14,7 @@ from pate.accounting import Accountant, AutoAccountant, Ledger, SharedLedger
 from pate.aggregators import Aggregator, Release
 from pate.aggregators.release import PublicNames
 from pate.files.atomic import write_text
-from pate.files.manifest import MANIFEST, Manifest, file_digest
-from pate.files.reading import FROM_BACKUP, damaged
+from pate.files.reading import FROM_BACKUP, MANIFEST, Manifest, damaged, file_digest
 from pate.pricing import Budget, PricedRelease, ReleaseShape, plan_release, require_useful
 from pate.pricing.setting_names import SettingNames
 from pate.report import privacy_card

@@ -17,8 +17,8 @@ from omegaconf import OmegaConf
 import pate
 from pate.cli.predict import predict
 from pate.data import TableSchema
-from pate.data.unlike_public import UnlikePublic, strange_cells, strange_lines
-from pate.files.manifest import Manifest
+from pate.data.table.remarks import UnlikePublic, strange_cells, strange_lines
+from pate.files.reading import Manifest
 from pate.run.bundle import Bundle, ModelForm
 from pate.run.bundle.form import SCHEMA
 from pate.student import LinearStudent, LogisticStudent, LowRankStudent, Student

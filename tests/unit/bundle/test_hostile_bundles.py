@@ -16,9 +16,9 @@ from safetensors.numpy import load_file, save_file
 
 import pate
 from pate.data import ImageForm, Preprocessing
-from pate.features import ExtractedForm
-from pate.features.patch_extractor import PatchExtractor
-from pate.files.manifest import MANIFEST, Manifest
+from pate.features.features import ExtractedForm
+from pate.features.patches import PatchExtractor
+from pate.files.reading import MANIFEST, Manifest
 from pate.files.strict_json import to_json
 from pate.run.bundle import ModelForm
 from pate.run.bundle.form import SCHEMA

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pate.data.cache import PixelCache
-from pate.data.stages import unwatched
+from pate.data.dataset import unwatched
 from pate.validation import InvalidValue
 
 COUNT = 1500
@@ -25,7 +25,7 @@ import numpy as np
 from pathlib import Path
 from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, images
 from pate.data.cache import PixelCache
-from pate.data.stages import unwatched
+from pate.data.dataset import unwatched
 def make(rows):
     if rows[0] >= 1024:
         os.kill(os.getpid(), {int(signal.SIGKILL)})

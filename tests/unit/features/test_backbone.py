@@ -12,9 +12,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import pate.features.backbone_nets as nets
-from pate.data.stages import unwatched
-from pate.features import Backbone, Extractor, FeaturedData, PublicPictures
+import pate.features.backbone as nets
+from pate.data.dataset import unwatched
+from pate.features import Backbone, Extractor, PublicPictures
+from pate.features.featured_data import FeaturedData
 from pate.networks.torchvision import torchvision_models
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, Given, dataset, drawn, with_unreadable
@@ -138,7 +139,7 @@ def test_a_size_that_the_network_does_not_take(tmp_path: Path, monkeypatch: pyte
     def refuse(*_: object) -> None:
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
 
-    monkeypatch.setattr("pate.features.backbone_extractor.BackboneExtractor.measured", refuse)
+    monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measured", refuse)
     with pytest.raises(InvalidValue, match=r"features\.image_size=96: expected a size .*\(Wrong image height!"):
         replace(recipe(file), image_size=96).check((3, 12, 12))
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pate.features.cache as cache
 from pate.data import Dataset
-from pate.features import ExtractedForm, FeaturedData, Patches
+from pate.features import Patches, featured_data
+from pate.features.featured_data import FeaturedData
+from pate.features.features import ExtractedForm
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
 
@@ -27,7 +28,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_BLOCK", BLOCK)
+    monkeypatch.setattr(featured_data, "_BLOCK", BLOCK)
 
 
 def load(folder: Path, data: Dataset | None = None, *, kill_at: int | None = None) -> tuple[Dataset, list[str]]:

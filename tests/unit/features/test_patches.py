@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.data.stages import unwatched
+from pate.data.dataset import unwatched
 from pate.features import Extractor, PublicPictures
-from pate.features.patch_extractor import PatchExtractor, region_weights
-from pate.features.patch_filters import CONTRAST, learn_filters, spherical_k_means
+from pate.features.patches import CONTRAST, PatchExtractor, learn_filters, region_weights, spherical_k_means
 from pate.student import LinearStudent
 from pate.validation import InvalidValue
 from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable

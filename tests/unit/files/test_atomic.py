@@ -1,10 +1,34 @@
+"""Files whole or not at all, for their owner alone; locks and secrets."""
+
+from __future__ import annotations
+
 import errno
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pate.files.atomic import replacing, write_text
+from pate.files import atomic
+from pate.files.atomic import (
+    erase_secret,
+    locked,
+    make_folder,
+    read_secret,
+    remove_partials,
+    replacing,
+    write_arrays,
+    write_secret,
+    write_text,
+)
+from pate.report.tensorboard import RunWriter
+from pate.teachers import CheckpointStore
+from pate.validation import InvalidValue
+from pate.votes import VoteStore
+
+REMEDY = "do this"
 
 
 def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +50,208 @@ def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> No
     with pytest.raises(ChildProcessError, match=r"^a worker died$"), replacing(tmp_path / "file.txt"):
         raise ChildProcessError("a worker died")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(params=[0o000, 0o077, 0o277], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("umask")
+def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "outputs" / "run")
+    write_text(folder / "run.json", "{}")
+    write_arrays(folder / "summary.npz", summary=np.zeros(3))
+    CheckpointStore(folder / "teachers").save(0, {"loss_curve": np.zeros(1, np.float32)})
+    CheckpointStore(folder / "teachers").save_chunk({n: {"loss_curve": np.zeros(1, np.float32)} for n in (1, 2)})
+    votes = np.zeros((1, 2, 3), np.bool_)
+    VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
+    with locked(folder / "run.lock"):
+        pass
+    found = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
+    assert {name for name, bits in found.items() if bits == 0o700} == {"outputs", "outputs/run", "outputs/run/teachers"}
+    assert {bits for name, bits in found.items() if (tmp_path / name).is_file()} == {0o600}
+    assert len(found) == 11
+
+
+def test_a_file_is_private_from_its_first_moment(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with replacing(tmp_path / "votes.npz") as file:
+            file.write(b"secret")
+            assert [mode(path) for path in tmp_path.iterdir()] == [0o600]
+    finally:
+        os.umask(before)
+
+
+def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with RunWriter(tmp_path / "tensorboard") as events:
+            events.teacher(0, 0.5)
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "tensorboard") == 0o700
+    assert {mode(path) for path in (tmp_path / "tensorboard").iterdir()} == {0o600}
+
+
+def test_a_planted_link_gets_nothing(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / f".run.json.{os.getpid()}.partial").symlink_to(tmp_path / "victim")
+    write_text(tmp_path / "run.json", "{}")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert (tmp_path / "run.json").read_text() == "{}"
+
+
+def test_a_lock_empties_nothing_and_follows_no_link(tmp_path: Path) -> None:
+    victim, lock = tmp_path / "victim", tmp_path / "run.lock"
+    victim.write_text("mine")
+    lock.symlink_to(victim)
+    with pytest.raises(InvalidValue, match=r"^lock=\S+run\.lock: expected a lock file or none"), locked(lock):
+        pass
+    lock.unlink()
+    os.link(victim, lock)
+    with locked(lock):
+        assert victim.read_text() == "mine"
+    for strange in (os.mkdir, os.mkfifo):
+        lock.unlink()
+        strange(lock)
+        with pytest.raises(InvalidValue, match="expected a lock file or none"), locked(lock):
+            pass
+        if lock.is_dir():
+            lock.rmdir()
+            lock.touch()
+
+
+def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+    with locked(tmp_path / "run.lock"), pytest.raises(BlockingIOError), locked(tmp_path / "run.lock", wait=False):
+        pass
+    with locked(tmp_path / "run.lock", wait=False):
+        pass
+
+
+def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
+    others = {".notes.txt.12.partial", "film.mp4.partial", ".votes.npz.partial", ".votes.npz.x.partial", "votes.npz"}
+    for name in (*others, ".votes.npz.12.partial"):
+        (tmp_path / name).touch()
+    (tmp_path / ".votes.npz.13.partial").mkdir()
+    (tmp_path / ".votes.npz.14.partial").symlink_to(tmp_path / "votes.npz")
+    remove_partials(tmp_path, (r"votes\.npz",))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == others | {".votes.npz.13.partial", ".votes.npz.14.partial"}
+
+
+def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(FileNotFoundError, match=r"run/report\.json'$"):
+        write_text(run / "report.json", "{}")
+    with pytest.raises(FileNotFoundError, match="run"):
+        make_folder(run / "teachers", within=run)
+    with pytest.raises(FileNotFoundError, match="run"):
+        CheckpointStore(run / "teachers").save(0, {})
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o377])
+def test_whatever_the_umask_it_is_the_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int) -> None:
+    modes = []
+    opening = os.open
+
+    def watched(path: Path, flags: int, *mode: int) -> int:
+        descriptor = opening(path, flags, *mode)
+        if flags & os.O_CREAT:
+            assert flags & os.O_EXCL
+            assert flags & os.O_NOFOLLOW
+            modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        return descriptor
+
+    monkeypatch.setattr(atomic.os, "open", watched)
+    before = os.umask(umask)
+    try:
+        write_secret(tmp_path / "a.secret", "abc\n")
+    finally:
+        os.umask(before)
+    assert modes[0] & 0o077 == 0, "open to nobody else from its first moment"
+    assert stat.S_IMODE((tmp_path / "a.secret").stat().st_mode) == 0o600
+    assert read_secret(tmp_path / "a.secret", remedy=REMEDY) == "abc\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.secret"]
+
+
+def test_a_crash_leaves_a_whole_file_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left on device: .*a\.secret"):
+        patch.setattr(atomic.os, "fsync", crash)
+        write_secret(tmp_path / "a.secret", "abc\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_open_to_others_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.secret"
+    write_secret(path, "abc\n")
+    for mode in (0o644, 0o640, 0o604, 0o700, 0o4600):
+        path.chmod(mode)
+        with pytest.raises(
+            InvalidValue, match=rf"^secret=.*a\.secret: expected mode 0600, found {mode:04o}, .*do this"
+        ):
+            read_secret(path, remedy=REMEDY)
+
+
+def test_what_is_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.secret"
+    write_secret(path, "abc\n")
+    user = os.geteuid()
+    monkeypatch.setattr(atomic.os, "geteuid", lambda: user + 1)
+    with pytest.raises(
+        InvalidValue, match=rf"expected a file of user {user + 1}, who runs this, found one of user {user};"
+    ):
+        read_secret(path, remedy=REMEDY)
+
+
+def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "victim").chmod(0o600)
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name, found in (
+        ("link", "a link"),
+        ("folder", "something else"),
+        ("pipe", "something else"),
+        ("no", "nothing"),
+    ):
+        with pytest.raises(InvalidValue, match=rf"^secret=.*{name}: expected a file, found {found}; do this$"):
+            read_secret(tmp_path / name, remedy=REMEDY)
+
+
+def test_writing_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "a.secret").symlink_to(tmp_path / "victim")
+    write_secret(tmp_path / "a.secret", "abc\n")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert not (tmp_path / "a.secret").is_symlink()
+
+
+def test_erasing_overwrites_what_other_names_show_and_leaves_what_is_no_file(tmp_path: Path) -> None:
+    path, witness = tmp_path / "a.secret", tmp_path / "witness"
+    write_secret(path, "abc\n")
+    os.link(path, witness)
+    erase_secret(path)
+    assert not path.exists()
+    assert witness.read_bytes() == bytes(4)
+    (tmp_path / "victim").write_text("mine")
+    path.symlink_to(tmp_path / "victim")
+    erase_secret(path)
+    assert not path.is_symlink()
+    assert (tmp_path / "victim").read_text() == "mine"
+    (tmp_path / "folder").mkdir()
+    erase_secret(tmp_path / "folder")
+    erase_secret(tmp_path / "no")
+    assert (tmp_path / "folder").is_dir()

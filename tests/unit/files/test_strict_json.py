@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pate.accounting.target_charging import TargetCharging
-from pate.files.manifest import Manifest
+from pate.files.reading import Manifest
 from pate.files.strict_json import from_json, number, plain, to_json, to_json_line
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue

@@ -10,8 +10,8 @@ import pytest
 
 from pate.data import Table, TableSchema
 from pate.data.table.cells import as_numbers, as_texts
-from pate.data.table.columns import CategoryColumn, NumberColumn
-from pate.data.unlike_public import unlike_public
+from pate.data.table.remarks import unlike_public
+from pate.data.table.schema import CategoryColumn, NumberColumn
 from pate.validation import InvalidValue
 
 pa = pytest.importorskip("pyarrow")
@@ -59,8 +59,8 @@ def test_days_are_one_category_however_they_are_written() -> None:
 
 
 def test_numbers_without_end_are_no_huge_codes() -> None:
-    assert as_texts(pa.array([1.0, float("inf"), 2.0])).array.to_pylist()[1] == "inf"
-    assert len(set(as_texts(pa.array([1e19, 2e19])).array.to_pylist())) == 2
+    assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
+    assert len(set(as_texts(pa.array([1e19, 2e19])).to_pylist())) == 2
 
 
 def test_categories_that_people_wrote_are_read_in_the_same_way() -> None:
@@ -90,7 +90,7 @@ def test_durations_are_seconds(unit: str) -> None:
 
 def test_words_keep_their_spelling_until_they_are_compared() -> None:
     """In the digest of a budget and in published ids 1.0 and 1 are two names."""
-    assert as_texts(pa.array(["3.0", "true"])).array.to_pylist() == ["3.0", "true"]
+    assert as_texts(pa.array(["3.0", "true"])).to_pylist() == ["3.0", "true"]
 
 
 def test_a_column_that_tells_nothing_is_named() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pate.data import ImageFolder, Table
-from pate.data.table import TableFile
-from pate.files.spilled import Spilled
+from pate.data.table.files import TableFile
+from pate.files.arrays import Spilled
 from pate.validation import InvalidValue
 
 pytest.importorskip("pyarrow")

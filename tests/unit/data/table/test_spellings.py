@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pate.data import ImageFolder, Table, TableSchema
-from pate.data.table import TableFile
 from pate.data.table.cells import Spelling, one_spelling
+from pate.data.table.files import TableFile
 from pate.run.warnings import uneven_records
 from pate.validation import InvalidValue
 

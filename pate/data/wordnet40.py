@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
 
-ARCHIVE = Path(__file__).with_name("wordnet40.npz")
+ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
 """The vendored arrays, made by `scripts/build_wordnet.py`."""
 
 _STEPS = np.float32(127)

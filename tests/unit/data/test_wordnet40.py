@@ -1,3 +1,7 @@
+"""The embedded data set."""
+
+from __future__ import annotations
+
 import subprocess
 import sys
 

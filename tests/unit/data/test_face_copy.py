@@ -1,3 +1,7 @@
+"""Cartoon faces in CelebA's files."""
+
+from __future__ import annotations
+
 import errno
 import subprocess
 import sys
@@ -9,13 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import CelebA, FaceCopy, SynthFaces
-from pate.data.stages import unwatched
-from pate.data.synth_faces import face_copy
-from pate.data.synth_faces.face_copy import split_sizes
+from pate.data import CelebA, FaceCopy, SynthFaces, face_copy
+from pate.data.dataset import unwatched
+from pate.data.face_copy import split_sizes
 from pate.validation import InvalidValue
 
-SCRIPT = Path(__file__).parents[4] / "scripts" / "make_synth_faces.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "make_synth_faces.py"
 COUNT = 600
 
 

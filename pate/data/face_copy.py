@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from pate.data.celeba.photographs import IMAGES, MARKER
-from pate.data.celeba.tables import ATTRIBUTES, IDENTITIES, SPLITS
-from pate.data.stages import Stage, unwatched
-from pate.data.synth_faces.attributes import BLOCK, draw_attributes
-from pate.data.synth_faces.drawing import draw_faces, place_points
-from pate.data.synth_faces.population import NAMES, NUM_PHOTOGRAPHS
+from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
+from pate.data.dataset import Stage, unwatched
+from pate.data.synth_faces import BLOCK, NAMES, NUM_PHOTOGRAPHS, draw_attributes, draw_faces, place_points
 from pate.files.atomic import make_folder, remove_partials, write_text
 from pate.files.reading import read_json
 from pate.validation import InvalidValue, require, require_choice, require_count
@@ -113,8 +111,6 @@ class FaceCopy:
         write_text(folder / MARKER, json.dumps(content) + "\n")
 
     def _write_block(self, images: Path, block: int) -> None:
-        from PIL import Image
-
         faces = draw_faces(self.seed, block, image_size=self.image_size).transpose(0, 2, 3, 1)
         for row, face in enumerate(faces[: self.count - block * BLOCK], start=block * BLOCK):
             picture = Image.fromarray(np.ascontiguousarray(face))

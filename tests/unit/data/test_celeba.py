@@ -1,3 +1,7 @@
+"""CelebA's copy: its lists, its photographs, its splits."""
+
+from __future__ import annotations
+
 import logging
 import os
 import re
@@ -8,11 +12,68 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import CelebA, Partition
-from pate.data.celeba import celeba
+from pate.data import CelebA, Partition, celeba
+from pate.data.celeba import decode_images, find_table, read_attributes, read_numbers
 from pate.validation import InvalidValue
 
+NAMES = ("Bald", "Smiling", "Young")
+SPLIT_OF = [0, 0, 0, 0, 1, 1, 2, 2]
+PERSON_OF = [5, 5, 6, 7, 8, 8, 9, 9]
+LABELS = [[(row >> bit) & 1 == 1 for bit in range(3)] for row in range(8)]
+
+
 Edit = Callable[[str, str, str], None]
+
+
+def file_name(row: int) -> str:
+    return f"{row + 1:06d}.jpg"
+
+
+def write_images(folder: Path) -> None:
+    """Eight gray photographs of 18x22 pixels, the row times 30 their brightness."""
+    folder.mkdir(parents=True)
+    for row in range(8):
+        Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(folder / file_name(row), quality=95)
+
+
+@pytest.fixture
+def text_copy(tmp_path: Path) -> Path:
+    """As the authors distribute it: a blank after the names, runs of blanks between the values."""
+    folder = tmp_path / "celeba"
+    write_images(folder / "img_align_celeba")
+    rows = [f"{file_name(row)} {' '.join(f'{1 if v else -1:2d}' for v in LABELS[row])}" for row in range(8)]
+    (folder / "list_attr_celeba.txt").write_text("\n".join(["8", " ".join(NAMES) + " ", *rows]) + "\n")
+    splits = [f"{file_name(row)} {split}" for row, split in enumerate(SPLIT_OF)]
+    (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
+    people = [f"{file_name(row)} {person}" for row, person in enumerate(PERSON_OF)]
+    (folder / "identity_CelebA.txt").write_text("\n".join(people) + "\n")
+    return folder
+
+
+@pytest.fixture
+def csv_copy(tmp_path: Path) -> Path:
+    """As it is often passed on: CSV lists, Windows line ends, a folder in the folder, no identities."""
+    folder = tmp_path / "archive"
+    write_images(folder / "img_align_celeba" / "img_align_celeba")
+    rows = [",".join([file_name(row), *("1" if v else "-1" for v in LABELS[row])]) for row in range(8)]
+    header = ",".join(["image_id", *NAMES])
+    (folder / "list_attr_celeba.csv").write_text("\n".join([header, *rows]) + "\n", newline="\r\n")
+    splits = [f"{file_name(row)},{split}" for row, split in enumerate(SPLIT_OF)]
+    (folder / "list_eval_partition.csv").write_text("\n".join(["image_id,partition", *splits]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def edit(text_copy: Path) -> Callable[[str, str, str], None]:
+    """Replaces text, which must be there, in one of the text copy's lists."""
+
+    def replace(name: str, old: str, new: str) -> None:
+        path = text_copy / name
+        content = path.read_text()
+        assert old in content
+        path.write_text(content.replace(old, new, 1))
+
+    return replace
 
 
 @pytest.fixture(params=["text_copy", "csv_copy"])
@@ -83,11 +144,20 @@ def test_a_folder_with_blanks_and_one_below_home(text_copy: Path, monkeypatch: p
     assert (text_copy.parent / "a cache").is_dir()
 
 
-def test_a_split_that_is_none_is_refused(text_copy: Path, edit: Edit) -> None:
-    edit("list_eval_partition.txt", "000002.jpg 0", "000002.jpg 3")
-    rule = r"^list_eval_partition row 000002\.jpg=3: expected 0 \(training\), 1 \(validation\) or 2 \(test\)$"
-    with pytest.raises(InvalidValue, match=rule):
-        CelebA(root=text_copy).load()
+@pytest.mark.parametrize(
+    ("file", "old", "new", "line"),
+    [
+        ("list_eval_partition", "000002.jpg 0", "000002.jpg 3", r"^list_eval_partition row 000002\.jpg=3: expected 0 "),
+        ("list_eval_partition", "000003.jpg 0\n", "", r"^list_eval_partition=000003\.jpg: expected a row for each"),
+        ("identity_CelebA", "000003.jpg 6\n", "", r"^identity_CelebA=000003\.jpg: expected a row for each image of"),
+    ],
+)
+def test_lists_that_lack_a_row_or_a_split_are_refused(
+    text_copy: Path, edit: Edit, file: str, old: str, new: str, line: str
+) -> None:
+    edit(f"{file}.txt", old, new)
+    with pytest.raises(InvalidValue, match=line):
+        CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
 def test_identities_of_others_are_passed_over(text_copy: Path, edit: Edit) -> None:
@@ -228,13 +298,6 @@ def test_a_person_in_two_splits_is_refused(text_copy: Path, edit: Edit) -> None:
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
-def test_a_photograph_that_has_no_split_is_refused(text_copy: Path, edit: Edit) -> None:
-    edit("list_eval_partition.txt", "000003.jpg 0\n", "")
-    rule = r"^list_eval_partition=000003\.jpg: expected a row for each image of list_attr_celeba, found none$"
-    with pytest.raises(InvalidValue, match=rule):
-        CelebA(root=text_copy).load()
-
-
 @pytest.mark.parametrize("name", ["list_eval_partition", "identity_CelebA"])
 @pytest.mark.parametrize("row", ["000001.jpg 1", "000001.jpg 0", "000005.jpg 0"])
 def test_a_photograph_that_a_list_has_twice_is_refused(text_copy: Path, name: str, row: str) -> None:
@@ -273,14 +336,6 @@ def test_a_picture_without_attributes_is_told_or_refused(
         CelebA(root=text_copy, image_size=4, missing="error").load()
 
 
-def test_a_list_of_people_that_lacks_a_picture_is_refused(text_copy: Path, edit: Edit) -> None:
-    edit("identity_CelebA.txt", "000003.jpg 6\n", "")
-    with pytest.raises(
-        InvalidValue, match=r"^identity_CelebA=000003\.jpg: expected a row for each image of list_attr_"
-    ):
-        CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
-
-
 def test_a_list_that_is_not_there_is_named(text_copy: Path) -> None:
     (text_copy / "list_eval_partition.txt").unlink()
     rule = r"^data\.root=\S+: expected list_eval_partition\.txt or list_eval_partition\.csv in it, from where "
@@ -306,3 +361,175 @@ def test_a_model_is_told_how_photographs_become_inputs(copy: Path) -> None:
     (path,) = copy.rglob("000007.jpg")
     np.testing.assert_array_equal(dataset.preprocessing.inputs([path])[0], np.asarray(dataset.test.inputs)[0])
     assert CelebA(root=copy, image_size=8, crop=4).load().preprocessing is None
+
+
+def save(path: Path, pixels: np.ndarray) -> Path:
+    Image.fromarray(pixels.astype(np.uint8)).save(path)
+    return path
+
+
+def test_channels_come_first_and_colors_are_fractions(tmp_path: Path) -> None:
+    pixels = np.zeros((4, 4, 3))
+    pixels[:, :, 0], pixels[:, :, 2] = 255, 51
+    images = decode_images([save(tmp_path / "a.png", pixels)], image_size=4)
+    assert images.dtype == np.uint8
+    assert images[0, :, 0, 0].tolist() == [255, 0, 51]
+
+
+def test_a_tall_image_is_cropped_to_its_middle(tmp_path: Path) -> None:
+    pixels = np.zeros((6, 2, 3))
+    pixels[2:4] = 255
+    images = decode_images([save(tmp_path / "a.png", pixels)], image_size=2)
+    assert images.tolist() == np.full((1, 3, 2, 2), 255).tolist()
+
+
+def test_the_crop_is_in_the_middle_and_at_most_the_whole(tmp_path: Path) -> None:
+    pixels = np.zeros((8, 6, 3))
+    pixels[3:5, 2:4] = 255
+    path = save(tmp_path / "a.png", pixels)
+    assert decode_images([path], image_size=2, crop=2).min() == 255
+    whole = decode_images([path], image_size=6)
+    assert whole.min() == 0
+    assert decode_images([path], image_size=6, crop=100).tolist() == whole.tolist()
+
+
+def test_shrinking_averages(tmp_path: Path) -> None:
+    stripes = np.zeros((16, 16, 3))
+    stripes[:, ::2] = 255
+    images = decode_images([save(tmp_path / "a.png", stripes)], image_size=2)
+    np.testing.assert_allclose(images, 127, atol=5)
+
+
+def test_gray_images_have_three_equal_channels(tmp_path: Path) -> None:
+    images = decode_images([save(tmp_path / "a.png", np.full((4, 4), 102))], image_size=2)
+    assert np.unique(images).tolist() == [102]
+
+
+def test_a_damaged_image_is_named(tmp_path: Path) -> None:
+    good = save(tmp_path / "good.jpg", np.random.default_rng(0).integers(0, 255, (40, 40, 3)))
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes(good.read_bytes()[:-400])
+    (tmp_path / "text.jpg").write_text("no image")
+    for name in ("cut", "text"):
+        with pytest.raises(
+            InvalidValue, match=rf"^image=\S+{name}\.jpg: expected a readable image; fetch it again, or "
+        ):
+            decode_images([good, tmp_path / f"{name}.jpg"], image_size=4)
+    with pytest.raises(InvalidValue, match=r"^image=/\S+/cut\.jpg, text\.jpg: expected a readable image; "):
+        decode_images([tmp_path / "text.jpg", good, cut], image_size=4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "form"), [("L", "JPEG"), ("CMYK", "JPEG"), ("RGBA", "PNG"), ("P", "GIF"), ("1", "PNG"), ("LA", "PNG")]
+)
+def test_whatever_form_an_image_has_it_is_read(mode: str, form: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    Image.new("L", (8, 8), 255).convert(mode).save(path, format=form)
+    assert decode_images([path], image_size=2).tolist() == np.full((1, 3, 2, 2), 255).tolist()
+
+
+def test_the_blank_after_the_names_is_no_name(text_copy: Path) -> None:
+    attributes = read_attributes(text_copy)
+    assert attributes.names == ("Bald", "Smiling", "Young")
+    assert attributes.files[0] == "000001.jpg"
+    assert attributes.labels[6].tolist() == [False, True, True]
+
+
+def test_both_forms_say_the_same(text_copy: Path, csv_copy: Path) -> None:
+    text, csv = read_attributes(text_copy), read_attributes(csv_copy)
+    assert (text.names, text.files) == (csv.names, csv.files)
+    assert text.labels.tolist() == csv.labels.tolist()
+    stem = "list_eval_partition"
+    assert read_numbers(text_copy, stem) == read_numbers(csv_copy, stem)
+
+
+def test_a_wrong_number_of_rows_is_told(text_copy: Path, csv_copy: Path, edit: Edit) -> None:
+    edit("list_attr_celeba.txt", "8\n", "202599\n")
+    assert (read_attributes(text_copy).announced, len(read_attributes(text_copy).files)) == (202_599, 8)
+    assert read_attributes(csv_copy).announced == 8
+
+
+@pytest.mark.parametrize(("old", "new"), [(",-1", ",0"), (",", ";"), (",", ", "), (r"([^,\n]+)", r'"\1"')])
+def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
+    """Zeros for -1, semicolons, blanks after commas, quotes."""
+    plain, splits = read_attributes(csv_copy), read_numbers(csv_copy, "list_eval_partition")
+    for path in csv_copy.glob("*.csv"):
+        path.write_text(re.sub(old, new, path.read_text()))
+    assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
+    assert read_attributes(csv_copy).names == plain.names
+    assert read_numbers(csv_copy, "list_eval_partition") == splits
+
+
+def test_numbers_of_rows_in_front_are_passed_over(csv_copy: Path) -> None:
+    plain, splits = read_attributes(csv_copy), read_numbers(csv_copy, "list_eval_partition")
+    for path in csv_copy.glob("*.csv"):
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f",{head}", *(f"{number},{row}" for number, row in enumerate(rows))]))
+    assert (read_attributes(csv_copy).names, read_attributes(csv_copy).files) == (plain.names, plain.files)
+    assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
+    assert read_numbers(csv_copy, "list_eval_partition") == splits
+
+
+def test_a_column_that_is_no_attribute_is_named(csv_copy: Path) -> None:
+    path = csv_copy / "list_attr_celeba.csv"
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
+    with pytest.raises(InvalidValue, match=r"row 000001\.jpg, photographer=Ann: expected 1 or -1"):
+        read_attributes(csv_copy)
+
+
+def test_a_csv_that_is_none_is_refused(csv_copy: Path) -> None:
+    (csv_copy / "list_attr_celeba.csv").write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
+    with pytest.raises(InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"):
+        read_attributes(csv_copy)
+
+
+def test_find_table_knows_both_forms(text_copy: Path, csv_copy: Path) -> None:
+    assert find_table(text_copy, "identity_CelebA")
+    assert not find_table(csv_copy, "identity_CelebA")
+    assert find_table(csv_copy, "list_attr_celeba")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("8\n", "", r"^list_attr_celeba\.txt line 1=Bald Smiling Young: expected the number of images$"),
+        ("000002.jpg  1", "000002.jpg", r"^list_attr_celeba\.txt row 000002\.jpg=2 values: expected 3 values"),
+        (
+            "000002.jpg  1",
+            "000002.jpg  yes",
+            r"^list_attr_celeba\.txt row 000002\.jpg, Bald=yes: expected 1 or -1, or in ",
+        ),
+        (
+            "000002.jpg  1 -1",
+            "000002.jpg  1 0",
+            r"^list_attr_celeba\.txt row 000002\.jpg, Smiling=0: expected 1 or -1, or in ",
+        ),
+        ("000002.jpg", "000001.jpg", r"^list_attr_celeba\.txt=8 rows: expected each image once$"),
+    ],
+)
+def test_a_damaged_attribute_list_is_refused(text_copy: Path, edit: Edit, old: str, new: str, message: str) -> None:
+    edit("list_attr_celeba.txt", old, new)
+    with pytest.raises(InvalidValue, match=message):
+        read_attributes(text_copy)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"list_attr_celeba\.txt=empty: expected a list of images$"),
+        ("0\n", r"^list_attr_celeba\.txt line 1=0: expected names in line 2 and a row for each image$"),
+        ("0\nBald Young\n", r"^list_attr_celeba\.txt line 1=0: expected names in line 2 and a row for each image$"),
+    ],
+)
+def test_an_empty_attribute_list_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "list_attr_celeba.txt").write_text(content)
+    with pytest.raises(InvalidValue, match=message):
+        read_attributes(tmp_path)
+
+
+def test_a_damaged_list_of_numbers_is_refused(text_copy: Path, edit: Edit) -> None:
+    edit("identity_CelebA.txt", "000004.jpg 7", "000004.jpg seven")
+    rule = r"^identity_CelebA\.txt row=000004\.jpg seven: expected a file name and a whole number, and nothing else$"
+    with pytest.raises(InvalidValue, match=rule):
+        read_numbers(text_copy, "identity_CelebA")

@@ -4,16 +4,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pate.data.dataset import Dataset, Split
-from pate.data.icons.archive import COLORS, archive_name, read_archive
 from pate.data.image_form import ImageForm
-from pate.data.pixels import Pixels
+from pate.files.arrays import ArrayForm, Arrays, read_arrays
+from pate.files.reading import damaged
 from pate.validation import InvalidValue, require, require_count, require_path
+
+COLORS = {1: "grey", 3: "rgb"}
+"""What pictures of so many channels are called."""
+
+_MADE = "make it anew with make icons, or scripts/build_icons.py"
+_FORMS = {
+    "pictures": ArrayForm("u", (None, None, None, None)),
+    "labels": ArrayForm("u", (None, None)),
+    "record_ids": ArrayForm("i", (None,)),
+    "group_ids": ArrayForm("i", (None,)),
+    "split_sizes": ArrayForm("i", (3,)),
+    "label_names": ArrayForm("U", (None,)),
+    "public_names": ArrayForm("U", (None,)),
+}
+
+
+def archive_name(image_size: int, channels: int, *, styles: bool = True) -> str:
+    """What the file of pictures of that size is called: `icons-32-grey.npz`."""
+    return f"icons-{image_size}-{COLORS[channels]}{'' if styles else '-shown'}.npz"
+
+
+def read_archive(path: Path) -> Arrays:
+    """The arrays of the file; `pictures` are mapped, read-only.
+
+    Raises:
+        DamagedFile: it is not what was written.
+    """
+    arrays = read_arrays(path, _FORMS, remedy=_MADE, mapped="pictures")
+    rows, sizes = len(arrays["pictures"]), arrays["split_sizes"]
+    fits = (
+        all(len(arrays[name]) == rows for name in ("labels", "record_ids", "group_ids"))
+        and (sizes > 0).all()
+        and sizes.sum() == rows
+        and len(arrays["public_names"]) == sizes[0]
+        and arrays["labels"].shape[1] == -(-len(arrays["label_names"]) // 8)
+        and arrays["pictures"].dtype == arrays["labels"].dtype == "uint8"
+    )
+    if not fits:
+        raise damaged(path, "pictures, labels, ids and splits of one set", "their lengths disagree", _MADE)
+    return arrays
 
 
 @dataclass(frozen=True)
@@ -71,13 +109,9 @@ class Icons:
         require(pictures.shape[1:] == form.input_shape, "data.root", pictures.shape[1:], rule)
         labels = np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_)
         record_ids, group_ids = (arrays[name].astype(np.int64) for name in ("record_ids", "group_ids"))
-
-        def split(rows: NDArray[np.int64]) -> Split:
-            inputs = cast(NDArray[np.float32], Pixels(pictures, rows))  # reads like one, see `Split`
-            return Split(inputs, labels[rows], record_ids[rows], group_ids[rows])
-
         places = np.split(np.arange(len(pictures)), np.cumsum(arrays["split_sizes"])[:-1])
-        public, test, private = (split(rows[: self.limit]) for rows in places)
+        known = (pictures, labels, record_ids, group_ids)
+        public, test, private = (Split.of_pictures(*known, rows[: self.limit]) for rows in places)
         public_ids = arrays["public_names"][: self.limit]
         return Dataset("icons", True, "images", names, private, public, test, preprocessing=form, public_ids=public_ids)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pate.data.synth_faces.pen import Color, Pen, mixed
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
+
+Color = tuple[int, int, int]
 
 NUM_WHIMS = 16
 """Numbers in [0, 1) that make faces of equal attributes differ."""
 
+_FINER = 2  # pictures are drawn at twice their size and averaged
 _HAIR: dict[str, Color] = {
     "Black_Hair": (24, 20, 22),
     "Blond_Hair": (226, 192, 112),
@@ -21,6 +26,62 @@ _WHITE: Color = (250, 250, 250)
 _DARK: Color = (28, 24, 24)
 _GOLD: Color = (240, 205, 60)
 _ROSE: Color = (232, 96, 110)
+
+
+def mixed(first: Color, second: Color, share: float) -> Color:
+    """The first color with a share of the second."""
+    red, green, blue = (int(a + share * (b - a)) for a, b in zip(first, second, strict=True))
+    return red, green, blue
+
+
+class Pen:
+    """Draws on a picture; (50, 50) is the middle of the face, which may be moved and scaled.
+
+    Args:
+        image: what is drawn on, square.
+        right: how far the face is moved.
+        down: likewise.
+        scale: of the face.
+    """
+
+    def __init__(self, image: Image.Image, *, right: float, down: float, scale: float) -> None:
+        self._draw = ImageDraw.Draw(image)
+        pixel = image.width / 100
+        self._unit = pixel * scale
+        self._left, self._top = pixel * (50 + right) - 50 * self._unit, pixel * (50 + down) - 50 * self._unit
+
+    def disc(self, x: float, y: float, across: float, along: float, color: Color) -> None:
+        self._draw.ellipse(self._box(x - across, y - along, x + across, y + along), fill=color)
+
+    def ring(self, x: float, y: float, across: float, along: float, color: Color, width: float) -> None:
+        box = self._box(x - across, y - along, x + across, y + along)
+        self._draw.ellipse(box, outline=color, width=self._width(width))
+
+    def arc(
+        self, x: float, y: float, across: float, along: float, ends: tuple[int, int], color: Color, width: float
+    ) -> None:
+        """A part of an outline; degrees run clockwise from the right."""
+        box = self._box(x - across, y - along, x + across, y + along)
+        self._draw.arc(box, *ends, fill=color, width=self._width(width))
+
+    def slab(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
+        self._draw.rectangle(self._box(left, top, right, bottom), fill=color)
+
+    def line(self, points: Sequence[tuple[float, float]], color: Color, width: float) -> None:
+        self._draw.line(self._points(points), fill=color, width=self._width(width))
+
+    def shape(self, points: Sequence[tuple[float, float]], color: Color) -> None:
+        self._draw.polygon(self._points(points), fill=color)
+
+    def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
+        unit, x, y = self._unit, self._left, self._top
+        return x + left * unit, y + top * unit, x + right * unit, y + bottom * unit
+
+    def _points(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(self._left + x * self._unit, self._top + y * self._unit) for x, y in points]
+
+    def _width(self, width: float) -> int:
+        return max(1, round(width * self._unit))
 
 
 @dataclass(frozen=True)
@@ -36,7 +97,6 @@ class Face:
     whims: list[float]
 
     def draw(self, pen: Pen) -> None:
-        """From back to front."""
         self._hair_behind(pen)
         self._body(pen)
         self._head(pen)
@@ -50,7 +110,6 @@ class Face:
 
     @property
     def background(self) -> Color:
-        """Any pale color."""
         red, green, blue = (int(90 + 130 * whim) for whim in self.whims[:3])
         return red, green, blue
 
@@ -202,3 +261,14 @@ class Face:
         if self.has["Wearing_Earrings"]:
             for side in (-1, 1):
                 pen.disc(50 + side * (self._half_width + 1), 63, 3, 4, _GOLD)
+
+
+def picture(face: Face, pose: list[float], image_size: int) -> NDArray[np.uint8]:
+    """One face without grain, uint8 `[image_size, image_size, 3]`; the pose is how far it is moved, and its scale."""
+    side = _FINER * image_size
+    image = Image.new("RGB", (side, side), face.background)
+    right, down, scale = pose
+    face.draw(Pen(image, right=right, down=down, scale=scale))
+    if face.has["Blurry"]:
+        image = image.filter(ImageFilter.BoxBlur(side / 28))
+    return np.asarray(image.reduce(_FINER))

@@ -1,3 +1,7 @@
+"""Icons in one file, their pictures mapped."""
+
+from __future__ import annotations
+
 import zipfile
 from collections.abc import Callable
 from pathlib import Path

@@ -1,0 +1,362 @@
+"""CelebA from the user's own copy: 202,599 photographs of faces, 40 attributes."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePath
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from pate.data.cache import PixelCache
+from pate.data.dataset import Dataset, Split, Stage, unwatched
+from pate.data.image_form import ImageForm
+from pate.validation import InvalidValue, printable, require, require_choice, require_count, require_path
+
+ATTRIBUTES, SPLITS, IDENTITIES = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
+_SUFFIXES = (".txt", ".csv")
+_PLACES = ("", "Anno", "Eval")  # the authors' own folders
+_DIGITS = 18  # of a number that fits in 64 bits whatever they are
+_SHOWN = 40  # characters of a value that is wrong
+
+IMAGES = "img_align_celeba"
+MARKER = "synth_faces.json"
+"""In a folder whose pictures are cartoons, whatever its lists look like."""
+
+_PICTURES = (".jpg", ".jpeg", ".png")
+_log = logging.getLogger(__name__)
+_OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
+_LACKING = ("skip", "error")
+_VERSION = 1  # of how photographs become pixels; in the cache's name
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """The attribute list."""
+
+    names: tuple[str, ...]
+    files: tuple[str, ...]  # a row each
+    announced: int  # rows that the list says it has; the CSV form says nothing, and this is their number
+    labels: NDArray[np.bool_]  # [n, num_attributes]
+
+
+def read_attributes(folder: Path) -> Attributes:
+    """Reads `list_attr_celeba`.
+
+    The text form has the number of rows in its first line and the names in its second (which may end in
+    blanks); the CSV form has the names in its first. Then a row for each image: its file, and 1 or -1 an
+    attribute (1 or 0 in some CSV copies). Copies that were cut to a part of the images often keep the old number:
+    whether that will do is the caller's to say.
+
+    Raises:
+        InvalidValue: no number of rows, a row of another length, a value other than 1 and -1 (or 1 and 0), a file
+            listed twice.
+    """
+    path, rows = _read_rows(folder, ATTRIBUTES)
+    if path.suffix == ".csv":
+        names, rows = rows[0][1:], rows[1:]
+        header = ",".join(names)[:_SHOWN]
+        require(bool(names and rows), f"{path.name} line 1", header, "names, and a row for each image")
+        announced = len(rows)
+    else:
+        first = " ".join(rows[0])[:_SHOWN]
+        require(first.isdecimal(), f"{path.name} line 1", first, "the number of images")
+        require(len(rows) > 2, f"{path.name} line 1", first, "names in line 2 and a row for each image")
+        announced, names, rows = int(first), rows[1], rows[2:]
+    for row in rows:
+        rule = f"{len(names)} values, one for each attribute"
+        require(len(row) == len(names) + 1, f"{path.name} row {row[0]}", f"{len(row) - 1} values", rule)
+    _require_bits(path, names, rows)
+    files = tuple(row[0] for row in rows)
+    require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
+    held = np.fromiter((value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names))
+    return Attributes(tuple(names), files, announced, held.reshape(len(rows), len(names)))
+
+
+def _require_bits(path: Path, names: list[str], rows: list[list[str]]) -> None:
+    """Each value 1 or -1, or each 1 or 0: what is neither, or a copy that mixes them, says nothing for certain."""
+    found = {value for row in rows for value in row[1:]}
+    if not (found <= {"1", "-1"} or found <= {"1", "0"}):
+        good = ("1", "-1") if "-1" in found else ("1", "0")
+        pairs = ((row[0], pair) for row in rows for pair in zip(names, row[1:], strict=True))
+        file, (name, value) = next((file, pair) for file, pair in pairs if pair[1] not in good)
+        rule = "1 or -1, or in all rows 1 or 0"
+        require(False, f"{path.name} row {file}, {name[:_SHOWN]}", value[:_SHOWN], rule)
+
+
+def read_numbers(folder: Path, stem: str) -> dict[str, int]:
+    """Reads `list_eval_partition` or `identity_CelebA`: a whole number for each file; the CSV has a header.
+
+    Raises:
+        InvalidValue: a row that is not a file and a whole number of at most 18 digits, a file listed twice.
+    """
+    path, rows = _read_rows(folder, stem)
+    numbers: dict[str, int] = {}
+    for row in rows[1:] if path.suffix == ".csv" else rows:
+        if len(row) != 2 or not row[1].isdecimal() or len(row[1]) > _DIGITS:
+            shown = " ".join(row)[:_SHOWN]
+            raise InvalidValue(f"{path.name} row={shown}: expected a file name and a whole number, and nothing else")
+        if row[0] in numbers:
+            raise InvalidValue(f"{path.name} row={row[0][:_SHOWN]}: expected each image once, found it twice")
+        numbers[row[0]] = int(row[1])
+    return numbers
+
+
+def find_table(folder: Path, stem: str) -> Path | None:
+    """The list of this name, the text form first; None where there is none."""
+    paths = (folder / place / f"{stem}{suffix}" for suffix in _SUFFIXES for place in _PLACES)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
+    path = find_table(folder, stem)
+    if path is None:
+        rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
+        raise InvalidValue(f"data.root={folder}: expected {rule}")
+    lines = [line for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines() if line.strip()]
+    if not lines:
+        raise InvalidValue(f"{path}=empty: expected a list of images")
+    if path.suffix == ".txt":
+        return path, [line.split() for line in lines]
+    separator = ";" if lines[0].count(";") > lines[0].count(",") else ","
+    try:
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    except csv.Error as error:
+        raise InvalidValue(f"{path}={error}: expected a list of images, separated by commas") from error
+    rows = [[field.strip() for field in row] for row in rows]
+    # Numbers in front, without a name, as pandas writes those of its rows.
+    numbered = not rows[0][0] and min(map(len, rows)) > 1
+    return path, [row[1:] for row in rows] if numbered else rows
+
+
+def _find_photographs(folder: Path, files: Sequence[str]) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
+    """Looks a copy's photographs up by their names, or else by what comes before `.jpg`, `.JPG` or `.png`.
+
+    Returns:
+        Their folder; the name of each, in the list where it is not there; and a stamp for each, 0 where it is not
+        there. A stamp changes when the file does: its length, or when it was written.
+
+    Raises:
+        InvalidValue: two names of the list that mean one photograph.
+    """
+    images = _image_folder(folder)
+    stamps = _stamps_in(images)
+    loosely = {_loose(name): name for name in sorted(stamps, reverse=True)}
+    names = tuple(file if file in stamps else loosely.get(_loose(file), file) for file in files)
+    there = [name for name in names if name in stamps]
+    if len(set(there)) < len(there):  # otherwise one picture could be private and public
+        name = next(name for name in there if there.count(name) > 1)
+        raise InvalidValue(f"{IMAGES}/{name}: expected one row for each photograph, two names of the list mean it")
+    return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
+
+
+def _image_folder(folder: Path) -> Path:
+    """Also where it lies in one of the same name, as the CSV form is often unpacked, or in the authors' `Img`."""
+    parents = (folder, folder / "Img")
+    places = [parent / inner for parent in parents for inner in (f"{IMAGES}/{IMAGES}", IMAGES)]
+    return next((place for place in places if place.is_dir()), folder / IMAGES)
+
+
+def _stamps_in(images: Path) -> dict[str, int]:
+    found: dict[str, int] = {}
+    if images.is_dir():
+        with os.scandir(images) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    status = entry.stat()
+                    found[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (2**62) + 1
+    return found
+
+
+def _loose(name: str) -> str:
+    path = PurePath(name)
+    return path.stem if path.suffix.lower() in _PICTURES else name
+
+
+def decode_images(paths: Sequence[Path], *, image_size: int, crop: int | None = None) -> NDArray[np.uint8]:
+    """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
+
+    Each is cropped to the square in its middle, of `crop` pixels a side (None: the largest; more than there are
+    takes the largest too), and resized, averaging over the pixels that fall together. A few are decoded at once.
+
+    Raises:
+        InvalidValue: files that are no images, or damaged ones, all of them by name.
+    """
+    images, damaged = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8), dict[Path, Exception]()
+    with ThreadPoolExecutor() as pool:
+        for row, image in enumerate(pool.map(partial(_decode, image_size=image_size, crop=crop), paths)):
+            if isinstance(image, Exception):
+                damaged[paths[row]] = image
+            else:
+                images[row] = image
+    if damaged:
+        names = ", ".join([str(min(damaged)), *(path.name for path in sorted(damaged)[1:])])
+        rule = "a readable image; fetch it again, or remove it: a missing one is passed over"
+        raise InvalidValue(f"image={names}: expected {rule}") from damaged[min(damaged)]
+    return images
+
+
+def _decode(path: Path, *, image_size: int, crop: int | None) -> NDArray[np.uint8] | Exception:
+    """One image, uint8 `[3, image_size, image_size]`, or what is wrong with it."""
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises for damage
+        return error
+    side = min(*image.size, crop or min(image.size))
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    square = (left, top, left + side, top + side)
+    resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
+    return np.asarray(resized).transpose(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class CelebA:
+    """Reads the folder that CelebA is distributed as; nothing is fetched.
+
+    The folder has `list_attr_celeba` and `list_eval_partition`, each `.txt` as the authors give it or `.csv` as it is
+    often passed on. It has `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`. All of them may
+    lie in the authors' `Anno`, `Eval` and `Img`. No checksum is asked for. The official training split is private,
+    validation public, test test. A folder that `scripts/make_synth_faces.py` wrote is read likewise, and called
+    synthetic.
+
+    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes per photograph,
+    and read from there; see `PixelCache` for what a kill or a full disk leaves behind. The inputs of the splits
+    are `Pixels`: float32 `[n, 3, image_size, image_size]` that are converted as they are indexed.
+
+    Edge cases: a listed photograph that is not in the folder is passed over with a warning, or refused (`missing`).
+    So are one that the list of splits has and that of attributes has not, and a count in the list's first line that
+    is not that of its rows. A photograph may be called `.JPG` or `.png` where the list says `.jpg`. One that was
+    replaced or turned up is decoded at the next run. A damaged one is refused by name; those before it stay
+    decoded.
+
+    Attributes:
+        root: the folder, or the one that has it as `celeba` or `CelebA`.
+        image_size: height and width of the decoded images, in pixels.
+        crop: side of the square in the photograph's middle that is kept, in pixels; None for the largest.
+        partition_by_identity: whether the group, hence the unit that epsilon protects, is a person, who is then
+            in one teacher only; without it every photograph counts for itself, and somebody with 30 photographs
+            is protected for each alone.
+        missing: "skip" or "error", what becomes of a copy that lacks photographs.
+        limit: at most this many photographs in each split, the first ones listed; None takes all.
+        cache: the folder for decoded photographs, as private as they are; None for `pate_cache` in the copy's.
+
+    Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
+    """
+
+    root: Path | str
+    image_size: int = field(default=64, metadata={"public": True})
+    crop: int | None = field(default=None, metadata={"public": True})
+    partition_by_identity: bool = field(default=False, metadata={"public": True})
+    missing: str = field(default="skip", metadata={"public": True})
+    limit: int | None = None
+    cache: Path | str | None = None
+
+    def __post_init__(self) -> None:
+        require_path("data.root", self.root)
+        require_count("image_size", self.image_size)
+        require_choice("missing", self.missing, _LACKING)
+        for name in ("crop", "limit"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name))
+
+    def load(self) -> Dataset:
+        """Reads the lists and decodes the photographs that the cache lacks.
+
+        Record ids are row numbers of the attribute list from 1, which in the genuine copy are the numbers in
+        the file names.
+
+        Raises:
+            InvalidValue: a folder, list or split that is not there or not as it should be; an image that
+                cannot be decoded; a person in two splits where identities are the groups.
+            OSError: the disk is full.
+        """
+        return self.load_in_stages(unwatched)
+
+    def load_in_stages(self, stage: Stage) -> Dataset:
+        """The same, and announces the decoding."""
+        folder = self._folder()
+        attributes = read_attributes(folder)
+        if attributes.announced != len(attributes.files):
+            rule = f"{len(attributes.files)}, the rows that follow"
+            self._lacks(f"{ATTRIBUTES} line 1={attributes.announced}: expected {rule}")
+        split_of = self._splits(folder, attributes.files)
+        record_ids = np.arange(1, len(attributes.files) + 1)
+        group_ids = self._people(folder, attributes.files) if self.partition_by_identity else record_ids
+        images, names, stamps = _find_photographs(folder, attributes.files)
+        rows_of = {role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()}
+
+        def decode(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+            return decode_images([images / names[row] for row in rows], image_size=self.image_size, crop=self.crop)
+
+        shape = (len(attributes.files), 3, self.image_size, self.image_size)
+        cache = PixelCache(self._cache_folder(folder, attributes.files), shape, "decoding photographs")
+        levels = cache.fill(np.sort(np.concatenate([*rows_of.values()])), stamps, decode, stage)
+        known = (levels, attributes.labels, record_ids, group_ids)
+        private, public, test = (Split.of_pictures(*known, rows) for rows in rows_of.values())
+        real = not (folder / MARKER).exists()
+        form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
+        return Dataset("celeba", real, "images", attributes.names, private, public, test, preprocessing=form)
+
+    def _folder(self) -> Path:
+        root = Path(self.root).expanduser()
+        for folder in (root, root / "celeba", root / "CelebA"):
+            if find_table(folder, ATTRIBUTES):
+                return folder
+        rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
+        raise InvalidValue(f"data.root={self.root}: expected {rule}")
+
+    def _people(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
+        if find_table(folder, IDENTITIES) is None:
+            rule = f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            raise InvalidValue(f"data.root={self.root}: expected {rule}")
+        return _in_order(read_numbers(folder, IDENTITIES), IDENTITIES, files)
+
+    def _cache_folder(self, folder: Path, files: tuple[str, ...]) -> Path:
+        """One for each list of files, size and crop."""
+        parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
+        digest = hashlib.sha256(repr((_VERSION, self.crop, files)).encode()).hexdigest()[:8]
+        return parent / f"celeba-{self.image_size}-{digest}"
+
+    def _rows(self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+        absent = int((listed & ~present).sum())
+        rows = np.flatnonzero(listed & present)
+        if not len(rows):
+            rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {int(listed.sum())}"
+            raise InvalidValue(f"data.root={self.root}: expected {rule}")
+        if absent:
+            rule = f"all {int(listed.sum())} listed photographs of the {role} split, {absent} are missing"
+            self._lacks(f"data.root={self.root}: expected {rule}")
+        return rows[: self.limit]
+
+    def _lacks(self, message: str) -> None:
+        """Refuses an incomplete copy, or says how it is used."""
+        if self.missing == "error":
+            raise InvalidValue(f"{message}; data.missing=skip goes on with what is there")
+        _log.warning("%s; going on with what is there (data.missing=error refuses)", printable(message))
+
+    def _splits(self, folder: Path, files: tuple[str, ...]) -> NDArray[np.int64]:
+        listed = read_numbers(folder, SPLITS)
+        if others := len(listed.keys() - set(files)):
+            self._lacks(f"{ATTRIBUTES}={len(files)} images: expected also the {others} that only {SPLITS} lists")
+        numbers = _in_order(listed, SPLITS, files)
+        strange = np.flatnonzero(~np.isin(numbers, list(_OFFICIAL.values())))
+        if len(strange):
+            rule = "0 (training), 1 (validation) or 2 (test)"
+            raise InvalidValue(f"{SPLITS} row {files[strange[0]]}={numbers[strange[0]]}: expected {rule}")
+        return numbers
+
+
+def _in_order(numbers: dict[str, int], stem: str, files: tuple[str, ...]) -> NDArray[np.int64]:
+    unlisted = next((file for file in files if file not in numbers), None)
+    if unlisted is not None:
+        raise InvalidValue(f"{stem}={unlisted}: expected a row for each image of {ATTRIBUTES}, found none")
+    return np.array([numbers[file] for file in files], dtype=np.int64)
