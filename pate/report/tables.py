@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pate.report.privacy_coverage import SEEDED_WARNING, PrivacyCoverage
-from pate.report.report import Privacy, ReleaseSummary, Report, Scalar
+from pate.report.metrics import Scores
+from pate.report.report import SEEDED_WARNING, Privacy, PrivacyCoverage, ReleaseSummary, Report, Scalar
 from pate.report.rounding import format_delta, format_epsilon
-from pate.report.scores import Scores
 
 METRIC_NAMES = MappingProxyType(
     {

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.files.atomic import is_regular, make_folder, owners_umask
+from pate.report.metrics import Scores
 from pate.report.report import Report
-from pate.report.scores import Scores
 from pate.report.tables import METRIC_NAMES, guarantee, models, settings
 
 _MOST_POINTS = 500
@@ -146,6 +146,43 @@ class RunWriter:
         new = (tag, step) not in self._written
         self._written.add((tag, step))
         return new
+
+
+class NoEvents:
+    """Takes what `RunWriter` takes, and writes nothing."""
+
+    def teacher(self, teacher: int, loss: float) -> None:
+        """Nothing."""
+
+    def teacher_accuracies(self, accuracies: Any) -> None:
+        """Nothing."""
+
+    def gaps(self, gaps: Any) -> None:
+        """Nothing."""
+
+    def queries(self, answered: Any, epsilon_after_query: Any) -> None:
+        """Nothing."""
+
+    def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
+        """Nothing."""
+
+    def epoch(self, epoch: int, values: Any, *, model: str = "student") -> None:
+        """Nothing."""
+
+    def report(self, report: Any) -> None:
+        """Nothing."""
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing."""
 
 
 def _plain(value: Any) -> str | int | float | bool:

@@ -12,20 +12,11 @@ import numpy as np
 from pate.comparison import Frontier, Run
 from pate.comparison.page import render_page
 from pate.comparison.run import METRICS
-from pate.report import (
-    Baselines,
-    DataSummary,
-    Heading,
-    Privacy,
-    ReleaseSummary,
-    Report,
-    RunFigures,
-    Scores,
-    TeacherSummary,
-    Verdict,
-    render_html,
-)
-from pate.report.precision_recall import PrecisionRecall
+from pate.report import Privacy, Report, Scores
+from pate.report.metrics import PrecisionRecall
+from pate.report.page import render_html
+from pate.report.report import DataSummary, Heading, ReleaseSummary, RunFigures, TeacherSummary
+from pate.report.verdict import Baselines, Verdict
 
 HOSTILE = (
     '"><script>document.title = "taken"</script><img src="http://example.org/x.png" onerror="alert(1)">$title{&amp;'

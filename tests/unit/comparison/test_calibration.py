@@ -11,8 +11,7 @@ import pytest
 
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.comparison import Bench, Contender, PATEMethod
-from pate.comparison.calibration import Calibration, calibrated
-from pate.comparison.shared_data import SharedData
+from pate.comparison.trial import Calibration, calibrated
 from pate.pricing import Budget
 from pate.student import LinearStudent
 from pate.teachers import LinearTeacher, SequentialEngine
@@ -28,8 +27,15 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
     method = PATEMethod(
         name="m", aggregator=aggregator, teacher=LinearTeacher(), num_teachers=NUM_TEACHERS, student=LinearStudent()
     )
-    data = SharedData.of(small_dataset, small_dataset())
-    bench = Bench(data, NUM_QUERIES, SequentialEngine(), LinearStudent(), 0, path.parent)
+    bench = Bench.of(
+        small_dataset,
+        small_dataset(),
+        num_queries=NUM_QUERIES,
+        engine=SequentialEngine(),
+        student=LinearStudent(),
+        ensemble_seed=0,
+        folder=path.parent,
+    )
     return calibrated(method, BUDGET, bench, path)
 
 
@@ -37,16 +43,18 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
 def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
     contender = found(aggregator, tmp_path / "t.json")
     wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
-    assert contender.priced.aggregator == wanted
+    assert replace(aggregator, **contender.parameters) == wanted
     assert 1.99 < contender.epsilon <= 2.0
     assert set(contender.parameters) <= {"noise_std", "selection_scale", "table_order", "table_budget"}
-    assert found(aggregator, tmp_path / "t.json").priced == contender.priced
+    again = found(aggregator, tmp_path / "t.json")
+    assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
 def test_what_is_kept_is_not_solved_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = found(GaussianVotes(noise_std=1.0), tmp_path / "t.json")
     monkeypatch.setattr(GaussianVotes, "calibrated", None)
-    assert found(GaussianVotes(noise_std=1.0), tmp_path / "t.json").priced == first.priced
+    again = found(GaussianVotes(noise_std=1.0), tmp_path / "t.json")
+    assert (again.epsilon, again.parameters) == (first.epsilon, first.parameters)
     shown = Calibration.read(tmp_path / "t.json")
     assert shown is not None
     assert (shown.epsilon, shown.parameters) == (first.epsilon, first.parameters)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pate.comparison.calibration import Calibration
 from pate.comparison.run import Run
-from pate.comparison.trial import CachedRun
+from pate.comparison.trial import CachedRun, Calibration
 from pate.files.reading import DamagedFile
 from tests.e2e.damage import WAYS, Way, flipped_once, gone
 

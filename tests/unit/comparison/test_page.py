@@ -12,8 +12,7 @@ from rich.console import Console
 
 from pate.comparison import Frontier
 from pate.comparison.console import print_frontier
-from pate.comparison.page import NOT_COVERED, render_page, verdict
-from pate.comparison.picture import _bar, _limits, frontier_picture, write_png
+from pate.comparison.page import NOT_COVERED, _bar, _limits, frontier_picture, render_page, verdict, write_png
 from tests.unit.report.test_html import Page
 
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}

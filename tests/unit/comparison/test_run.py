@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pate.comparison import METRICS, Frontier, Run, read_runs, write_runs
+from pate.comparison import Frontier, Run, read_runs, write_runs
+from pate.comparison.run import METRICS
 from pate.validation import InvalidValue
 
 PROMISED = [

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pate.report import (
-    Baselines,
-    DataSummary,
-    Privacy,
-    ReleaseSummary,
-    Report,
-    RunFigures,
-    Scores,
-    TeacherSummary,
-    Verdict,
-    per_label_metrics,
-)
-from pate.report.precision_recall import PrecisionRecall
+from pate.aggregators import Aggregator
+from pate.report import Privacy, Report, Scores, per_label_metrics
+from pate.report.metrics import PrecisionRecall
+from pate.report.report import DataSummary, ReleaseSummary, RunFigures, TeacherSummary
+from pate.report.verdict import Baselines, Verdict
 
 STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
 BASELINES = Baselines(
@@ -55,7 +47,7 @@ def report(privacy: Privacy) -> Report:
         teachers=TeacherSummary(411, 0.88123, 155.27),
         student=STUDENT,
         baselines=BASELINES,
-        verdict=Verdict.of(STUDENT, BASELINES, num_answered=3),
+        verdict=Verdict.of(STUDENT, BASELINES, num_answered=3, remedies=Aggregator.remedies),
         intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
         data=DataSummary("wordnet", True, 62115, 10001, 9973, 4, 1.4471),
         seed=None,

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 import pytest
 
 from pate.report import Privacy, Report, privacy_card
-from pate.report.privacy_coverage import CAVEATS
+from pate.report.report import CAVEATS
 from pate.validation import InvalidValue
 
 

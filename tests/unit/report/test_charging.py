@@ -11,8 +11,12 @@ import pytest
 from rich.console import Console
 
 from pate.cli.progress import ConsoleMonitor
-from pate.report import ReleaseSummary, Report, RunFigures, RunWriter, print_report, privacy_card, render_html
+from pate.report import Report, privacy_card
+from pate.report.console import print_report
+from pate.report.page import render_html
+from pate.report.report import ReleaseSummary, RunFigures
 from pate.report.tables import charging_verdict, hit_counts
+from pate.report.tensorboard import RunWriter
 from pate.validation import InvalidValue
 
 PAYS = "pays: plain composition costs 21.77 instead of 8.00 for the queries that were asked, with the same noise"

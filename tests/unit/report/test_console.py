@@ -11,8 +11,8 @@ from rich.text import Text
 
 from pate.cli.lines import print_lines
 from pate.cli.progress import ConsoleMonitor
-from pate.report import Report, print_report
-from pate.report.console import PlainConsole
+from pate.report import Report
+from pate.report.console import PlainConsole, print_report
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pate.report.constants import Constant
+from pate.report.metrics import Constant
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pate.report import Heading, Report, RunFigures, render_html
+from pate.report import Report
+from pate.report.page import render_html
+from pate.report.report import Heading, RunFigures
 
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"

@@ -7,13 +7,21 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
-from pate.report import Baselines, Report, RunFigures
-from pate.report.drawing.inline_svg import Picture
-from pate.report.drawing.label_plots import label_dots
-from pate.report.drawing.plots import pictures, score_bars, student_curve
-from pate.report.drawing.vote_plots import answer_bars, epsilon_curve, gap_histogram, votes_by_rank
-from pate.report.precision_recall import PrecisionRecall
-from pate.report.privacy_coverage import PrivacyCoverage
+from pate.report import Report
+from pate.report.metrics import PrecisionRecall
+from pate.report.pictures import (
+    Picture,
+    answer_bars,
+    epsilon_curve,
+    gap_histogram,
+    label_dots,
+    pictures,
+    score_bars,
+    student_curve,
+    votes_by_rank,
+)
+from pate.report.report import PrivacyCoverage, RunFigures
+from pate.report.verdict import Baselines
 from pate.validation import InvalidValue
 
 MARKS = {

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pate.report import Privacy, ReleaseSummary, Report, Scores
+from pate.report import Privacy, Report, Scores
+from pate.report.report import ReleaseSummary
 from pate.validation import InvalidValue
 
 # The schema that design.md fixes; more keys are allowed.

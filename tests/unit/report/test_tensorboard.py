@@ -8,7 +8,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer import event_file_writer
 
-from pate.report import Heading, Report, RunWriter
+from pate.report import Report
+from pate.report.report import Heading
+from pate.report.tensorboard import RunWriter
 
 LOSS = "no_epsilon_covers_this/teacher_loss"
 
